@@ -1,0 +1,36 @@
+# Everything happens in a virtual environment of the project's own, .venv.
+# make demo | make test | make check | make clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check lint types doctest bench clean
+
+demo: $(VENV)/all
+	$(BIN)/peerclust demo
+
+test: $(VENV)/dev
+	$(BIN)/python -m pytest -q
+
+check: lint types test
+
+lint: $(VENV)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/dev
+	$(BIN)/mypy
+
+bench: $(VENV)/all
+	$(BIN)/peerclust bench core
+	$(BIN)/peerclust bench outliers
+
+# A marker file a set of extras: installed again only when pyproject.toml changes.
+$(VENV)/%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,44 @@
+"""Every exception that peerclust raises, and nothing else.
+
+::
+
+    PeerclustError
+    ├── InputError (also a ValueError)     what the caller gave cannot be used
+    │   ├── ParameterError                 an argument or option
+    │   ├── DataError                      rows, weights, labels or a file of them
+    │   └── GraphError                     users who cannot all reach each other
+    ├── DivergedError                      centers left the numbers, or a loss's domain
+    └── MissingExtraError (ImportError)    an optional dependency is not installed
+
+Running out of rounds is no exception but a status of the solution, with a sentence of advice.
+"""
+
+from __future__ import annotations
+
+
+class PeerclustError(Exception):
+    """The root of every exception that peerclust raises on purpose."""
+
+
+class InputError(PeerclustError, ValueError):
+    """What the caller gave cannot be used; nothing has been computed or written."""
+
+
+class ParameterError(InputError):
+    """An argument or option is outside its range, of the wrong kind or unknown."""
+
+
+class DataError(InputError):
+    """Rows, weights or labels, or a file of them, cannot be used."""
+
+
+class GraphError(InputError):
+    """The graph does not fit the users, or does not connect them all."""
+
+
+class DivergedError(PeerclustError, ArithmeticError):
+    """Centers became infinite or left the domain of the loss: the step is too long."""
+
+
+class MissingExtraError(PeerclustError, ImportError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
