@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from peerclust.errors import DataError, ParameterError
+
+Array = NDArray[np.float64]
+RandomState = int | np.random.Generator | None
+
+# Squared distances between rows of this size still fit a float64.
+LARGEST = 1e150
 
 
 def check_number(
@@ -62,37 +69,176 @@ def check_name(value: str, known: Iterable[str], name: str, of: str) -> str:
     )
 
 
-def check_rows(rows: Any, what: str) -> np.ndarray:
-    """Return `rows` as a finite (N, d) array of float32 or float64 in C order, copied only if it is not.
+def check_labels(labels: ArrayLike, name: str, of: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the different labels, sorted, and each row's place among them.
 
-    `what` names the rows in the message, such as "user 3" or "the file a.csv".
+    >>> check_labels(["b", "a", "b"], "classes", "homogeneous")[1].tolist()
+    [1, 0, 1]
     """
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise DataError(f"`{name}` of {of} must be a 1-D array of labels. {error}.") from None
+    if array.ndim != 1 or array.size == 0:
+        raise DataError(
+            f"`{name}` of {of} must be a 1-D array of at least one label. Got shape {array.shape}."
+        )
+    try:
+        names, codes = np.unique(array, return_inverse=True)
+        missing = np.flatnonzero(array != array)
+    except TypeError as error:
+        raise DataError(f"`{name}` of {of} must be all numbers or all strings. {error}.") from None
+    if missing.size:
+        raise DataError(
+            f"`{name}` of {of} must have no missing labels. Row {missing[0]} is"
+            f" {array[missing[0]]}."
+        )
+    return names, codes.astype(np.intp, copy=False)
+
+
+def check_generator(random_state: Any, of: str) -> np.random.Generator:
+    """Return the generator that `random_state` is or seeds; None seeds it afresh.
+
+    >>> check_generator(0, "random").integers(10)
+    np.int64(8)
+    """
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(check_count(random_state, "random_state", of, at_least=0))
+    except ParameterError:
+        raise ParameterError(
+            f"`random_state` of {of} must be None, a whole number >= 0 or a"
+            f" numpy.random.Generator. Got {random_state!r}."
+        ) from None
+
+
+def check_rows(rows: Any, what: str) -> NDArray[Any]:
+    """Return `rows` as a finite (N, d) array of floats in C order, copied only if it is not one.
+
+    `what` names the rows in the message, such as "user 3" or "a.csv".
+    """
+    array = _as_rows(rows, what)
+    _check_values(array, lambda row: f"Row {row} of {what}")
+    return array
+
+
+def check_parts(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the users' rows in flat form: rows (N, d) and offsets (m + 1,).
+
+    `parts` is a list of (N_i, d) arrays, or a pair (rows, offsets) that is flat already.
+    """
+    if isinstance(parts, tuple) and len(parts) == 2 and np.ndim(parts[1]) == 1:
+        rows = _as_rows(parts[0], "cluster")
+        offsets = _check_offsets(parts[1], len(rows))
+    else:
+        rows, offsets = _flatten(parts)
+    if len(rows) == 0:
+        raise DataError("`parts` of cluster must hold at least one row. Got none (n_samples=0).")
+
+    def name(row: int) -> str:
+        user = int(np.searchsorted(offsets, row, side="right")) - 1
+        return f"Row {row - int(offsets[user])} of user {user}"
+
+    _check_values(rows, name)
+    return rows, offsets
+
+
+def check_weights(weights: Any, offsets: NDArray[np.int64]) -> float | Array:
+    """Return one weight for all rows, or a weight a row (N,), from what `cluster` accepts."""
+    n = int(offsets[-1])
+    if isinstance(weights, str):
+        check_name(weights, ("unit", "normalized"), "weights", "cluster")
+        return 1.0 if weights == "unit" else 1.0 / n
+    try:
+        nested = not isinstance(weights, np.ndarray) and len(weights) > 0 and np.ndim(weights[0])
+        flat = np.concatenate([np.asarray(w) for w in weights]) if nested else np.asarray(weights)
+        flat = np.ascontiguousarray(flat, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            "`weights` of cluster must be 'unit', 'normalized' or arrays of numbers."
+        ) from None
+    if flat.shape != (n,) or (nested and [len(w) for w in weights] != np.diff(offsets).tolist()):
+        raise DataError(
+            f"`weights` of cluster must have one weight for each of the {n} rows, as the parts"
+            f" are. Got shape {flat.shape}."
+        )
+    bad = ~(np.isfinite(flat) & (flat >= 0))
+    if bad.any():
+        row = int(bad.argmax())
+        raise DataError(
+            f"`weights` of cluster must be finite and >= 0. Got {flat[row]} for row {row}."
+        )
+    if not flat.any():
+        raise DataError("`weights` of cluster must not all be zero.")
+    return flat
+
+
+def _as_rows(rows: Any, what: str) -> NDArray[Any]:
     try:
         array = np.asarray(rows)
         if array.dtype not in (np.float32, np.float64):
             array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"The rows of {what} must be numbers. {error}.") from None
+        raise DataError(f"The rows of {what} must be numbers: {error}.") from None
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(
             f"The rows of {what} must be a 2-D array (rows, features) with at least one feature."
             f" Got shape {array.shape}."
         )
-    check_finite(array, what)
     return np.ascontiguousarray(array)
 
 
-def check_finite(rows: np.ndarray, what: str) -> None:
-    """Raise if a row has a NaN or an infinite value, naming the first such row."""
-    # A sum is NaN or infinite if a term is; only then (or on overflow) are the rows looked at.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(rows.sum()):
-            return
-    bad = ~np.isfinite(rows).all(axis=1)
-    if bad.any():
-        row = int(bad.argmax())
-        column = int((~np.isfinite(rows[row])).argmax())
+def _flatten(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    try:
+        arrays = [np.asarray(part) for part in parts]
+    except (TypeError, ValueError):
         raise DataError(
-            f"The rows of {what} must be finite. Row {row} has {rows[row, column]}"
-            f" in column {column}."
+            "`parts` of cluster must be a list of (N_i, d) arrays, or (rows, offsets)."
+            f" Got {type(parts).__name__}."
+        ) from None
+    # A user without rows may come as [] or with any number of columns.
+    held = {i: _as_rows(part, f"user {i}") for i, part in enumerate(arrays) if part.size}
+    if not held:
+        raise DataError("`parts` of cluster must hold at least one row. Got none (n_samples=0).")
+    first, d = next((i, part.shape[1]) for i, part in held.items())
+    for i, part in held.items():
+        if part.shape[1] != d:
+            raise DataError(
+                f"All users must have the same features: user {first} has {d}, user {i} has"
+                f" {part.shape[1]}."
+            )
+    offsets = np.zeros(len(arrays) + 1, np.int64)
+    np.cumsum([len(held.get(i, ())) for i in range(len(arrays))], out=offsets[1:])
+    return np.concatenate(list(held.values())), offsets
+
+
+def _check_offsets(offsets: Any, n: int) -> NDArray[np.int64]:
+    array = np.asarray(offsets)
+    if (
+        array.dtype.kind not in "iu"
+        or len(array) < 2
+        or array[0] != 0
+        or array[-1] != n
+        or np.any(np.diff(array) < 0)
+    ):
+        raise DataError(
+            f"The offsets of `parts` must be whole numbers that rise from 0 to the {n} rows."
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _check_values(rows: NDArray[Any], name: Callable[[int], str]) -> None:
+    """Raise if a value is NaN, infinite or so large that its square is, naming the first row."""
+    # min and max pass NaN on, and need no array beside the rows
+    if rows.size and rows.min() > -LARGEST and rows.max() < LARGEST:
+        return
+    with np.errstate(invalid="ignore"):
+        bad = ~(np.abs(rows) < LARGEST)
+    if bad.any():
+        row = int(bad.any(axis=1).argmax())
+        column = int(bad[row].argmax())
+        raise DataError(
+            f"{name(row)} must be finite and below {LARGEST:g}."
+            f" Got {rows[row, column]} in column {column}."
         )

@@ -1,0 +1,158 @@
+"""A loss from any Bregman generator psi: f(x, y) = psi(y) - psi(x) - <grad psi(x), y - x>.
+
+Its gradient is grad_x f(x, y) = H(x) (x - y), with H the Hessian of psi (proof of lm:fix-pt), so
+the rows of a cluster pull through their mean alone, and consensus fixed points are the weighted
+means of their clusters (lm:bregman-cons-fp). Rows are assigned by the divergence itself, which for
+given centers is an affine function of the row plus psi(y).
+
+The theory asks that f be convex and `smoothness`-smooth in x and the square of a metric.
+`squared_euclidean` and `squared_mahalanobis` are; `generalized_kl` is not, and says so
+(`in_theory`): the step that `smoothness` gives need not be safe there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peerclust import kernels
+from peerclust.distances import Mahalanobis
+from peerclust.errors import ParameterError
+from peerclust.validation import check_number
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bregman:
+    """The Bregman loss of a generator psi, given by three functions of points (..., d).
+
+    Parameters
+    ----------
+    psi : callable
+        Strictly convex; (..., d) to (...).
+    gradient : callable
+        Its gradient; (..., d) to (..., d).
+    hessian : callable
+        Its Hessian; (..., d) to (..., d, d).
+    smoothness : float
+        beta, a bound on the curvature of f in its first argument, where the centers can be.
+    domain : callable, optional
+        Whether psi and its derivatives are defined at points: (..., d) to bool (...).
+    in_theory : bool
+        Whether f is convex in x, smooth, and the square of a metric.
+    name : str
+        How messages and results call it.
+
+    Examples
+    --------
+    >>> loss = squared_euclidean()
+    >>> float(loss.divergence(np.array([0.0, 0.0]), np.array([3.0, 4.0])))
+    12.5
+    """
+
+    psi: Callable[[Array], Array]
+    gradient: Callable[[Array], Array]
+    hessian: Callable[[Array], Array]
+    smoothness: float
+    domain: Callable[[Array], NDArray[np.bool_]] | None = None
+    in_theory: bool = False
+    name: str = "bregman"
+
+    def __post_init__(self) -> None:
+        for member in ("psi", "gradient", "hessian"):
+            if not callable(getattr(self, member)):
+                raise ParameterError(f"`{member}` of Bregman must be a function of points.")
+        check_number(self.smoothness, "smoothness", "Bregman", above=0)
+
+    def contains(self, points: Array) -> bool:
+        """Tell whether all points lie in the domain of psi's derivatives."""
+        return self.domain is None or bool(np.all(self.domain(points)))
+
+    def divergence(self, x: Array, y: Array) -> Array:
+        """Give f(x, y) for points (..., d) that broadcast."""
+        inner = (self.gradient(x) * (y - x)).sum(axis=-1)
+        return np.asarray(self.psi(y) - self.psi(x) - inner)
+
+    def affine(self, x: Array) -> tuple[Array, Array]:
+        """Give (slope, offset) with f(x, y) = offset - <slope, y> + psi(y)."""
+        slope = np.ascontiguousarray(self.gradient(x))
+        offset = (slope * x).sum(axis=-1) - self.psi(x)
+        return slope, np.ascontiguousarray(offset)
+
+    def back(self, x: Array, gradient: Array) -> Array:
+        """Give H(x) v for centers x and vectors v, both (u, K, d)."""
+        d = x.shape[-1]
+        hessian = np.broadcast_to(self.hessian(x), (*x.shape, d)).reshape(-1, d, d)
+        out = np.empty_like(gradient)
+        # H is symmetric, so the row vector v' H is (H v)'.
+        kernels.times(gradient.reshape(-1, d), np.ascontiguousarray(hessian), out.reshape(-1, d))
+        return out
+
+
+def squared_euclidean() -> Bregman:
+    """Give psi(x) = ||x||^2 / 2, whose divergence is the K-means loss ||x - y||^2 / 2."""
+    return Bregman(
+        psi=lambda x: 0.5 * (x * x).sum(axis=-1),
+        gradient=lambda x: x,
+        hessian=lambda x: np.eye(x.shape[-1]),
+        smoothness=1.0,
+        in_theory=True,
+        name="squared_euclidean",
+    )
+
+
+def squared_mahalanobis(A: ArrayLike) -> Bregman:
+    """Give psi(x) = x' A x / 2, whose divergence is (x - y)' A (x - y) / 2.
+
+    >>> loss = squared_mahalanobis([[2.0, 0.0], [0.0, 1.0]])
+    >>> float(loss.divergence(np.array([0.0, 0.0]), np.array([1.0, 1.0])))
+    1.5
+    """
+    distance = Mahalanobis(A)
+    matrix = np.asarray(distance.A)
+
+    def gradient(x: Array) -> Array:
+        return distance.back(distance.forward(x))
+
+    return Bregman(
+        psi=lambda x: 0.5 * (distance.forward(x) ** 2).sum(axis=-1),
+        gradient=gradient,
+        hessian=lambda _: matrix,
+        smoothness=distance.largest,
+        in_theory=True,
+        name="squared_mahalanobis",
+    )
+
+
+def generalized_kl(*, smoothness: float) -> Bregman:
+    """Give psi(x) = sum x log x - x, whose divergence is sum y log(y / x) - y + x.
+
+    Outside the theory: f is not smooth in x near zero, nor convex for x > 2 y, nor the square of a
+    metric. Rows must be >= 0 and centers stay > 0; `smoothness` should be about the largest
+    y / x^2 that the centers will meet. A step that leads out of the domain raises DivergedError.
+
+    >>> float(generalized_kl(smoothness=1.0).divergence(np.array([1.0]), np.array([0.0])))
+    1.0
+    """
+
+    def psi(x: Array) -> Array:
+        # x log x is 0 at 0, where log alone is not defined, and infinite below
+        log = np.log(np.where(x > 0, x, 1.0))
+        return np.asarray(np.where(x < 0, np.inf, x * log - x).sum(axis=-1))
+
+    def hessian(x: Array) -> Array:
+        return np.asarray(np.eye(x.shape[-1]) / x[..., None, :])
+
+    return Bregman(
+        psi=psi,
+        gradient=np.log,
+        hessian=hessian,
+        smoothness=smoothness,
+        domain=lambda x: np.asarray((x > 0).all(axis=-1)),
+        in_theory=False,
+        name="generalized_kl",
+    )

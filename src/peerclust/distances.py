@@ -1,0 +1,140 @@
+"""How the distance of a center and a row is measured: Euclidean or Mahalanobis (Example 5).
+
+A distance is a square root of A: with A = F'F, ||x - y||_A = ||F x - F y||. So a Mahalanobis
+distance is the Euclidean one between rows and centers that `forward` has taken to other
+coordinates, and a gradient there comes back by `back`:
+
+    grad_x h(||F x - F y||) = F' gamma (F x - F y) = gamma A (x - y).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peerclust import kernels
+from peerclust.errors import ParameterError
+from peerclust.validation import check_name
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Euclidean:
+    """The Euclidean distance ||x - y||.
+
+    >>> Euclidean().largest
+    1.0
+    """
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue of A = I: by how much the distance can steepen a loss."""
+        return 1.0
+
+    def check(self, d: int) -> None:
+        """Any number of features fits."""
+
+    def forward(self, points: NDArray[Any]) -> NDArray[Any]:
+        """Return the points as they are."""
+        return points
+
+    def back(self, gradient: Array) -> Array:
+        """Return the gradient as it is."""
+        return gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Mahalanobis:
+    """The Mahalanobis distance sqrt((x - y)' A (x - y)), A symmetric positive definite (d, d).
+
+    >>> distance = Mahalanobis([[4.0, 0.0], [0.0, 1.0]])
+    >>> distance.forward(np.array([[1.0, 1.0]])).tolist(), distance.largest
+    ([[2.0, 1.0]], 4.0)
+    """
+
+    A: ArrayLike
+
+    def __post_init__(self) -> None:
+        try:
+            A = np.array(self.A, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ParameterError("`A` of Mahalanobis must be a matrix of numbers.") from None
+        if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
+            raise ParameterError(
+                f"`A` of Mahalanobis must be a square matrix. Got shape {A.shape}."
+            )
+        if not np.isfinite(A).all():
+            raise ParameterError("`A` of Mahalanobis must be finite. Got NaN or infinite entries.")
+        if not np.allclose(A, A.T, rtol=1e-10, atol=0):
+            raise ParameterError("`A` of Mahalanobis must be symmetric. Got one that is not.")
+        A = 0.5 * (A + A.T)
+        eigenvalues = np.linalg.eigvalsh(A)
+        # Below this a Cholesky factor is rounding error, whether or not it can be computed.
+        if eigenvalues[0] <= len(A) * np.finfo(float).eps * eigenvalues[-1]:
+            raise ParameterError(
+                "`A` of Mahalanobis must be positive definite."
+                f" Got one whose smallest eigenvalue is {eigenvalues[0]:.3g}."
+            )
+        A.flags.writeable = False
+        object.__setattr__(self, "A", A)
+        object.__setattr__(self, "_factor", np.linalg.cholesky(A).T.copy())
+        object.__setattr__(self, "_largest", float(eigenvalues[-1]))
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue of A: by how much the distance can steepen a loss."""
+        largest: float = self._largest  # type: ignore[attr-defined]
+        return largest
+
+    def check(self, d: int) -> None:
+        """Raise if A is not a matrix for d features."""
+        size = len(np.asarray(self.A))
+        if size != d:
+            raise ParameterError(
+                f"`A` of Mahalanobis must be ({d}, {d}) for rows with {d} features."
+                f" Got ({size}, {size})."
+            )
+
+    def forward(self, points: NDArray[Any]) -> Array:
+        """Return F y for each point y (..., d), as a float64 copy."""
+        return self._times(points, self._factor.T)  # type: ignore[attr-defined]
+
+    def back(self, gradient: Array) -> Array:
+        """Return F' v for each vector v (..., d)."""
+        return self._times(gradient, self._factor)  # type: ignore[attr-defined]
+
+    @staticmethod
+    def _times(points: NDArray[Any], matrix: Array) -> Array:
+        # Not BLAS: its order of summation may depend on how many points come at once.
+        flat = np.ascontiguousarray(points, dtype=np.float64).reshape(-1, len(matrix))
+        out = np.empty_like(flat)
+        kernels.times(flat, np.ascontiguousarray(matrix)[None], out)
+        return out.reshape(points.shape)
+
+
+Distance = Euclidean | Mahalanobis
+
+
+def resolve(distance: Any, of: str = "cluster") -> Distance:
+    """Return the distance that a name or an object stands for.
+
+    >>> resolve("euclidean")
+    Euclidean()
+    """
+    if isinstance(distance, str):
+        check_name(distance, ("euclidean", "mahalanobis"), "distance", of)
+        if distance == "mahalanobis":
+            raise ParameterError(
+                f"`distance` of {of} must be Mahalanobis(A) with its matrix A."
+                " Got only the name 'mahalanobis'."
+            )
+        return Euclidean()
+    if not isinstance(distance, Euclidean | Mahalanobis):
+        raise ParameterError(
+            f"`distance` of {of} must be 'euclidean' or Mahalanobis(A). Got {distance!r}."
+        )
+    return distance

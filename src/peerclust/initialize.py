@@ -1,0 +1,253 @@
+"""Where centers start: random rows, a row a class, k-means++ (own or the network's), or given.
+
+A start is an object with `centers(runtime, users, K, seed)`, which gives the centers (m, K, d) and
+the traffic it took. What leaves a user:
+
+- `Given`, `Random`, `Warm`, `KMeansPlusPlusLocal`: nothing, unless some user has too few rows of
+  its own; then the rows of one common draw become known to all.
+- `KMeansPlusPlus`: the K rows drawn become known to all; with `nearest` > 1 the means of that many
+  rows around them instead; with `cap` also the D^2 of 1000 rows drawn for each center.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peerclust.errors import DataError, ParameterError
+from peerclust.programs.draw import Draw
+from peerclust.runtimes.protocol import Runtime, Traffic
+from peerclust.users import Users, nearest
+from peerclust.validation import check_count, check_name
+
+Array = NDArray[np.float64]
+
+# How many rows' D^2 are drawn to agree on a quantile of it: its error is about 1 % at 90 %.
+QUANTILE_SAMPLE = 1000
+
+# Draws that are not the K centers of k-means++ take their streams from here on.
+_OTHER_STEPS = 1 << 20
+
+
+class Start(Protocol):
+    """A way to choose the first centers."""
+
+    def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
+        """Return centers (m, K, d), and what choosing them sent over the links."""
+
+
+@dataclass(frozen=True)
+class KMeansPlusPlus:
+    """Distributed k-means++: K rows of the joint data, common to all users.
+
+    Each is drawn exactly in proportion to weight x D^2 over the joint data (see `programs.draw`).
+
+    Parameters
+    ----------
+    cap : float in (0, 1), optional
+        Cap D^2 at this quantile of it over the joint data, against outliers.
+    nearest : int
+        If above 1, a drawn row stays with its user, who tells the mean of this many of its own rows
+        nearest to it.
+    """
+
+    cap: float | None = None
+    nearest: int = 1
+
+    def __post_init__(self) -> None:
+        if self.cap is not None and not 0 < self.cap < 1:
+            raise ParameterError(
+                f"`cap` of KMeansPlusPlus must be a quantile between 0 and 1. Got {self.cap!r}."
+            )
+        check_count(self.nearest, "nearest", "KMeansPlusPlus")
+
+    def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
+        """Draw K centers one after the other."""
+        drawn = np.empty((0, users.d))
+        traffic = Traffic()
+        for k in range(K):
+            cap = np.inf
+            if self.cap is not None and k > 0:
+                far, sent = sample_distances(runtime, users, drawn, seed, k)
+                traffic += sent
+                # A cap of 0 (most rows are centers already) would leave nothing to draw.
+                cap = float(np.quantile(far, self.cap)) or np.inf
+            program = Draw(seed, k, cap=cap, nearest=self.nearest)
+            run = runtime.run(program, users, drawn, rounds=2)
+            traffic += run.traffic
+            row = run.states[0].drawn
+            if np.isnan(row).any():
+                raise DataError(
+                    f"`n_clusters` must be at most the number of distinct rows, {k}. Got {K}."
+                )
+            drawn = np.concatenate([drawn, row])
+        return np.repeat(drawn[None], runtime.graph.m, axis=0), traffic
+
+
+@dataclass(frozen=True)
+class Random:
+    """Each user takes K distinct rows of its own, in proportion to their weights.
+
+    A user with fewer takes the common k-means++ start.
+    """
+
+    def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
+        """Draw for each user by itself."""
+
+        def choose(i: int, rows: Array, weights: Array) -> Array:
+            generator = users.generator(i, seed, _OTHER_STEPS)
+            keys = np.log(weights) + generator.gumbel(size=len(rows))
+            return rows[np.argsort(-keys, kind="stable")[:K]]
+
+        return _each_user(runtime, users, K, seed, choose)
+
+
+@dataclass(frozen=True)
+class KMeansPlusPlusLocal:
+    """Each user draws k-means++ from its own rows alone.
+
+    Center k then means something else at every user. One with fewer than K distinct rows takes the
+    common k-means++ start.
+    """
+
+    def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
+        """Draw for each user by itself."""
+
+        def choose(i: int, rows: Array, weights: Array) -> Array:
+            generator = users.generator(i, seed, _OTHER_STEPS)
+            chosen = np.empty((0, rows.shape[1]))
+            far = np.ones(len(rows))
+            for _ in range(K):
+                running = np.cumsum(weights * far)
+                at = np.searchsorted(running, generator.random() * running[-1], side="right")
+                row = rows[min(at, len(rows) - 1)]
+                chosen = np.concatenate([chosen, row[None]])
+                far = nearest(rows, chosen, loss=users.loss, distance=users.distance)[1]
+            return chosen
+
+        return _each_user(runtime, users, K, seed, choose)
+
+
+@dataclass(frozen=True)
+class Warm:
+    """Each user takes a random row of its own from each class: the paper's warm start.
+
+    `classes` are the rows' true classes, a list of arrays as the parts are, or one flat array;
+    there must be K of them. A class that a user has no row of is drawn from the joint data.
+    """
+
+    classes: Any = field(repr=False)
+
+    def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
+        """Draw for each user and class."""
+        flat = _flat_classes(self.classes, len(users.rows))
+        names = np.unique(flat)
+        if len(names) != K:
+            raise ParameterError(
+                f"`classes` of Warm must have as many classes as `n_clusters`. Got {len(names)}"
+                f" classes and n_clusters={K}."
+            )
+        x = np.empty((users.m, K, users.d))
+        traffic = Traffic()
+        generators = [users.generator(i, seed, _OTHER_STEPS) for i in range(users.m)]
+        for k, name in enumerate(names):
+            lacking = []
+            for i in range(users.m):
+                begin, end = users.offsets[i], users.offsets[i + 1]
+                own = begin + np.flatnonzero(flat[begin:end] == name)
+                if len(own):
+                    x[i, k] = users.rows[generators[i].choice(own)]
+                else:
+                    lacking.append(i)
+            if lacking:
+                only = users.weighted((flat == name).astype(np.float64))
+                run = runtime.run(Draw(seed, k), only, np.empty((0, users.d)), rounds=2)
+                traffic += run.traffic
+                x[lacking, k] = run.states[0].drawn[0]
+        return x, traffic
+
+
+@dataclass(frozen=True)
+class Given:
+    """Centers that are given: (K, d), common to all users, or (m, K, d)."""
+
+    x: ArrayLike = field(repr=False)
+
+    def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:  # noqa: ARG002
+        """Check and copy them."""
+        try:
+            x = np.array(self.x, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ParameterError("`init` of cluster must be an array of numbers.") from None
+        m = runtime.graph.m
+        if x.shape not in ((K, users.d), (m, K, users.d)):
+            raise ParameterError(
+                f"`init` of cluster must have the shape {(K, users.d)} or {(m, K, users.d)}."
+                f" Got {x.shape}."
+            )
+        if not np.isfinite(x).all():
+            raise ParameterError("`init` of cluster must be finite. Got NaN or infinite centers.")
+        return (np.repeat(x[None], m, axis=0) if x.ndim == 2 else x), Traffic()
+
+
+STARTS: dict[str, Any] = {
+    "k-means++": KMeansPlusPlus,
+    "k-means++-local": KMeansPlusPlusLocal,
+    "random": Random,
+}
+
+
+def resolve(init: Any, of: str = "cluster") -> Start:
+    """Return the start that a name, an array or an object stands for.
+
+    >>> resolve("k-means++")
+    KMeansPlusPlus(cap=None, nearest=1)
+    """
+    if isinstance(init, str):
+        start: Start = STARTS[check_name(init, STARTS, "init", of)]()
+        return start
+    return init if hasattr(init, "centers") else Given(init)
+
+
+def sample_distances(
+    runtime: Runtime, users: Users, centers: Array, seed: int, step: int
+) -> tuple[Array, Traffic]:
+    """Agree on the D^2 to common centers (k, d) of rows drawn from the joint data, (1000,)."""
+    program = Draw(seed, _OTHER_STEPS + 1 + step, n=QUANTILE_SAMPLE, tell="distance")
+    run = runtime.run(program, users, centers, rounds=2)
+    return run.states[0].drawn[:, 0], run.traffic
+
+
+def _each_user(
+    runtime: Runtime, users: Users, K: int, seed: int, choose: Any
+) -> tuple[Array, Traffic]:
+    """Let each user choose among its own distinct rows; the others take the common start."""
+    rows, weights, offsets = users.distinct
+    x = np.empty((users.m, K, users.d))
+    lacking = []
+    for i in range(users.m):
+        here = slice(offsets[i], offsets[i + 1])
+        own = rows[here][weights[here] > 0]
+        if len(own) < K:
+            lacking.append(i)
+        else:
+            own_weights = weights[here][weights[here] > 0]
+            x[i] = choose(i, users.rows[own].astype(np.float64), own_weights)
+    if not lacking:
+        return x, Traffic()
+    common, traffic = KMeansPlusPlus().centers(runtime, users, K, seed)
+    x[lacking] = common[lacking]
+    return x, traffic
+
+
+def _flat_classes(classes: Any, n: int) -> NDArray[Any]:
+    nested = isinstance(classes, list | tuple) and len(classes) > 0 and np.ndim(classes[0]) == 1
+    flat = np.concatenate([np.asarray(part) for part in classes]) if nested else np.asarray(classes)
+    if flat.shape != (n,):
+        raise ParameterError(
+            f"`classes` of Warm must name the class of each of the {n} rows. Got {flat.shape}."
+        )
+    return flat

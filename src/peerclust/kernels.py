@@ -1,0 +1,236 @@
+"""The compiled loops: arrays in, arrays out. No classes, no checks, no threads of their own.
+
+Every loop that reads rows works on *tasks*: task t is the stretch of rows start[t] to stop[t] of
+user owner[t], never longer than `SEGMENT` rows and always counted from the user's own first row.
+A task sums into a place of its own, so what comes out depends neither on which users share a block
+nor on how many threads share the tasks. All loops release the GIL.
+
+No loop may reorder or fuse its floating-point operations (numba's `fastmath` stays off): a squared
+distance is the plain sum over features, first to last, wherever it is computed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, vectorize
+
+SEGMENT = 8192
+TILE = 64
+
+KMEANS, HUBER, LOGISTIC, FAIR, GIVEN = 0, 1, 2, 3, 4
+
+
+@njit(cache=True, inline="always")
+def _gamma(code, parameter, r2):
+    """Give gamma of a built-in loss, where grad f = gamma (x - y); see `peerclust.losses`."""
+    if code == HUBER:
+        # r <= delta, said so that neither r2 = 0 nor an overflowing delta^2 matters
+        r = math.sqrt(r2)
+        return 1.0 if r <= parameter else parameter / r
+    if code == LOGISTIC:
+        return 2.0 / (1.0 + math.exp(-r2))
+    if code == FAIR:
+        return 4.0 * parameter * (r2 / (parameter + r2))
+    return 1.0
+
+
+@vectorize(["float64(int64, float64, float64)"], cache=True)
+def gamma(code, parameter, r2):
+    """Give gamma of a built-in loss for an array of squared distances."""
+    return _gamma(code, parameter, r2)
+
+
+@njit(cache=True, inline="always")
+def _load(rows, first, n, tile):
+    """Turn n rows into columns, so that the loops over them run over neighboring numbers."""
+    for r in range(n):
+        for j in range(rows.shape[1]):
+            tile[j, r] = rows[first + r, j]
+
+
+@njit(cache=True, inline="always")
+def _keep_lowest(k, n, score, best, label):
+    """Keep the lowest score of each row; of equal ones the first, as argmin does."""
+    for r in range(n):
+        lower = score[r] < best[r]
+        best[r] = score[r] if lower else best[r]
+        label[r] = k if lower else label[r]
+
+
+@njit(nogil=True, cache=True)
+def assign(
+    rows, weights, unit, owner, start, stop, first, last, x, slope, offset, code, parameter,
+    labels, s0, s1, changed,
+):  # fmt: skip
+    """Assign the rows of tasks first to last to their nearest centers and sum them up.
+
+    With an empty `slope` nearest means the least ||x_i(k) - y||^2; else the least affine score
+    offset_i(k) - <slope_i(k), y>, which is what a Bregman divergence comes to. A row counts with
+    its weight (`unit` where there are no `weights`) times gamma at its own center:
+    s0[t, k] = sum w gamma, s1[t, k] = sum w gamma y. With code GIVEN nothing is summed.
+    """
+    K, d = x.shape[1], x.shape[2]
+    tile = np.zeros((d, TILE))
+    score = np.zeros(TILE)
+    best = np.zeros(TILE)
+    label = np.zeros(TILE, np.int32)
+    weighted = weights.size > 0
+    affine = slope.size > 0
+    for t in range(first, last):
+        i = owner[t]
+        moved = 0
+        for begin in range(start[t], stop[t], TILE):
+            n = min(TILE, stop[t] - begin)
+            _load(rows, begin, n, tile)
+            best[:] = np.inf
+            label[:] = 0
+            for k in range(K):
+                score[:] = offset[i, k] if affine else 0.0
+                for j in range(d):
+                    if affine:
+                        a = slope[i, k, j]
+                        for r in range(n):
+                            score[r] -= a * tile[j, r]
+                    else:
+                        c = x[i, k, j]
+                        for r in range(n):
+                            step = tile[j, r] - c
+                            score[r] += step * step
+                _keep_lowest(k, n, score, best, label)
+            for r in range(n):
+                row = begin + r
+                k = label[r]
+                if labels[row] != k:
+                    labels[row] = k
+                    moved += 1
+                if code != GIVEN:
+                    w = weights[row] if weighted else unit
+                    w *= _gamma(code, parameter, best[r])
+                    s0[t, k] += w
+                    for j in range(d):
+                        s1[t, k, j] += w * rows[row, j]
+        changed[t] = moved
+
+
+@njit(nogil=True, cache=True)
+def pull(
+    rows, weights, unit, owner, start, stop, first, last, x, labels, code, parameter, given, s0, s1
+):
+    """Sum the rows of tasks first to last into s0 and s1 by the labels they have.
+
+    With code GIVEN the gamma of each row is read from `given`.
+    """
+    d = x.shape[2]
+    weighted = weights.size > 0
+    for t in range(first, last):
+        i = owner[t]
+        for row in range(start[t], stop[t]):
+            k = labels[row]
+            w = weights[row] if weighted else unit
+            if code == GIVEN:
+                w *= given[row]
+            elif code != KMEANS:
+                r2 = 0.0
+                for j in range(d):
+                    step = rows[row, j] - x[i, k, j]
+                    r2 += step * step
+                w *= _gamma(code, parameter, r2)
+            s0[t, k] += w
+            for j in range(d):
+                s1[t, k, j] += w * rows[row, j]
+
+
+@njit(nogil=True, cache=True)
+def own_r2(rows, owner, start, stop, first, last, x, labels, r2):
+    """Give each row's squared distance to its own center; r2[0] is the first row's."""
+    origin = start[first]
+    for t in range(first, last):
+        i = owner[t]
+        for row in range(start[t], stop[t]):
+            k = labels[row]
+            total = 0.0
+            for j in range(x.shape[2]):
+                step = rows[row, j] - x[i, k, j]
+                total += step * step
+            r2[row - origin] = total
+
+
+@njit(nogil=True, cache=True)
+def nearest(rows, first, last, x, labels, r2):
+    """Give the nearest of one set of centers (K, d) and its squared distance, row by row."""
+    K, d = x.shape
+    tile = np.zeros((d, TILE))
+    score = np.zeros(TILE)
+    best = np.zeros(TILE)
+    label = np.zeros(TILE, np.int32)
+    for begin in range(first, last, TILE):
+        n = min(TILE, last - begin)
+        _load(rows, begin, n, tile)
+        best[:] = np.inf
+        label[:] = 0
+        for k in range(K):
+            score[:] = 0.0
+            for j in range(d):
+                c = x[k, j]
+                for r in range(n):
+                    step = tile[j, r] - c
+                    score[r] += step * step
+            _keep_lowest(k, n, score, best, label)
+        labels[begin : begin + n] = label[:n]
+        r2[begin : begin + n] = best[:n]
+
+
+@njit(nogil=True, cache=True)
+def weighted_sum(values, weights, unit, owner, start, stop, first, last, out):
+    """Add the weighted values of tasks first to last to out[user]; values[0] is the first row's."""
+    origin = start[first]
+    for t in range(first, last):
+        total = 0.0
+        for row in range(start[t], stop[t]):
+            w = weights[row] if weights.size > 0 else unit
+            total += w * values[row - origin]
+        out[owner[t]] += total
+
+
+@njit(nogil=True, cache=True)
+def by_user(owner, parts, out):
+    """Add the tasks' sums (tasks, K, ...) to out (users, K, ...), in ascending order."""
+    flat, total = parts.reshape(parts.shape[0], -1), out.reshape(out.shape[0], -1)
+    for t in range(owner.size):
+        i = owner[t]
+        for e in range(flat.shape[1]):
+            total[i, e] += flat[t, e]
+
+
+@njit(nogil=True, cache=True)
+def times(v, matrix, out):
+    """Multiply each row vector of v (n, d) by matrix[i % len(matrix)] (d, d), in a fixed order."""
+    n, d = v.shape
+    for i in range(n):
+        a = matrix[i % matrix.shape[0]]
+        for j in range(d):
+            total = 0.0
+            for e in range(d):
+                total += v[i, e] * a[e, j]
+            out[i, j] = total
+
+
+@njit(nogil=True, cache=True)
+def hashes(rows, out):
+    """Give a 64-bit hash of each row's values: equal rows have equal hashes, whatever their order.
+
+    Each value's bits (with -0.0 taken as 0.0) are mixed in by a splitmix64 step.
+    """
+    n, d = rows.shape
+    value = np.zeros(1)
+    bits = value.view(np.uint64)
+    for r in range(n):
+        h = np.uint64(0x9E3779B97F4A7C15)
+        for j in range(d):
+            value[0] = rows[r, j] + 0.0
+            h = (h ^ bits[0]) * np.uint64(0xBF58476D1CE4E5B9)
+            h = (h ^ (h >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
+            h ^= h >> np.uint64(29)
+        out[r] = h

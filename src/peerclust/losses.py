@@ -1,0 +1,200 @@
+"""Losses of the distance between a center and a row; not how distance is measured (`distances`).
+
+All four losses of the paper are radial: f(x, y) = h(r) with r the distance of x and y, and
+
+    grad_x f(x, y) = gamma(r^2) (x - y),    gamma(r^2) = h'(r) / r.
+
+A loss is any object with three members (`Loss`); nothing is inherited:
+
+- `value(r2)`: h for an array of squared distances r^2;
+- `gamma(r2)`: gamma for the same, elementwise;
+- `smoothness`: beta, the least upper bound of h''(r).
+
+The built-in losses also carry `compiled`, the code and parameter by which `kernels` knows them.
+
+| loss     | h(r)                                    | gamma              | beta     |
+|----------|-----------------------------------------|--------------------|----------|
+| K-means  | r^2 / 2                                 | 1                  | 1        |
+| Huber    | r^2 / 2, beyond delta: delta r - delta^2/2 | min(1, delta / r)  | 1        |
+| logistic | log(1 + exp(r^2))                       | 2 / (1 + exp(-r^2)) | 2.60...  |
+| fair     | 2 eta^2 (r^2/eta - log(1 + r^2/eta))    | 4 eta r^2 / (eta + r^2) | 4.5 eta |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peerclust import kernels
+from peerclust.errors import ParameterError
+from peerclust.validation import check_name, check_number
+
+Array = NDArray[np.float64]
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """What `cluster(loss=...)` accepts: a convex, smooth function of the squared distance."""
+
+    @property
+    def smoothness(self) -> float:
+        """The least upper bound beta of h''(r)."""
+
+    def value(self, r2: Array) -> Array:
+        """Give h(r) for squared distances r2, elementwise."""
+
+    def gamma(self, r2: Array) -> Array:
+        """Give h'(r) / r for squared distances r2, elementwise."""
+
+
+class _Compiled:
+    """What the built-in losses share: gamma has one formula, in `kernels`."""
+
+    @property
+    def compiled(self) -> tuple[int, float]:
+        raise NotImplementedError
+
+    def gamma(self, r2: ArrayLike) -> Array:
+        """Give h'(r) / r for squared distances r2, elementwise."""
+        gamma: Array = kernels.gamma(*self.compiled, r2)
+        return gamma
+
+
+@dataclass(frozen=True)
+class KMeans(_Compiled):
+    """The loss of K-means, f(x, y) = ||x - y||^2 / 2 (Example 1, eq. dgc-km).
+
+    >>> float(KMeans().value(4.0)), float(KMeans().gamma(4.0))
+    (2.0, 1.0)
+    """
+
+    smoothness: ClassVar[float] = 1.0
+
+    @property
+    def compiled(self) -> tuple[int, float]:
+        """The code and parameter of this loss in `kernels`."""
+        return kernels.KMEANS, 0.0
+
+    def value(self, r2: ArrayLike) -> Array:
+        """Give r^2 / 2."""
+        return 0.5 * np.asarray(r2, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Huber(_Compiled):
+    """The Huber loss (Example 2, eq. dgc-hl): a row further than `delta` pulls no harder.
+
+    >>> huber = Huber(delta=2.0)
+    >>> huber.value(np.array([1.0, 16.0])).tolist(), huber.gamma(np.array([1.0, 16.0])).tolist()
+    ([0.5, 6.0], [1.0, 0.5])
+    """
+
+    delta: float = 1.0
+    smoothness: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", check_number(self.delta, "delta", "Huber", above=0))
+
+    @property
+    def compiled(self) -> tuple[int, float]:
+        """The code and parameter of this loss in `kernels`."""
+        return kernels.HUBER, self.delta
+
+    def value(self, r2: ArrayLike) -> Array:
+        """Give r^2 / 2 up to delta, and delta r - delta^2 / 2 beyond."""
+        r = np.sqrt(r2)
+        near = np.minimum(r, self.delta)
+        # near^2/2 + delta (r - near): no difference of large numbers on either side of the kink
+        return np.asarray(0.5 * near * near + self.delta * (r - near))
+
+
+# beta of the logistic loss: the maximum of 2 s + 4 t s (1 - s) over t = r^2, where
+# s = 1 / (1 + exp(-t)); it is reached at t = 1.98035828...
+_LOGISTIC_SMOOTHNESS = 2.601638930011748
+
+
+@dataclass(frozen=True)
+class Logistic(_Compiled):
+    """The logistic loss, f(x, y) = log(1 + exp(||x - y||^2)) (Example 3, eq. dgc-ll).
+
+    Far rows pull up to twice as hard as near ones.
+
+    >>> Logistic().gamma(np.array([0.0, 1e300])).tolist()
+    [1.0, 2.0]
+    """
+
+    smoothness: ClassVar[float] = _LOGISTIC_SMOOTHNESS
+
+    @property
+    def compiled(self) -> tuple[int, float]:
+        """The code and parameter of this loss in `kernels`."""
+        return kernels.LOGISTIC, 0.0
+
+    def value(self, r2: ArrayLike) -> Array:
+        """Give log(1 + exp(r^2)), which never overflows in this form."""
+        return np.asarray(np.logaddexp(0.0, r2))
+
+
+@dataclass(frozen=True)
+class Fair(_Compiled):
+    """The fair loss, 2 eta^2 (r^2/eta - log(1 + r^2/eta)) (Example 4, eq. dgc-fl).
+
+    A row at its center pulls not at all, a far one up to 4 eta times its distance.
+
+    >>> float(Fair(eta=1.0).gamma(1.0)), Fair(eta=2.0).smoothness
+    (2.0, 9.0)
+    """
+
+    eta: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eta", check_number(self.eta, "eta", "Fair", above=0))
+
+    @property
+    def smoothness(self) -> float:
+        """The least upper bound 4.5 eta of h''(r), reached at r^2 = 3 eta."""
+        return 4.5 * self.eta
+
+    @property
+    def compiled(self) -> tuple[int, float]:
+        """The code and parameter of this loss in `kernels`."""
+        return kernels.FAIR, self.eta
+
+    def value(self, r2: ArrayLike) -> Array:
+        """Give 2 eta^2 (t - log(1 + t)) with t = r^2 / eta, exact for small t too."""
+        r2 = np.asarray(r2, dtype=np.float64)
+        t = np.minimum(r2 / self.eta, 0.25)
+        # t - log(1 + t) cancels for small t. With z = t / (2 + t), log(1 + t) = 2 artanh z, and
+        # t - 2z = tz, so the difference is tz - 2 (z^3/3 + z^5/5 + ...).
+        z = t / (2.0 + t)
+        tail = np.zeros_like(z)
+        for power in range(17, 1, -2):
+            tail = z * z * (tail + 1.0 / power)
+        small = 2.0 * self.eta * self.eta * (t * z - 2.0 * z * tail)
+        large = 2.0 * self.eta * (r2 - self.eta * np.log1p(r2 / self.eta))
+        return np.asarray(np.where(r2 <= 0.25 * self.eta, small, large))
+
+
+LOSSES = {"kmeans": KMeans, "huber": Huber, "logistic": Logistic, "fair": Fair}
+
+
+def resolve(loss: Any, of: str = "cluster") -> Any:
+    """Return the loss that a name or an object stands for.
+
+    >>> resolve("huber")
+    Huber(delta=1.0)
+    """
+    if isinstance(loss, str):
+        return LOSSES[check_name(loss, LOSSES, "loss", of)]()
+    if not all(
+        hasattr(loss, member) for member in ("value", "gamma", "smoothness")
+    ) and not hasattr(loss, "divergence"):
+        raise ParameterError(
+            f"`loss` of {of} must be a name, a Bregman loss, or an object with value(r2),"
+            f" gamma(r2) and smoothness. Got {loss!r}."
+        )
+    check_number(loss.smoothness, "smoothness", type(loss).__name__, above=0)
+    return loss

@@ -1,0 +1,83 @@
+"""DGC-F_rho, Algorithm 1 of the paper: distributed gradient clustering.
+
+Round t assigns each row to the nearest of its user's centers, then makes B center updates
+
+    x_i(k) <- x_i(k) - alpha ( 1/rho sum_{r in C_i(k)} w_r grad f(x_i(k), y_r)
+                               + c sum_{j in N_i} [x_i(k) - x_j(k)] ),      (eq. grad_local)
+
+which is gradient descent on J_rho(x, C) = 1/rho J(x, C) + c/2 <x, L x>   (eq. distributed-gen).
+
+| symbol             | here                                            |
+|--------------------|-------------------------------------------------|
+| rho, alpha, B, c   | `rho`, `alpha`, `B`, `consensus_factor`         |
+| x_i(k)             | `state.x[i, k]`                                 |
+| C_i(k)             | `users.labels`, set by `users.assign`           |
+| sum w grad f       | `users.pull`                                    |
+| sum_j [x_i - x_j]  | `heard.degree * x - heard.total`                |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DGCState:
+    """The centers of the block's users and where in the rounds they are."""
+
+    x: Array
+    round: int
+    update: int
+    residual: Array
+
+    def next(self, x: Array, residual: Array, B: int) -> DGCState:
+        """Return the state one update later."""
+        if self.update + 1 < B:
+            return replace(self, x=x, update=self.update + 1, residual=residual)
+        return DGCState(x=x, round=self.round + 1, update=0, residual=residual)
+
+
+@dataclass(frozen=True)
+class DGC:
+    """Distributed gradient clustering with penalty rho, step alpha and B updates a round.
+
+    >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
+    >>> program = DGC(rho=1.0, alpha=0.25)
+    >>> state = program.start(users, np.array([[[0.0]], [[1.0]]]))
+    >>> heard = HeardSum(total=np.array([[[1.0]], [[0.0]]]), degree=np.ones((2, 1, 1)))
+    >>> program.hear(users, state, heard).x.tolist()
+    [[[0.25]], [[1.0]]]
+    """
+
+    rho: float
+    alpha: float
+    B: int = 1
+    consensus_factor: float = 1.0
+
+    def start(self, users: Users, x: Array) -> DGCState:
+        """Begin at the centers x, (u, K, d)."""
+        return DGCState(x=x, round=0, update=0, residual=np.full(users.m, np.inf))
+
+    def say(self, state: DGCState) -> Sum:
+        """Tell the neighbors the centers (step 8)."""
+        return Sum(state.x)
+
+    def hear(self, users: Users, state: DGCState, heard: HeardSum) -> DGCState:
+        """Assign when a round begins (steps 2-5), then update the centers (step 9)."""
+        x = state.x
+        if state.update == 0:
+            users.assign(x)
+        consensus = heard.degree * x - heard.total
+        gradient = users.pull(x) / self.rho + self.consensus_factor * consensus
+        residual = state.residual
+        if state.update == 0:
+            residual = self.rho * np.sqrt((gradient * gradient).sum(axis=2)).max(axis=1)
+        return state.next(x - self.alpha * gradient, residual, self.B)

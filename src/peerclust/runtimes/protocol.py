@@ -1,0 +1,91 @@
+"""What a runtime is, and what driving a program gives; nothing of how messages travel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.errors import DivergedError
+from peerclust.graphs import Graph
+from peerclust.programs.protocol import Program
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+# Called between rounds with the blocks' states and the blocks.
+Watch = Callable[[Sequence[Any], Sequence[Users]], None]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """How many messages went over links, and how many bytes of payload they carried."""
+
+    messages: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.messages + other.messages, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where a program ended.
+
+    Attributes
+    ----------
+    states : sequence
+        The last state of each block, blocks in ascending order of user.
+    rounds : int
+        How many rounds were done.
+    stopped : bool
+        Whether the users stopped by themselves (see `stopping`), or the rounds ran out.
+    traffic : Traffic
+        What went over the links.
+    """
+
+    states: Sequence[Any]
+    rounds: int
+    stopped: bool
+    traffic: Traffic
+
+    @property
+    def x(self) -> Array:
+        """The centers of all users, (m, K, d)."""
+        return np.concatenate([state.x for state in self.states])
+
+
+class Runtime(Protocol):
+    """A way to drive a program over a graph."""
+
+    graph: Graph
+
+    def run(
+        self,
+        program: Program,
+        users: Users,
+        x: Array,
+        *,
+        rounds: int,
+        threshold: float = -1.0,
+        watch: Watch | None = None,
+    ) -> Run:
+        """Start the program at x and drive it for at most so many rounds.
+
+        x is (m, K, d), a user's own part for each, for a program with a residual; what is common
+        to all users for others. The users stop by themselves once every residual has been at most
+        `threshold` (see `stopping`); below zero they never do.
+        """
+
+
+def check_states(states: Sequence[Any], round_: int) -> None:
+    """Raise if a residual is no number any more: the centers have run away."""
+    for state in states:
+        if np.isnan(state.residual).any() or np.isinf(state.residual).any():
+            raise DivergedError(
+                f"The centers ran away in round {round_}: the step `alpha` is too long."
+                " Use alpha='auto', which is always safe."
+            )

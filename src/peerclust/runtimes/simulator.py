@@ -1,0 +1,88 @@
+"""Drives one block of all users in this process: a sum over neighbors is one sparse product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.graphs import Graph
+from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum
+from peerclust.runtimes.protocol import Run, Traffic, Watch, check_states
+from peerclust.stopping import NEVER, VOTE_BYTES, Vote, first_vote, next_vote
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+
+class Simulator:
+    """The users of a graph as one block.
+
+    >>> from peerclust.graphs import path
+    >>> from peerclust.programs.dgc import DGC
+    >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
+    >>> run = Simulator(path(2)).run(DGC(rho=1.0, alpha=0.3), users, np.zeros((2, 1, 1)), rounds=99)
+    >>> run.x.ravel().round(6).tolist(), run.traffic.messages
+    ([0.666667, 1.333333], 198)
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._adjacency = graph.adjacency
+        self._D = int(graph.diameter.value)
+
+    def run(
+        self,
+        program: Program,
+        users: Users,
+        x: Array,
+        *,
+        rounds: int,
+        threshold: float = -1.0,
+        watch: Watch | None = None,
+    ) -> Run:
+        """Drive the program; see `Runtime.run`."""
+        traffic = Traffic()
+        vote = first_vote(users.m)
+        state = program.start(users, x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            while state.round < rounds:
+                now = state.round
+                voting = threshold >= 0 and state.update == 0
+                said = program.say(state)
+                heard, sent = self._deliver(said)
+                traffic += sent
+                state = program.hear(users, state, heard)
+                if voting:
+                    check_states([state], now)
+                    quiet = state.residual <= threshold
+                    vote = next_vote(vote, self._least(vote), quiet, now, self._D)
+                if watch is not None and state.update == 0:
+                    watch([state], [users])
+                if vote.due(now) and state.update == 0:
+                    break
+        return Run([state], state.round, vote.due(state.round), traffic)
+
+    def _deliver(self, said: Sum | Max) -> tuple[HeardSum | HeardMax, Traffic]:
+        links = 2 * self.graph.edges
+        if isinstance(said, Max):
+            size = said.v[0].nbytes
+            return HeardMax(said.v.max(axis=0)), Traffic(self._D * links, self._D * links * size)
+        u = len(said.x)
+        # A CSR product adds each row's terms in ascending column, from zero: the promised order.
+        total = (self._adjacency @ said.x.reshape(u, -1)).reshape(said.x.shape)
+        degree = self.graph.degree.reshape((u,) + (1,) * (said.x.ndim - 1))
+        size = said.x[0].nbytes + VOTE_BYTES
+        return HeardSum(total, degree), Traffic(links, links * size)
+
+    def _least(self, vote: Vote) -> Vote:
+        """Give the least s and R among each user's neighbors."""
+        if self.graph.edges == 0:
+            alone: NDArray[Any] = np.full(self.graph.m, NEVER)
+            return Vote(alone, alone)
+        indices, begins = self.graph.indices, self.graph.indptr[:-1]
+        return Vote(
+            np.minimum.reduceat(vote.s[indices], begins),
+            np.minimum.reduceat(vote.R[indices], begins),
+        )

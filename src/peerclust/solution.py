@@ -1,0 +1,245 @@
+"""What a clustering gives: centers, labels, status, certificate and trace, saved and loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peerclust import losses
+from peerclust.distances import Distance, Euclidean, Mahalanobis
+from peerclust.errors import DataError, ParameterError
+from peerclust.users import nearest
+from peerclust.validation import check_rows
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run ended: `name` is "converged" or "ran out of rounds", `advice` what to do about it.
+
+    >>> Status("converged", "Every residual was below tol.").converged
+    True
+    """
+
+    name: str
+    advice: str
+
+    @property
+    def converged(self) -> bool:
+        """Whether the users stopped by themselves."""
+        return self.name == "converged"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.advice}"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The numbers by which a result can be judged.
+
+    Attributes
+    ----------
+    residual : float
+        rho max_ik ||grad_ik J_rho|| / (W s): distance from a fixed point, free of units. W is the
+        largest user's total weight (times lambda_max(A) under a Mahalanobis distance, or the
+        smoothness of a Bregman loss), s the RMS spread of the joint data.
+    pooled_residual : float
+        The same for the pooled problem: all rows as one user's, at the mean centers.
+    disagreement, disagreement_stacked : float
+        Mean over k of the largest ||x_i(k) - x_j(k)||, and the largest ||x_i - x_j||.
+    disagreement_exact : bool
+        Whether these are exact, or upper bounds (more than 2000 users).
+    cost : float
+        J_rho at the users' centers, each row at its nearest.
+    pooled_cost : float
+        The clustering cost of all rows at the mean centers.
+    rounds, messages, bytes : int
+        What the run took; a message is one user's to one neighbor.
+    setup_messages, setup_bytes : int
+        What starts, other starts and the choice of rho took besides.
+    spread : float
+        s.
+    largest_weight : float
+        W.
+    """
+
+    residual: float
+    pooled_residual: float
+    disagreement: float
+    disagreement_stacked: float
+    disagreement_exact: bool
+    cost: float
+    pooled_cost: float
+    rounds: int
+    messages: int
+    bytes: int
+    setup_messages: int
+    setup_bytes: int
+    spread: float
+    largest_weight: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One row a round: after round t, with the labels that the round used.
+
+    `cost` is J_rho; `disagreement` and `disagreement_stacked` as in the certificate; `changed` how
+    many labels changed; `residual` the largest user's when the round began.
+    """
+
+    cost: Array
+    disagreement: Array
+    disagreement_stacked: Array
+    changed: NDArray[np.int64]
+    residual: Array
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The result of `cluster`.
+
+    Attributes
+    ----------
+    centers : (m, K, d) array
+        Each user's own centers.
+    labels : list of m int arrays
+        Each row's cluster, by its own user's centers.
+    status : Status
+        How it ended, with a sentence of advice.
+    certificate : Certificate
+        The numbers by which to judge it.
+    rho, alpha : float
+        The penalty and the step that were used.
+    why : dict
+        For "rho" and "alpha", how they were chosen.
+    trace : Trace or None
+        One row a round, if asked for.
+    loss, distance
+        What was clustered with; `loss` is None after loading one that is not built in.
+
+    Examples
+    --------
+    >>> import peerclust as pc
+    >>> parts = [np.array([[0.0], [0.2]]), np.array([[9.8], [10.0]])]
+    >>> solution = pc.cluster(parts, n_clusters=2, rho=50, random_state=0)
+    >>> np.sort(solution.consensus.ravel()).round(1).tolist(), solution.status.name
+    ([0.1, 9.9], 'converged')
+    """
+
+    centers: Array
+    labels: list[NDArray[np.int32]]
+    status: Status
+    certificate: Certificate
+    rho: float
+    alpha: float
+    why: dict[str, str]
+    trace: Trace | None = None
+    loss: Any = field(default_factory=losses.KMeans)
+    distance: Distance = field(default_factory=Euclidean)
+
+    @property
+    def consensus(self) -> Array:
+        """The mean of the users' centers, (K, d)."""
+        return np.asarray(self.centers.mean(axis=0))
+
+    def predict(self, rows: ArrayLike) -> NDArray[np.int32]:
+        """Give the nearest of the consensus centers for each row (N, d)."""
+        return self._nearest(rows)[0]
+
+    def outlier_scores(self, rows: ArrayLike) -> Array:
+        """Give the distance of each row (N, d) to the nearest of the consensus centers."""
+        return np.sqrt(self._nearest(rows)[1])
+
+    def _nearest(self, rows: ArrayLike) -> tuple[NDArray[np.int32], Array]:
+        y = check_rows(rows, "predict")
+        d = self.centers.shape[2]
+        if y.shape[1] != d:
+            raise DataError(f"The rows of predict must have {d} features. Got {y.shape[1]}.")
+        if self.loss is None:
+            raise ParameterError(
+                "This solution was made with a loss of the user's own; load it with"
+                " Solution.load(path, loss=...)."
+            )
+        return nearest(y, self.consensus, loss=self.loss, distance=self.distance)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one .npz file, all of it or nothing.
+
+        A loss of the user's own is named in the file but not stored.
+        """
+        header = {
+            "status": asdict(self.status),
+            "certificate": asdict(self.certificate),
+            "rho": self.rho,
+            "alpha": self.alpha,
+            "why": self.why,
+            "loss": _describe_loss(self.loss),
+        }
+        arrays: dict[str, Any] = {
+            "header": np.array(json.dumps(header)),
+            "centers": self.centers,
+            "labels": np.concatenate(self.labels),
+            "sizes": np.array([len(part) for part in self.labels]),
+        }
+        if isinstance(self.distance, Mahalanobis):
+            arrays["A"] = np.asarray(self.distance.A)
+        if self.trace is not None:
+            arrays |= {f"trace_{f.name}": getattr(self.trace, f.name) for f in fields(Trace)}
+        target = Path(path)
+        handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(file, **arrays)
+            Path(partial).replace(target)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, loss: Any = None) -> Solution:
+        """Read what `save` wrote; `loss` stands in for one that the file could not store."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            header = json.loads(str(arrays["header"]))
+            stored = header["loss"]
+            if loss is None and stored["name"] in losses.LOSSES:
+                loss = losses.LOSSES[stored["name"]](**stored["parameters"])
+            trace = None
+            if "trace_cost" in arrays:
+                trace = Trace(**{f.name: arrays[f"trace_{f.name}"] for f in fields(Trace)})
+            return cls(
+                centers=arrays["centers"],
+                labels=np.split(arrays["labels"], np.cumsum(arrays["sizes"])[:-1]),
+                status=Status(**header["status"]),
+                certificate=Certificate(**header["certificate"]),
+                rho=header["rho"],
+                alpha=header["alpha"],
+                why=header["why"],
+                trace=trace,
+                loss=loss,
+                distance=Mahalanobis(arrays["A"]) if "A" in arrays else Euclidean(),
+            )
+        except FileNotFoundError:
+            raise DataError(f"There is no file {path}.") from None
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise DataError(f"{path} is not a solution that peerclust saved ({error}).") from None
+
+
+def _describe_loss(loss: Any) -> dict[str, Any]:
+    for name, kind in losses.LOSSES.items():
+        if isinstance(loss, kind):
+            return {"name": name, "parameters": vars(loss)}
+    return {"name": getattr(loss, "name", type(loss).__name__), "parameters": {}}

@@ -1,0 +1,322 @@
+"""A block of users: their rows, weights and labels, and what they compute from them alone.
+
+A block may hold all users (the simulator), one (a peer) or some (a rank); what it computes for a
+user does not depend, to the last bit, on who shares the block. Nothing here knows of neighbors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust import kernels
+from peerclust.bregman import Bregman
+from peerclust.distances import Distance, Euclidean
+from peerclust.errors import DivergedError
+from peerclust.losses import KMeans
+from peerclust.threads import spread
+
+Array = NDArray[np.float64]
+Rows = NDArray[Any]
+
+# Rows whose values are held at a time when a cost is added up.
+_CHUNK = 1 << 18
+
+
+class Users:
+    """The users `first`, `first + 1`, ..., with user i's rows at offsets[i]:offsets[i+1].
+
+    Parameters
+    ----------
+    rows : (N, d) array
+        float32 or float64 in C order; used as it is, never copied or written to.
+    offsets : (u + 1,) int array
+        Where each user's rows begin; a user may have none.
+    weights : float or (N,) array
+        One weight for all rows, or a weight a row.
+    loss, distance
+        See `losses`, `bregman` and `distances`. A Bregman loss brings its own distance.
+    first : int
+        The number of the block's first user among all users.
+
+    Examples
+    --------
+    >>> users = Users(np.array([[0.0], [2.0], [10.0]]), np.array([0, 2, 3]))
+    >>> x = np.array([[[0.0], [9.0]], [[0.0], [9.0]]])
+    >>> users.assign(x)
+    >>> users.labels.tolist(), users.pull(x).tolist(), users.cost(x).tolist()
+    ([0, 0, 1], [[[-2.0], [0.0]], [[0.0], [-1.0]]], [2.0, 0.5])
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        offsets: NDArray[np.int64],
+        *,
+        weights: float | Array = 1.0,
+        loss: Any = None,
+        distance: Distance | None = None,
+        first: int = 0,
+    ) -> None:
+        self.rows = rows
+        self.offsets = offsets
+        self.weights = weights
+        self.loss: Any = KMeans() if loss is None else loss
+        self.distance = Euclidean() if distance is None else distance
+        self.first = first
+        self.labels = np.full(len(rows), -1, np.int32)
+        # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
+        self._y = self.distance.forward(rows)
+        whole = isinstance(weights, float)
+        self._weights: Array = np.empty(0) if whole else weights  # type: ignore[assignment]
+        self._unit = weights if whole else 1.0
+        if isinstance(self.loss, Bregman):
+            self._code, self._parameter = kernels.KMEANS, 0.0
+        else:
+            self._code, self._parameter = getattr(self.loss, "compiled", (kernels.GIVEN, 0.0))
+        self._plan_tasks()
+
+    def _plan_tasks(self) -> None:
+        sizes = np.diff(self.offsets)
+        pieces = -(-sizes // kernels.SEGMENT)
+        self._owner = np.repeat(np.arange(self.m), pieces)
+        piece = np.arange(len(self._owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        self._start = self.offsets[self._owner] + piece * kernels.SEGMENT
+        self._stop = np.minimum(self._start + kernels.SEGMENT, self.offsets[self._owner + 1])
+        self._ends = np.cumsum(self._stop - self._start)
+        self._tasks = (self._owner, self._start, self._stop)
+        self._changed = np.zeros(len(self._owner), np.int64)
+        self._sums: tuple[Array, Array] | None = None
+        self._summed_at: Array | None = None
+
+    @property
+    def m(self) -> int:
+        """How many users the block holds."""
+        return len(self.offsets) - 1
+
+    @property
+    def d(self) -> int:
+        """How many features a row has."""
+        return int(self.rows.shape[1])
+
+    @property
+    def changed(self) -> int:
+        """How many labels the last assignment changed."""
+        return int(self._changed.sum())
+
+    @cached_property
+    def total_weights(self) -> Array:
+        """Each user's total weight, (u,)."""
+        if self._weights.size == 0:
+            return np.diff(self.offsets) * float(self._unit)
+        return self._by_task(lambda a, b: np.ones(b - a))
+
+    def block(self, i: int) -> Users:
+        """Return the block of user i of this block alone; its rows are a view."""
+        here = slice(self.offsets[i], self.offsets[i + 1])
+        return Users(
+            self.rows[here],
+            self.offsets[i : i + 2] - self.offsets[i],
+            weights=self.weights if isinstance(self.weights, float) else self.weights[here],
+            loss=self.loss,
+            distance=self.distance,
+            first=self.first + i,
+        )
+
+    def weighted(self, weights: Array) -> Users:
+        """Return the same users with other weights, a weight a row."""
+        return Users(
+            self.rows,
+            self.offsets,
+            weights=weights,
+            loss=self.loss,
+            distance=self.distance,
+            first=self.first,
+        )
+
+    def assign(self, x: Array) -> None:
+        """Label each row with its nearest center among its user's x[i] (steps 2-5 of Algorithm 1).
+
+        Of equally near centers the first is taken.
+        """
+        K = x.shape[1]
+        slope, offset = np.empty((0, 0, 0)), np.empty((0, 0))
+        if isinstance(self.loss, Bregman):
+            self._check_domain(x)
+            slope, offset = self.loss.affine(x)
+        z = np.ascontiguousarray(self.distance.forward(x))
+        s0, s1 = self._empty_sums(K)
+
+        def loop(first: int, last: int) -> None:
+            kernels.assign(
+                self._y, self._weights, self._unit, *self._tasks, first, last, z, slope, offset,
+                self._code, self._parameter, self.labels, s0, s1, self._changed,
+            )  # fmt: skip
+
+        spread(loop, self._ends, self._y.size * K)
+        if self._code == kernels.GIVEN:
+            self._summed_at = None
+        else:
+            self._keep_sums(x, s0, s1)
+
+    def pull(self, x: Array) -> Array:
+        """Give the gradient of each user's cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
+
+        The labels are those of the last `assign`. For K-means and Bregman losses no row is read.
+        """
+        z = np.ascontiguousarray(self.distance.forward(x))
+        if self._summed_at is not x and not (self._code == kernels.KMEANS and self._sums):
+            self._sum_by_labels(x, z)
+        assert self._sums is not None
+        s0, s1 = self._sums
+        pull = s0[..., None] * z - s1
+        if isinstance(self.loss, Bregman):
+            self._check_domain(x)
+            return self.loss.back(x, pull)
+        return self.distance.back(pull)
+
+    def cost(self, x: Array) -> Array:
+        """Give each user's cost, the sum of w f(x_i(label), y) over its rows, (u,)."""
+        z = np.ascontiguousarray(self.distance.forward(x))
+
+        def values(first: int, last: int) -> Array:
+            if isinstance(self.loss, Bregman):
+                here = slice(self._start[first], self._stop[last - 1])
+                owner = np.repeat(self._owner[first:last], (self._stop - self._start)[first:last])
+                centers = x[owner, self.labels[here]]
+                return self.loss.divergence(centers, self.rows[here].astype(np.float64))
+            r2 = np.empty(self._stop[last - 1] - self._start[first])
+            kernels.own_r2(self._y, *self._tasks, first, last, z, self.labels, r2)
+            return np.asarray(self.loss.value(r2))
+
+        return self._by_task_values(values)
+
+    def nearest(self, centers: Array) -> tuple[NDArray[np.int32], Array]:
+        """Give each row's nearest of common centers (K, d), and its squared distance, both (N,).
+
+        For a Bregman loss the divergence stands for the squared distance.
+        """
+        return nearest(self.rows, centers, loss=self.loss, distance=self.distance, moved=self._y)
+
+    @cached_property
+    def distinct(self) -> tuple[NDArray[np.int64], Array, NDArray[np.int64]]:
+        """Give (rows, weights, offsets): one of each set of equal rows, with their total weight.
+
+        The order is that of a hash of the rows' values: the same however a user's rows are
+        ordered, and whether a row is given three times or once with a weight of 3. Draws that
+        walk in this order cannot tell the difference.
+        """
+        code = np.empty(len(self.rows), np.uint64)
+        kernels.hashes(self.rows, code)
+        owner = np.repeat(np.arange(self.m), np.diff(self.offsets))
+        order = np.lexsort((code, owner))
+        code, owner = code[order], owner[order]
+        new = np.ones(len(order), bool)
+        new[1:] = (code[1:] != code[:-1]) | (owner[1:] != owner[:-1])
+        starts = np.flatnonzero(new)
+        each = self._weights[order] if self._weights.size else np.full(len(order), self._unit)
+        weights = np.add.reduceat(each, starts) if len(order) else np.empty(0)
+        offsets = np.searchsorted(owner[starts], np.arange(self.m + 1))
+        return order[starts], weights, offsets
+
+    def generator(self, i: int, seed: int, step: int) -> np.random.Generator:
+        """Return user i's random stream for a step, the same on every runtime."""
+        children = np.random.SeedSequence(seed, spawn_key=(self.first + i, step))
+        return np.random.default_rng(children)
+
+    def _sum_by_labels(self, x: Array, z: Array) -> None:
+        s0, s1 = self._empty_sums(x.shape[1])
+        given = np.empty(0)
+        if self._code == kernels.GIVEN:
+            given = np.empty(len(self.rows))
+            if len(given):
+                kernels.own_r2(self._y, *self._tasks, 0, len(self._owner), z, self.labels, given)
+                given = np.ascontiguousarray(self.loss.gamma(given), dtype=np.float64)
+
+        def loop(first: int, last: int) -> None:
+            kernels.pull(
+                self._y, self._weights, self._unit, *self._tasks, first, last, z, self.labels,
+                self._code, self._parameter, given, s0, s1,
+            )  # fmt: skip
+
+        spread(loop, self._ends, self._y.size)
+        self._keep_sums(x, s0, s1)
+
+    def _empty_sums(self, K: int) -> tuple[Array, Array]:
+        return np.zeros((len(self._owner), K)), np.zeros((len(self._owner), K, self.d))
+
+    def _keep_sums(self, x: Array, s0: Array, s1: Array) -> None:
+        """Keep the tasks' sums, added up by user."""
+        if len(self._owner) != self.m or np.any(self._owner != np.arange(self.m)):
+            parts0, parts1 = s0, s1
+            s0, s1 = np.zeros((self.m, s0.shape[1])), np.zeros((self.m, *s1.shape[1:]))
+            kernels.by_user(self._owner, parts0, s0)
+            kernels.by_user(self._owner, parts1, s1)
+        self._sums, self._summed_at = (s0, s1), x
+
+    def _by_task(self, values: Callable[[int, int], Array]) -> Array:
+        def of_tasks(first: int, last: int) -> Array:
+            return values(int(self._start[first]), int(self._stop[last - 1]))
+
+        return self._by_task_values(of_tasks)
+
+    def _by_task_values(self, values: Callable[[int, int], Array]) -> Array:
+        """Add up the weighted values of each user's rows, some tasks at a time."""
+        out = np.zeros(self.m)
+        first = 0
+        while first < len(self._owner):
+            limit = self._start[first] + _CHUNK
+            last = max(first + 1, int(np.searchsorted(self._stop, limit, side="right")))
+            kernels.weighted_sum(
+                values(first, last), self._weights, self._unit, *self._tasks, first, last, out
+            )
+            first = last
+        return out
+
+    def _check_domain(self, x: Array) -> None:
+        if not self.loss.contains(x):
+            raise DivergedError(
+                f"A center left the domain of the {self.loss.name} loss;"
+                " give a larger `smoothness` or a smaller `alpha`."
+            )
+
+
+def nearest(
+    rows: Rows,
+    centers: Array,
+    *,
+    loss: Any,
+    distance: Distance,
+    moved: Rows | None = None,
+) -> tuple[NDArray[np.int32], Array]:
+    """Give each row's nearest center among (K, d), and its squared distance (or divergence).
+
+    `moved` are the rows as `distance.forward` gives them, where they are at hand.
+
+    >>> label, r2 = nearest(np.array([[0.0], [4.0]]), np.array([[0.0], [5.0]]),
+    ...                     loss=KMeans(), distance=Euclidean())
+    >>> label.tolist(), r2.tolist()
+    ([0, 1], [0.0, 1.0])
+    """
+    labels = np.zeros(len(rows), np.int32)
+    r2 = np.full(len(rows), np.inf)
+    if isinstance(loss, Bregman):
+        for k, center in enumerate(centers):
+            divergence = loss.divergence(center, rows)
+            nearer = divergence < r2
+            labels[nearer], r2 = k, np.minimum(r2, divergence)
+        return labels, np.maximum(r2, 0.0)
+    y = distance.forward(rows) if moved is None else moved
+    z = np.ascontiguousarray(distance.forward(centers), dtype=np.float64)
+    ends = np.append(np.arange(kernels.SEGMENT, len(y), kernels.SEGMENT), len(y))
+
+    def loop(first: int, last: int) -> None:
+        kernels.nearest(y, first * kernels.SEGMENT, int(ends[last - 1]), z, labels, r2)
+
+    if len(y):
+        spread(loop, ends, y.size * len(z))
+    return labels, r2
