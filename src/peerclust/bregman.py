@@ -87,7 +87,7 @@ class Bregman:
         """Give H(x) v for centers x and vectors v, both (u, K, d)."""
         d = x.shape[-1]
         hessian = np.broadcast_to(self.hessian(x), (*x.shape, d)).reshape(-1, d, d)
-        out = np.empty_like(gradient)
+        out = np.empty(gradient.shape)
         # H is symmetric, so the row vector v' H is (H v)'.
         kernels.times(gradient.reshape(-1, d), np.ascontiguousarray(hessian), out.reshape(-1, d))
         return out

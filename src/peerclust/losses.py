@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust import kernels
+from peerclust.bregman import Bregman
 from peerclust.errors import ParameterError
 from peerclust.validation import check_name, check_number
 
@@ -189,9 +190,8 @@ def resolve(loss: Any, of: str = "cluster") -> Any:
     """
     if isinstance(loss, str):
         return LOSSES[check_name(loss, LOSSES, "loss", of)]()
-    if not all(
-        hasattr(loss, member) for member in ("value", "gamma", "smoothness")
-    ) and not hasattr(loss, "divergence"):
+    radial = all(hasattr(loss, member) for member in ("value", "gamma", "smoothness"))
+    if isinstance(loss, type) or not (radial or isinstance(loss, Bregman)):
         raise ParameterError(
             f"`loss` of {of} must be a name, a Bregman loss, or an object with value(r2),"
             f" gamma(r2) and smoothness. Got {loss!r}."

@@ -52,7 +52,7 @@ def agree_on_delta(
     The users agree on it without a server: they draw the start, then the distances of 1000 rows of
     the joint data (see `programs.draw`); those distances become known to all.
 
-    >>> parts = [np.array([[0.0], [1.0]]), np.array([[10.0], [11.0]])]
+    >>> parts = [np.array([[0.0], [1.0], [2.0]]), np.array([[10.0], [11.0], [12.0]])]
     >>> agree_on_delta(parts, n_clusters=2, random_state=0)
     1.0
     """

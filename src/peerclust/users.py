@@ -191,7 +191,8 @@ class Users:
                 return self.loss.divergence(centers, self.rows[here].astype(np.float64))
             r2 = np.empty(self._stop[last - 1] - self._start[first])
             kernels.own_r2(self._y, *self._tasks, first, last, z, self.labels, r2)
-            return np.asarray(self.loss.value(r2))
+            r2[:] = self.loss.value(r2)
+            return r2
 
         return self._by_task_values(values)
 
@@ -235,7 +236,7 @@ class Users:
             given = np.empty(len(self.rows))
             if len(given):
                 kernels.own_r2(self._y, *self._tasks, 0, len(self._owner), z, self.labels, given)
-                given = np.ascontiguousarray(self.loss.gamma(given), dtype=np.float64)
+                given[:] = self.loss.gamma(given)
 
         def loop(first: int, last: int) -> None:
             kernels.pull(
@@ -305,8 +306,9 @@ def nearest(
     labels = np.zeros(len(rows), np.int32)
     r2 = np.full(len(rows), np.inf)
     if isinstance(loss, Bregman):
+        y = np.asarray(rows, dtype=np.float64)
         for k, center in enumerate(centers):
-            divergence = loss.divergence(center, rows)
+            divergence = loss.divergence(center, y)
             nearer = divergence < r2
             labels[nearer], r2 = k, np.minimum(r2, divergence)
         return labels, np.maximum(r2, 0.0)

@@ -32,7 +32,10 @@ def check_number(
     >>> check_number(10, "rho", "cluster", at_least=1)
     10.0
     """
-    good = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        good = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # an int beyond the floats
+        good = False
     if not (good and value >= at_least and value > above):
         bound = f" >= {at_least:g}" if at_least > -math.inf else ""
         bound = f" > {above:g}" if above > -math.inf else bound

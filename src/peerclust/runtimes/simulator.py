@@ -51,7 +51,7 @@ class Simulator:
                 now = state.round
                 voting = threshold >= 0 and state.update == 0
                 said = program.say(state)
-                heard, sent = self._deliver(said)
+                heard, sent = self.deliver(said)
                 traffic += sent
                 state = program.hear(users, state, heard)
                 if voting:
@@ -64,7 +64,8 @@ class Simulator:
                     break
         return Run([state], state.round, vote.due(state.round), traffic)
 
-    def _deliver(self, said: Sum | Max) -> tuple[HeardSum | HeardMax, Traffic]:
+    def deliver(self, said: Sum | Max) -> tuple[HeardSum | HeardMax, Traffic]:
+        """Give what all users hear, and what it sent over the links."""
         links = 2 * self.graph.edges
         if isinstance(said, Max):
             size = said.v[0].nbytes

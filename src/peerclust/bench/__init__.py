@@ -1,0 +1,124 @@
+"""Benchmarks, one a file: what is claimed of speed, memory and quality, measured within one run.
+
+A benchmark's `measure(say)` yields measures; a target is a ratio or a count, so that a slow or busy
+machine changes both sides alike. `peerclust bench NAME` prints them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from peerclust.validation import check_name
+
+NAMES = ("core", "outliers")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number beside its target.
+
+    `at_most` and `at_least` are the target; one of them is given.
+    """
+
+    name: str
+    value: float
+    detail: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def target(self) -> str:
+        """The target in words, such as "<= 1.5"."""
+        return f"<= {self.at_most:g}" if self.at_most is not None else f">= {self.at_least:g}"
+
+    @property
+    def holds(self) -> bool:
+        """Whether the number meets its target."""
+        if self.at_most is not None:
+            return self.value <= self.at_most
+        return self.at_least is not None and self.value >= self.at_least
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the measure as JSON can say it."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "target": self.target,
+            "holds": self.holds,
+            "detail": self.detail,
+        }
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the numbers were measured on."""
+
+    processor: str
+    cores: int
+    python: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A benchmark's measures and the machine they were taken on."""
+
+    name: str
+    machine: Machine
+    measures: Sequence[Measure]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every measure meets its target."""
+        return all(measure.holds for measure in self.measures)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the report as one JSON object."""
+        return {
+            "name": self.name,
+            "machine": asdict(self.machine),
+            "measures": [measure.as_dict() for measure in self.measures],
+        }
+
+
+def run(name: str, say: Callable[[str], None] = lambda _: None) -> Report:
+    """Run a benchmark; `say` is told what is being measured."""
+    check_name(name, NAMES, "name", "bench")
+    benchmark = importlib.import_module(f"peerclust.bench.{name}")
+    return Report(name, this_machine(), list(benchmark.measure(say)))
+
+
+def this_machine() -> Machine:
+    """Describe the machine and the versions that matter."""
+    packages = ("peerclust", "numpy", "scipy", "scikit-learn", "numba")
+    return Machine(
+        processor=platform.processor() or platform.machine(),
+        cores=os.cpu_count() or 1,
+        python=platform.python_version(),
+        versions={package: version(package) for package in packages},
+    )
+
+
+def ratio(
+    ours: Callable[[], object], theirs: Callable[[], float], *, repeats: int = 5
+) -> tuple[float, float, float]:
+    """Give (ratio, our seconds, their seconds), medians of measurements taken in turns.
+
+    `theirs` returns its own seconds, as it may time only a part of what it does.
+    """
+    ours()
+    mine, other = [], []
+    for _ in range(repeats):
+        begin = perf_counter()
+        ours()
+        mine.append(perf_counter() - begin)
+        other.append(theirs())
+    return median(mine) / median(other), median(mine), median(other)
