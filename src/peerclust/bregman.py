@@ -131,8 +131,8 @@ def squared_mahalanobis(A: ArrayLike) -> Bregman:
 def generalized_kl(*, smoothness: float) -> Bregman:
     """Give psi(x) = sum x log x - x, whose divergence is sum y log(y / x) - y + x.
 
-    Outside the theory: f is not smooth in x near zero, nor convex for x > 2 y, nor the square of a
-    metric. Rows must be >= 0 and centers stay > 0; `smoothness` should be about the largest
+    Outside the theory: f is convex in x, but neither smooth near zero nor the square of a metric.
+    Rows must be >= 0 and centers stay > 0; `smoothness` should be about the largest
     y / x^2 that the centers will meet. A step that leads out of the domain raises DivergedError.
 
     >>> float(generalized_kl(smoothness=1.0).divergence(np.array([1.0]), np.array([0.0])))

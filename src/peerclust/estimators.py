@@ -28,7 +28,7 @@ from peerclust.losses import Huber
 from peerclust.outliers import agree_on_delta, outlier_scores
 from peerclust.solution import Solution
 from peerclust.users import nearest
-from peerclust.validation import check_number
+from peerclust.validation import check_count, check_number, check_rows
 
 Array = NDArray[np.float64]
 
@@ -40,9 +40,8 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
         self, X: Any, sample_weight: Any, users: Any
     ) -> tuple[tuple[NDArray[Any], NDArray[np.int64]], Any, NDArray[np.intp] | None]:
         """Give the rows in flat form, their weights, and the order that made them so."""
-        X = validate_data(
-            self, X, dtype=[np.float64, np.float32], order="C", accept_large_sparse=False
-        )
+        check_count(self.max_iter, "max_iter", type(self).__name__)
+        X = self._checked(X, reset=True)
         weights: Any = "unit"
         if sample_weight is not None:
             weights = _check_sample_weight(
@@ -76,11 +75,13 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        rows: NDArray[Any] = validate_data(
-            self, X, reset=False, dtype=[np.float64, np.float32], order="C",
-            accept_large_sparse=False,
-        )  # fmt: skip
-        return rows
+        return self._checked(X, reset=False)
+
+    def _checked(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        dtypes = [np.float64, np.float32]
+        # Our own check names the first row that is not finite.
+        X = validate_data(self, X, reset=reset, dtype=dtypes, order="C", ensure_all_finite=False)
+        return check_rows(X, "X")
 
 
 class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, _Fitted):  # type: ignore[misc]

@@ -180,9 +180,9 @@ def _end(runtime: Callable[[Graph], Any], program: Program, case: Case) -> dict[
         program,
         case.users(),
         x,
-        rounds=2 if drawing else 400,
+        rounds=2 if drawing else 150,
         # Above the rounding of any case, and met by some cases before the rounds run out.
-        threshold=-1.0 if drawing else 0.5,
+        threshold=-1.0 if drawing else 8.0,
         watch=watch,
     )
     states = run.states

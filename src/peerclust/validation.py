@@ -234,14 +234,14 @@ def _check_offsets(offsets: Any, n: int) -> NDArray[np.int64]:
 def _check_values(rows: NDArray[Any], name: Callable[[int], str]) -> None:
     """Raise if a value is NaN, infinite or so large that its square is, naming the first row."""
     # min and max pass NaN on, and need no array beside the rows
-    if rows.size and rows.min() > -LARGEST and rows.max() < LARGEST:
+    limit = min(LARGEST, float(np.finfo(rows.dtype).max))
+    if rows.size and float(rows.min()) >= -limit and float(rows.max()) <= limit:
         return
-    with np.errstate(invalid="ignore"):
-        bad = ~(np.abs(rows) < LARGEST)
+    bad = ~(np.abs(rows) <= limit)
     if bad.any():
         row = int(bad.any(axis=1).argmax())
         column = int(bad[row].argmax())
         raise DataError(
-            f"{name(row)} must be finite and below {LARGEST:g}."
+            f"{name(row)} must be finite and below {LARGEST:g} (no NaN, no infinity)."
             f" Got {rows[row, column]} in column {column}."
         )

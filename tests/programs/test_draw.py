@@ -1,0 +1,109 @@
+"""Draws over the network: in exact proportion, the same for all, telling no more than said."""
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from peerclust.graphs import ring, star
+from peerclust.programs.draw import Draw
+from peerclust.programs.protocol import HeardMax
+from peerclust.runtimes import Loopback, Simulator
+from peerclust.users import Users
+
+ROWS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [3.0, 3.0], [-4.0, 0.5], [9.0, 9.0]])
+WEIGHTS = np.array([1.0, 0.5, 2.0, 1.0, 3.0, 0.2])
+OFFSETS = np.array([0, 2, 2, 5, 6])  # the second user has no rows
+
+
+def draw(program, rows=ROWS, weights=WEIGHTS, offsets=OFFSETS, x=None, runtime=Simulator):
+    users = Users(rows, offsets, weights=weights)
+    start = np.empty((0, rows.shape[1])) if x is None else x
+    run = runtime(ring(users.m)).run(program, users, start, rounds=2)
+    return run.states[0].drawn
+
+
+def frequencies(drawn, rows=ROWS):
+    return (drawn[:, None, :] == rows[None]).all(axis=2).sum(axis=0)
+
+
+def test_first_rows_are_drawn_in_proportion_to_their_weights():
+    counts = frequencies(draw(Draw(seed=1, step=0, n=20_000)))
+    assert counts.sum() == 20_000
+    assert chisquare(counts, 20_000 * WEIGHTS / WEIGHTS.sum()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("cap", [np.inf, 5.0])
+def test_later_rows_are_drawn_in_proportion_to_weight_times_capped_squared_distance(cap):
+    x = np.array([[0.5, 0.0], [3.0, 3.0]])
+    squared = ((ROWS[:, None] - x[None]) ** 2).sum(axis=2).min(axis=1)
+    mass = WEIGHTS * np.minimum(squared, cap)
+    counts = frequencies(draw(Draw(seed=2, step=1, n=20_000, cap=cap), x=x))
+    assert counts[3] == 0  # it is a center already
+    some = mass > 0
+    assert chisquare(counts[some], 20_000 * mass[some] / mass.sum()).pvalue > 1e-3
+
+
+def test_distances_are_drawn_in_proportion_to_the_weights_alone():
+    x = np.array([[0.5, 0.0]])
+    squared = ((ROWS - x) ** 2).sum(axis=1)
+    drawn = draw(Draw(seed=3, step=0, n=20_000, tell="distance"), x=x)[:, 0]
+    # Two rows are equally far from x, so they are counted together.
+    values, where = np.unique(squared, return_inverse=True)
+    share = np.bincount(where, weights=WEIGHTS) / WEIGHTS.sum()
+    counts = (drawn[:, None] == values[None]).sum(axis=0)
+    assert chisquare(counts, 20_000 * share).pvalue > 1e-3
+
+
+def test_how_rows_are_ordered_or_repeated_does_not_change_a_draw():
+    rng = np.random.default_rng(0)
+    times = np.array([3, 1, 2, 1, 4, 0])
+    program = Draw(seed=5, step=2, n=200)
+    x = np.array([[0.5, 0.0]])
+    one = np.array([0, 6])
+    weighted = draw(program, weights=times.astype(float), offsets=one, x=x)
+    repeated = rng.permutation(np.repeat(ROWS, times, axis=0))
+    ends = np.array([0, len(repeated)])
+    again = draw(program, rows=repeated, weights=1.0, offsets=ends, x=x)
+    assert np.array_equal(weighted, again)
+
+
+def test_every_user_hears_the_same_draw():
+    users = Users(ROWS, OFFSETS, weights=WEIGHTS)
+    run = Loopback(star(4)).run(Draw(seed=1, step=0, n=50), users, np.empty((0, 2)), rounds=2)
+    for state in run.states:
+        assert np.array_equal(state.drawn, run.states[0].drawn)
+
+
+def test_no_row_leaves_a_user_that_did_not_win():
+    users = Users(ROWS, OFFSETS, weights=WEIGHTS)
+    program = Draw(seed=1, step=0, n=1)
+    state = program.start(users, np.empty((0, 2)))
+    assert program.say(state).v.shape == (4, 1)  # only keys in the first exchange
+    state = program.hear(users, state, HeardMax(state.keys.max(axis=0)))
+    told = program.say(state).v
+    winner = int(state.keys[:, 0].argmax())
+    assert np.isneginf(np.delete(told, winner, axis=0)).all()
+    assert np.isfinite(told[winner]).all()
+
+
+def test_with_nearest_the_winner_tells_the_mean_of_its_rows_around_the_drawn_one():
+    rows = np.array([[0.0], [1.0], [10.0], [11.0], [100.0]])
+    drawn = draw(
+        Draw(seed=4, step=0, n=300, nearest=2), rows=rows, weights=1.0, offsets=np.array([0, 4, 5])
+    )
+    # The second user has one row only, so its mean is that row.
+    assert set(drawn.ravel()) == {0.5, 10.5, 100.0}
+
+
+def test_a_key_of_minus_infinity_shows_that_no_row_is_left():
+    users = Users(ROWS, OFFSETS, weights=WEIGHTS)
+    run = Simulator(ring(4)).run(Draw(seed=1, step=0), users, ROWS, rounds=2)
+    assert np.isneginf(run.states[0].best).all()
+    assert np.isnan(run.states[0].drawn).all()
+
+
+def test_draws_of_different_steps_and_seeds_differ():
+    drawn = [draw(Draw(seed=s, step=t, n=20)) for s in (0, 1) for t in (0, 1)]
+    for i in range(4):
+        for j in range(i):
+            assert not np.array_equal(drawn[i], drawn[j])

@@ -1,0 +1,111 @@
+"""The lines that the architecture draws: who may import what, what is public, what links exist."""
+
+import ast
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import peerclust
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "peerclust"
+MODULES = sorted(SOURCE.rglob("*.py"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+# A file (or folder) and what it may import of peerclust; * is anything.
+BELOW = {
+    "errors.py": set(),
+    "validation.py": {"errors"},
+    "kernels.py": set(),
+    "threads.py": set(),
+    "losses.py": {"kernels", "bregman", "errors", "validation"},
+    "distances.py": {"kernels", "errors", "validation"},
+    "bregman.py": {"kernels", "distances", "errors", "validation"},
+    "graphs.py": {"errors", "validation"},
+    "users.py": {"kernels", "threads", "losses", "distances", "bregman", "errors"},
+    "programs": {"programs", "users"},
+    "stopping.py": set(),
+    "metrics.py": {"errors", "validation"},
+    "partition.py": {"errors", "validation"},
+    "datasets.py": {"partition", "errors", "validation"},
+}
+
+# A package and the only places that may import it.
+OUTSIDE = {
+    "numba": {"kernels.py"},
+    "matplotlib": {"report"},
+    "polars": {"tables.py"},
+    "typer": {"cli.py"},
+    "networkx": {"graphs.py"},
+}
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def place(path):
+    return path.relative_to(SOURCE).parts[0]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_one_way(path):
+    ours = {name.split(".")[1] for name in imports(path) if name.startswith("peerclust.")}
+    ours &= {p.stem for p in SOURCE.iterdir()}
+    if place(path) in BELOW:
+        assert ours <= BELOW[place(path)] | {path.stem}
+    if path.name not in ("__main__.py", "cli.py"):
+        assert "cli" not in ours
+    assert "estimators" not in ours or place(path) in ("__init__.py", "bench", "cli.py", "report")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_heavy_packages_are_imported_in_one_place(path):
+    packages = {name.split(".")[0] for name in imports(path)}
+    for package, places in OUTSIDE.items():
+        assert package not in packages or place(path) in places
+
+
+def test_every_public_name_can_be_had_and_is_documented():
+    for name in peerclust.__all__:
+        assert getattr(peerclust, name).__doc__, name
+    assert set(peerclust.__all__) <= set(dir(peerclust))
+    with pytest.raises(AttributeError, match="no attribute 'clustre'"):
+        peerclust.clustre  # noqa: B018
+
+
+def test_cluster_stays_a_function_whatever_is_imported_first():
+    code = "import peerclust.estimators, peerclust; print(callable(peerclust.cluster))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "True"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_links_in_the_documents_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#\s]+)", path.read_text()):
+        if not target.startswith(("http:", "https:", "mailto:")):
+            assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_python_in_the_documents_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL):
+        if ">>>" in block:
+            test = doctest.DocTestParser().get_doctest(block, names, path.name, str(path), 0)
+            flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+            runner = doctest.DebugRunner(optionflags=flags)
+            runner.run(test, clear_globs=False)
+            names = test.globs
+        else:
+            exec(compile(block, str(path), "exec"), names)

@@ -1,0 +1,185 @@
+"""The scikit-learn doors: scikit-learn's own checks, and what they add to `cluster`."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import peerclust as pc
+from peerclust import datasets
+from peerclust.errors import InputError
+
+X, CLASSES = load_iris(return_X_y=True)
+SITE = np.array(["north", "south", "west", "east"])[np.arange(150) % 4]
+
+ESTIMATORS = [
+    pc.DGC(),
+    pc.DGC(loss="huber", init="random"),
+    pc.DGC(n_clusters=2, loss="fair", n_init=2),
+    pc.DGCOutlierDetector(),
+]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [pair for estimator in ESTIMATORS for pair in estimator_checks_generator(estimator)],
+    ids=lambda value: getattr(getattr(value, "func", None), "__name__", None) or repr(value),
+)
+def test_scikit_learns_own_checks_pass(estimator, check, monkeypatch):
+    # Without it scikit-learn skips its array API check.
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    check(clone(estimator))
+
+
+def test_the_checks_include_weights_equal_repetition_and_none_is_expected_to_fail():
+    for estimator in ESTIMATORS:
+        names = [check.func.__name__ for _, check in estimator_checks_generator(estimator)]
+        assert "check_sample_weight_equivalence_on_dense_data" in names
+        assert len(names) > 50
+
+
+def test_users_take_part_and_rows_keep_their_order():
+    model = pc.DGC(n_clusters=3, random_state=0).fit(X, users=SITE)
+    assert model.user_names_.tolist() == ["east", "north", "south", "west"]
+    assert model.user_centers_.shape == (4, 3, 4)
+    for i, name in enumerate(model.user_names_):
+        mine = name == SITE
+        squared = ((X[mine][:, None] - model.user_centers_[i]) ** 2).sum(axis=2)
+        assert np.array_equal(model.labels_[mine], squared.argmin(axis=1))
+    parts = [X[name == SITE] for name in model.user_names_]
+    start = model.cluster_centers_
+    direct = pc.cluster(parts, n_clusters=3, rho=50, rounds=7, tol=0, init=start)
+    again = pc.DGC(n_clusters=3, rho=50, max_iter=7, tol=0, init=start).fit(X, users=SITE)
+    assert np.array_equal(again.user_centers_, direct.centers)
+
+
+def test_one_user_finds_what_kmeans_finds():
+    rows, _ = make_blobs(500, centers=4, cluster_std=0.5, random_state=0)
+    ours = pc.DGC(n_clusters=4, n_init=3, tol=1e-8, max_iter=3000, random_state=0).fit(rows)
+    theirs = KMeans(n_clusters=4, n_init=3, random_state=0).fit(rows)
+    assert pc.metrics.ari(ours.labels_, theirs.labels_) == 1.0
+    assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-6)
+    assert ours.score(rows) == pytest.approx(theirs.score(rows) / 2, rel=1e-6)
+
+
+def test_transform_and_predict_agree():
+    model = pc.DGC(n_clusters=3, random_state=0).fit(X)
+    far = model.transform(X)
+    expected = np.sqrt(((X[:, None] - model.cluster_centers_[None]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(far, expected, atol=1e-12)
+    assert np.array_equal(model.predict(X), expected.argmin(axis=1))
+    assert np.array_equal(model.fit_transform(X), far)
+
+
+def test_sample_weights_count_in_inertia_and_score():
+    w = np.random.default_rng(0).integers(0, 4, 150).astype(float)
+    model = pc.DGC(n_clusters=3, random_state=0).fit(X, sample_weight=w, users=SITE)
+    squared = ((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2).min(axis=1)
+    assert model.inertia_ == pytest.approx(w @ squared)
+    assert model.score(X, sample_weight=w) == pytest.approx(-0.5 * w @ squared)
+
+
+def test_weights_equal_repetition_with_users_and_a_start_of_their_own():
+    w = np.random.default_rng(0).integers(0, 4, 150)
+    a = pc.DGC(n_clusters=3, random_state=0).fit(X, sample_weight=w, users=SITE)
+    b = pc.DGC(n_clusters=3, random_state=0)
+    b.fit(np.repeat(X, w, axis=0), users=np.repeat(SITE, w))
+    np.testing.assert_allclose(a.user_centers_, b.user_centers_, rtol=1e-9)
+
+
+def test_data_frames_keep_their_names():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = pc.DGC(n_clusters=3, random_state=0).set_output(transform="pandas").fit(frame)
+    assert model.feature_names_in_.tolist() == list("abcd")
+    assert model.transform(frame).columns.tolist() == ["dgc0", "dgc1", "dgc2"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"a": "z"}))
+
+
+def test_it_works_in_a_pipeline_with_every_loss_and_distance():
+    distance = pc.Mahalanobis(np.linalg.inv(np.cov((X - X.mean(0)).T)))
+    for loss in ("kmeans", "huber", "logistic", "fair", pc.bregman.squared_euclidean()):
+        labels = make_pipeline(StandardScaler(), pc.DGC(n_clusters=3, loss=loss)).fit_predict(X)
+        assert set(labels) <= {0, 1, 2}
+    model = pc.DGC(n_clusters=3, distance=distance, random_state=0).fit(X)
+    assert np.array_equal(model.predict(X), model.transform(X).argmin(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("options", "fit", "sentence"),
+    [
+        ({}, {"X": np.where(np.arange(150)[:, None] == 7, np.nan, X)}, "Row 7 of X must be finite"),
+        ({}, {"X": np.where(np.arange(150)[:, None] == 9, np.inf, X)}, "Row 9 of X must be finite"),
+        ({"n_clusters": 200}, {}, "at most the number of distinct rows"),
+        ({"n_clusters": 0}, {}, "`n_clusters` of cluster"),
+        ({"rho": 0.5}, {"users": SITE}, "`rho` of cluster must be a number >= 1"),
+        ({"max_iter": 0}, {}, "`max_iter` of"),
+        ({"graph": "rnig"}, {"users": SITE}, "Did you mean 'ring'"),
+        ({"graph": pc.graphs.ring(5)}, {"users": SITE}, "as many users as there are parts"),
+        ({}, {"users": SITE[:10]}, "`users` of .*fit must name the user of each of the 150 rows"),
+        ({}, {"X": X[:, 0]}, "Expected 2D array"),
+        ({}, {"sample_weight": -np.ones(150)}, "Negative values"),
+        ({"init": np.zeros((2, 4))}, {}, "`init` of cluster must have the shape"),
+    ],
+)
+@pytest.mark.parametrize("kind", [pc.DGC, pc.DGCOutlierDetector])
+def test_bad_input_gets_one_clear_sentence(kind, options, fit, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        kind(**options).fit(**({"X": X} | fit))
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 0.6, "many", np.nan])
+def test_contamination_must_be_a_share(share):
+    with pytest.raises(InputError, match="`contamination` of DGCOutlierDetector"):
+        pc.DGCOutlierDetector(contamination=share).fit(X)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
+def test_contamination_is_the_share_of_outliers_found(share):
+    detector = pc.DGCOutlierDetector(contamination=share, random_state=0)
+    found = detector.fit_predict(X, users=SITE) == -1
+    assert found.sum() == pytest.approx(share * 150, abs=2)
+    assert np.array_equal(found, detector.score_samples(X) < detector.offset_)
+    assert detector.offset_ == pytest.approx(np.quantile(detector.score_samples(X), share))
+
+
+def test_scattered_outliers_are_found_with_defaults():
+    rows, outlier = datasets.scattered_outliers(random_state=0)
+    detector = pc.DGCOutlierDetector(random_state=0).fit(rows, users=np.arange(1000) % 10)
+    assert roc_auc_score(outlier, -detector.score_samples(rows)) > 0.95
+
+
+def test_a_tight_group_of_outliers_is_a_cluster_unless_the_start_says_otherwise():
+    noisy = datasets.noisy_iris(random_state=0)
+    start = datasets.noisy_means(noisy.means, 5, random_state=0)
+
+    group = noisy.rows[noisy.outlier].mean(axis=0)
+
+    def fit(**options):
+        detector = pc.DGCOutlierDetector(n_clusters=3, random_state=0, **options)
+        detector.fit(noisy.rows, users=noisy.users)
+        auc = roc_auc_score(noisy.outlier, -detector.score_samples(noisy.rows))
+        return auc, np.linalg.norm(detector.cluster_centers_ - group, axis=1).min()
+
+    auc, far = fit()
+    assert auc < 0.99
+    assert far < 1.0
+    auc, far = fit(init=start, delta=0.05, rho=10)
+    assert auc > 0.999
+    assert far > 15.0
+
+
+def test_delta_auto_is_about_the_median_distance_and_scales_with_the_data():
+    def median_delta(rows):
+        fits = [pc.DGCOutlierDetector(n_init=1, random_state=seed) for seed in range(15)]
+        return np.median([fit.fit(rows, users=SITE).delta_ for fit in fits])
+
+    distances = KMeans(n_clusters=3, n_init=5, random_state=0).fit(X).transform(X).min(axis=1)
+    assert median_delta(X) == pytest.approx(np.median(distances), rel=0.5)
+    assert median_delta(100 * X) == pytest.approx(100 * median_delta(X), rel=0.15)

@@ -1,0 +1,93 @@
+"""A solution saved and loaded is the same solution; a failed save leaves nothing behind."""
+
+import numpy as np
+import pytest
+
+import peerclust as pc
+from peerclust.errors import DataError, ParameterError
+
+RNG = np.random.default_rng(0)
+PARTS = [RNG.normal(size=(n, 2)) for n in (12, 0, 9)]
+
+
+def solve(**options):
+    return pc.cluster(PARTS, n_clusters=2, rho=20, rounds=30, random_state=0, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"loss": pc.Huber(0.3), "trace": True},
+        {"loss": pc.Fair(2.0), "distance": pc.Mahalanobis([[2.0, 0.5], [0.5, 1.0]])},
+    ],
+)
+def test_a_loaded_solution_is_the_one_that_was_saved(tmp_path, options):
+    solution = solve(**options)
+    path = tmp_path / "solution.npz"
+    solution.save(path)
+    loaded = pc.Solution.load(path)
+    assert np.array_equal(loaded.centers, solution.centers)
+    assert [part.tolist() for part in loaded.labels] == [part.tolist() for part in solution.labels]
+    assert loaded.status == solution.status
+    assert loaded.certificate == solution.certificate
+    assert (loaded.rho, loaded.alpha, loaded.why) == (solution.rho, solution.alpha, solution.why)
+    assert loaded.loss == solution.loss
+    rows = RNG.normal(size=(50, 2))
+    assert np.array_equal(loaded.predict(rows), solution.predict(rows))
+    assert np.array_equal(loaded.outlier_scores(rows), solution.outlier_scores(rows))
+    if solution.trace is not None:
+        assert np.array_equal(loaded.trace.cost, solution.trace.cost)
+
+
+def test_predictions_are_the_nearest_consensus_centers():
+    A = np.array([[2.0, 0.5], [0.5, 1.0]])
+    solution = solve(distance=pc.Mahalanobis(A))
+    rows = RNG.normal(size=(50, 2))
+    step = rows[:, None] - solution.consensus[None]
+    squared = np.einsum("nki,ij,nkj->nk", step, A, step)
+    assert np.array_equal(solution.predict(rows), squared.argmin(axis=1))
+    np.testing.assert_allclose(solution.outlier_scores(rows), np.sqrt(squared.min(axis=1)))
+
+
+def test_a_loss_of_the_users_own_must_be_given_again(tmp_path):
+    solution = solve(loss=pc.bregman.squared_euclidean())
+    path = tmp_path / "solution.npz"
+    solution.save(path)
+    with pytest.raises(ParameterError, match="load it with"):
+        pc.Solution.load(path).predict(PARTS[0])
+    again = pc.Solution.load(path, loss=pc.bregman.squared_euclidean())
+    assert np.array_equal(again.predict(PARTS[0]), solution.predict(PARTS[0]))
+
+
+def test_a_failed_save_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "solution.npz"
+    solve().save(path)
+    before = path.read_bytes()
+
+    def fail(file, **_):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    with pytest.raises(OSError, match="disk full"):
+        solve().save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_bad_files_and_rows_get_one_sentence(tmp_path):
+    with pytest.raises(DataError, match="There is no file"):
+        pc.Solution.load(tmp_path / "nothing.npz")
+    other = tmp_path / "other.npz"
+    np.savez(other, a=np.zeros(3))
+    with pytest.raises(DataError, match="not a solution that peerclust saved"):
+        pc.Solution.load(other)
+    text = tmp_path / "text.npz"
+    text.write_text("hello")
+    with pytest.raises(DataError, match="not a solution that peerclust saved"):
+        pc.Solution.load(text)
+    with pytest.raises(DataError, match=r"must have 2 features\. Got 3"):
+        solve().predict(np.zeros((1, 3)))
+    with pytest.raises(DataError, match="Row 1 of predict must be finite"):
+        solve().predict(np.array([[0.0, 0.0], [np.nan, 0.0]]))
