@@ -1,4 +1,4 @@
-"""The one list of every loss, distance, Bregman loss, graph and kind of weights that tests run over.
+"""The one list of all losses, distances, Bregman losses, graphs and weights that tests run over.
 
 A new one joins every test by adding a line here. Use each list with `ids=repr`:
 

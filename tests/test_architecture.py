@@ -25,7 +25,7 @@ BELOW = {
     "losses.py": {"kernels", "bregman", "errors", "validation"},
     "distances.py": {"kernels", "errors", "validation"},
     "bregman.py": {"kernels", "distances", "errors", "validation"},
-    "graphs.py": {"errors", "validation"},
+    "graphs": {"graphs", "errors", "validation"},
     "users.py": {"kernels", "threads", "losses", "distances", "bregman", "errors"},
     "programs": {"programs", "users"},
     "stopping.py": set(),
@@ -40,7 +40,7 @@ OUTSIDE = {
     "matplotlib": {"report"},
     "polars": {"tables.py"},
     "typer": {"cli.py"},
-    "networkx": {"graphs.py"},
+    "networkx": {"graphs"},
 }
 
 

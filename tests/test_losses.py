@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from instances import BREGMANS, DISTANCES, LOSSES, PseudoHuber
 from scipy.optimize import minimize_scalar
 
+from instances import BREGMANS, DISTANCES, LOSSES, PseudoHuber
 from peerclust.errors import ParameterError
 from peerclust.losses import Fair, Huber, KMeans, Logistic, Loss, resolve
 
@@ -58,7 +58,7 @@ def exact(loss):
 
 def digits_for(s):
     """So many that 1 + s still tells s^2 to 60 digits."""
-    return 60 + 3 * max(0, -Decimal(s).adjusted())
+    return 60 + 2 * max(0, -Decimal(s).adjusted())
 
 
 def exact_value(loss, s):
@@ -68,7 +68,7 @@ def exact_value(loss, s):
 
 def exact_gamma(loss, s):
     """h'(r) / r = 2 dh/ds, as a difference so narrow that 40 digits are right."""
-    with decimal.localcontext(prec=3 * digits_for(s)):
+    with decimal.localcontext(prec=60 + digits_for(s)):
         s = Decimal(s)
         step = s.scaleb(-25)
         h = exact(loss)
@@ -126,8 +126,10 @@ def test_gradient_matches_finite_differences_of_the_value(loss, distance, d):
         gradient = measure.back(loss.gamma(z @ z) * z)
         # short enough to stay on one side of the kink
         numeric = slope(f, x, step=1e-3 * r)
-        rounding = 1e-13 * abs(f(x)) / r
-        np.testing.assert_allclose(gradient, numeric, rtol=2e-9, atol=10 * rounding + 1e-9 * r)
+        rounding = np.finfo(float).eps * f(x) / (1e-3 * r)
+        np.testing.assert_allclose(
+            gradient, numeric, rtol=0, atol=2e-9 * np.linalg.norm(gradient) + 2 * rounding
+        )
 
 
 @losses
@@ -161,7 +163,7 @@ def test_value_is_that_of_the_paper_to_fourteen_digits(loss):
 
 
 @losses
-def test_gamma_is_the_derivative_of_the_paper_s_loss_to_fourteen_digits(loss):
+def test_gamma_is_the_derivative_of_the_loss_of_the_paper_to_fourteen_digits(loss):
     squares = np.concatenate((SQUARES[2:], np.linspace(0.01, 4.0, 400)))
     expected = [exact_gamma(loss, s) for s in squares.tolist()]
     # A subnormal number has no fourteen digits.
@@ -236,7 +238,7 @@ def test_gamma_keeps_within_the_range_of_the_paper(loss, least, most):
     gamma = loss.gamma(SQUARES)
     assert gamma.min() >= least
     assert gamma.max() <= most
-    assert {gamma[0], gamma[-1]} == pytest.approx({least, most}, abs=1e-12)
+    assert sorted([gamma[0], gamma[-1]]) == pytest.approx([least, most], abs=1e-12)
 
 
 @losses
@@ -320,7 +322,9 @@ class OnlyDivergence:
 
 
 @pytest.mark.parametrize(
-    "loss", [None, 3, OnlyValue(), OnlyDivergence(), KMeans, Fair, PseudoHuber, np.square], ids=repr
+    "loss",
+    [None, 3, OnlyValue(), OnlyDivergence(), KMeans, Fair, PseudoHuber, np.square],
+    ids=lambda loss: getattr(loss, "__name__", type(loss).__name__),
 )
 def test_what_is_no_loss_is_refused(loss):
     with pytest.raises(ParameterError, match="`loss` of cluster must be a name, a Bregman loss"):

@@ -108,9 +108,9 @@ def squared_euclidean() -> Bregman:
 def squared_mahalanobis(A: ArrayLike) -> Bregman:
     """Give psi(x) = x' A x / 2, whose divergence is (x - y)' A (x - y) / 2.
 
-    >>> loss = squared_mahalanobis([[2.0, 0.0], [0.0, 1.0]])
+    >>> loss = squared_mahalanobis([[4.0, 0.0], [0.0, 1.0]])
     >>> float(loss.divergence(np.array([0.0, 0.0]), np.array([1.0, 1.0])))
-    1.5
+    2.5
     """
     distance = Mahalanobis(A)
     matrix = np.asarray(distance.A)

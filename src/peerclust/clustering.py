@@ -1,32 +1,23 @@
-"""`cluster`: checks what is given, puts a program on a runtime and judges where it ended."""
+"""`cluster`: the one function that puts a program on a runtime."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import distances, graphs, initialize, losses, runtimes, theory
-from peerclust.bregman import Bregman
-from peerclust.errors import DataError, DivergedError, ParameterError
-from peerclust.graphs import Graph
-from peerclust.metrics import disagreement
+from peerclust import initialize, theory
+from peerclust.certify import Tracer, certify, pooled, status
+from peerclust.errors import DivergedError
+from peerclust.problem import Problem, prepare
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import Program
-from peerclust.runtimes.protocol import Run, Runtime, Traffic
-from peerclust.solution import Certificate, Solution, Status, Trace
-from peerclust.users import Users
-from peerclust.validation import (
-    check_count,
-    check_generator,
-    check_name,
-    check_number,
-    check_parts,
-    check_weights,
-)
+from peerclust.runtimes.protocol import Run, Traffic
+from peerclust.solution import Solution, Trace
+from peerclust.validation import check_count, check_name, check_number
 
 Array = NDArray[np.float64]
 
@@ -124,7 +115,7 @@ def cluster(
     >>> solution.centers.shape, solution.consensus.shape
     ((10, 3, 4), (3, 4))
     """
-    job = prepare(
+    problem = prepare(
         parts,
         n_clusters=n_clusters,
         graph=graph,
@@ -134,6 +125,83 @@ def cluster(
         runtime=runtime,
         random_state=random_state,
     )
+    _check_choices(rho, alpha)
+    check_count(B, "B", "cluster")
+    check_count(rounds, "rounds", "cluster")
+    check_count(n_init, "n_init", "cluster")
+    check_number(tol, "tol", "cluster", at_least=0)
+    theory.consensus_factor(consensus_factor, 1.0)
+    if isinstance(solver, str):
+        solver = SOLVERS[check_name(solver, SOLVERS, "solver", "cluster")]
+    start = initialize.resolve(init)
+
+    def tuned(rho: float) -> _Tuned:
+        c = theory.consensus_factor(consensus_factor, rho)
+        step, why = problem.choose_alpha(alpha, rho, c)
+        return _Tuned(solver(rho=rho, alpha=step, B=B, consensus_factor=c), rho, c, step, why)
+
+    chosen, reason = (0.0, "") if isinstance(rho, str) else (float(rho), "given")
+    best: _Try | None = None
+    sent = Traffic()
+    for attempt in range(n_init):
+        seed = problem.seed + attempt
+        x, traffic = start.centers(problem.runtime, problem.users, problem.K, seed)
+        sent += traffic
+        if isinstance(rho, str):
+            pilot = _drive(problem, tuned(problem.pilot_rho), x, _PILOT_ROUNDS, _PILOT_TOL)
+            sent += pilot.traffic
+            x = pilot.x
+            if attempt == 0:
+                chosen, reason = problem.choose_rho(x)
+        tune = tuned(chosen)
+        tracer = Tracer(problem, rho=chosen, c=tune.c, keep=trace, progress=progress)
+        watch = tracer if trace or progress else None
+        run = _drive(problem, tune, x, rounds, tol, watch)
+        sent += run.traffic
+        at_mean = pooled(problem, run.x)
+        if best is None or at_mean[0] < best.at_mean[0]:
+            best = _Try(run, at_mean, tracer.trace())
+    assert best is not None
+    setup = Traffic(sent.messages - best.run.traffic.messages, sent.bytes - best.run.traffic.bytes)
+    certificate = certify(
+        problem, best.run, rho=chosen, c=tune.c, at_mean=best.at_mean, setup=setup
+    )
+    users = problem.users
+    return Solution(
+        centers=best.run.x,
+        labels=np.split(users.labels, users.offsets[1:-1]),
+        status=status(certificate, stopped=best.run.stopped, tol=tol),
+        certificate=certificate,
+        rho=chosen,
+        alpha=tune.alpha,
+        why={"rho": reason, "alpha": tune.why},
+        trace=best.trace,
+        loss=users.loss,
+        distance=users.distance,
+    )
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """A program with the parameters that were chosen for it."""
+
+    program: Program
+    rho: float
+    c: float
+    alpha: float
+    why: str
+
+
+@dataclass(frozen=True)
+class _Try:
+    """One start's run, its pooled cost and residual, and its trace."""
+
+    run: Run
+    at_mean: tuple[float, float]
+    trace: Trace | None
+
+
+def _check_choices(rho: float | str, alpha: float | str) -> None:
     if isinstance(rho, str):
         check_name(rho, ("auto",), "rho", "cluster")
     else:
@@ -142,340 +210,19 @@ def cluster(
         check_name(alpha, ("auto", "paper"), "alpha", "cluster")
     else:
         check_number(alpha, "alpha", "cluster", above=0)
-    check_count(B, "B", "cluster")
-    check_count(rounds, "rounds", "cluster")
-    check_count(n_init, "n_init", "cluster")
-    check_number(tol, "tol", "cluster", at_least=0)
-    theory.consensus_factor(consensus_factor, 2.0)
-    if isinstance(solver, str):
-        solver = SOLVERS[check_name(solver, SOLVERS, "solver", "cluster")]
-    start = initialize.resolve(init)
-
-    best: _Try | None = None
-    traffic = Traffic()
-    chosen, why = (0.0, "") if isinstance(rho, str) else (float(rho), "given")
-    for attempt in range(n_init):
-        x, sent = start.centers(job.runtime, job.users, job.K, job.seed + attempt)
-        traffic += sent
-        if isinstance(rho, str):
-            pilot = job.pilot(x, alpha, B, consensus_factor, solver)
-            traffic += pilot.traffic
-            x = pilot.x
-            if attempt == 0:
-                chosen, why = job.choose_rho(x)
-        step, step_why = job.step(alpha, chosen, consensus_factor)
-        c = theory.consensus_factor(consensus_factor, chosen)
-        program = solver(rho=chosen, alpha=step, B=B, consensus_factor=c)
-        watch = _Watch(job, chosen, c, keep=trace, progress=progress)
-        run = job.runtime.run(
-            program,
-            job.users,
-            x,
-            rounds=rounds,
-            threshold=job.threshold(tol),
-            watch=watch if trace or progress else None,
-        )
-        if not np.isfinite(run.x).all():
-            raise DivergedError(
-                "The centers ran away: the step `alpha` is too long. Use alpha='auto', which is"
-                " always safe."
-            )
-        traffic += run.traffic
-        now = _Try(run, job.pooled_cost(run.x), watch.trace() if trace else None)
-        if best is None or now.cost < best.cost:
-            best = now
-    assert best is not None
-    return job.judge(
-        best, rho=chosen, alpha=step, c=c, why={"rho": why, "alpha": step_why}, tol=tol,
-        rounds=rounds, traffic=traffic,
-    )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Try:
-    """One start's run, its pooled cost and its trace."""
-
-    run: Run
-    cost: float
-    trace: Trace | None
-
-
-@dataclass(frozen=True)
-class Job:
-    """A checked problem: users, graph, runtime and the scales by which residuals are judged."""
-
-    users: Users
-    graph: Graph
-    runtime: Runtime
-    K: int
-    seed: int
-    spread: float
-    scale: float
-
-    @property
-    def W(self) -> float:
-        """The largest total weight of a user."""
-        return float(self.users.total_weights.max())
-
-    @property
-    def beta(self) -> float:
-        """The smoothness of the loss under the distance."""
-        return theory.smoothness(self.users.loss, self.users.distance)
-
-    def threshold(self, tol: float) -> float:
-        """Give tol in the units of a program's residual; never met if tol is 0."""
-        return tol * self.W * self.scale * self.spread if tol > 0 else -1.0
-
-    def step(
-        self, alpha: float | str, rho: float, consensus_factor: float | str
-    ) -> tuple[float, str]:
-        """Give alpha, and why."""
-        lambda_max = self.graph.lambda_max
-        if alpha == "paper":
-            largest = int(np.diff(self.users.offsets).max())
-            value = theory.paper_step(
-                m=self.graph.m, largest=largest, rho=rho, lambda_max=lambda_max.value
-            )
-            return (
-                value,
-                "1 / (2 m |D_max| / rho + lambda_max(L) + 1), as in the paper's experiments",
-            )
-        if alpha == "auto":
-            c = theory.consensus_factor(consensus_factor, rho)
-            value = theory.safe_step(
-                beta=self.beta, W=self.W, rho=rho, lambda_max=lambda_max.value, consensus_factor=c
-            )
-            bound = "" if lambda_max.exact else f" (lambda_max(L) by {lambda_max.how})"
-            outside = (
-                "" if theory.in_theory(self.users.loss) else "; the loss is outside the theory"
-            )
-            return value, (
-                f"{theory.SAFETY} / (beta W / rho + c lambda_max(L)) with beta = {self.beta:.4g},"
-                f" W = {self.W:.4g}, c = {c:.4g},"
-                f" lambda_max(L) = {lambda_max.value:.4g}{bound}{outside}"
-            )
-        return float(alpha), "given"
-
-    def pilot(
-        self,
-        x: Array,
-        alpha: float | str,
-        B: int,
-        consensus_factor: float | str,
-        solver: Callable[..., Program],
-    ) -> Run:
-        """Run at the small rho from which rho="auto" scales."""
-        rho = self._pilot_rho()
-        step = self.step(alpha, rho, consensus_factor)[0]
-        c = theory.consensus_factor(consensus_factor, rho)
-        program = solver(rho=rho, alpha=step, B=B, consensus_factor=c)
-        return self.runtime.run(
-            program, self.users, x, rounds=_PILOT_ROUNDS, threshold=self.threshold(_PILOT_TOL)
-        )
-
-    def _pilot_rho(self) -> float:
-        return theory.pilot_rho(beta=self.beta, W=self.W, lambda_2=self.graph.lambda_2.value)
-
-    def choose_rho(self, x: Array) -> tuple[float, str]:
-        """Give rho from the disagreement of the pilot's centers, and why."""
-        if self.graph.m == 1:
-            return 1.0, "one user alone has nobody to disagree with"
-        pilot = self._pilot_rho()
-        measured = disagreement(x).mean
-        aimed = theory.AIMED_DISAGREEMENT * self.spread
-        rho = theory.scaled_rho(pilot=pilot, measured=measured, aimed=aimed)
-        return rho, (
-            f"users disagreed by {measured / self.spread:.2%} of the data's spread at"
-            f" rho = {pilot:.4g}; disagreement falls like 1/rho, and"
-            f" {theory.AIMED_DISAGREEMENT:.0%} was aimed at"
-        )
-
-    def pooled_cost(self, x: Array) -> float:
-        """Give the clustering cost of all rows at the mean centers; labels are set to match."""
-        mean = self._mean_everywhere(x)
-        self.users.assign(mean)
-        return float(self.users.cost(mean).sum())
-
-    def _mean_everywhere(self, x: Array) -> Array:
-        return np.repeat(x.mean(axis=0)[None], len(x), axis=0)
-
-    def judge(
-        self,
-        best: _Try,
-        *,
-        rho: float,
-        alpha: float,
-        c: float,
-        why: dict[str, str],
-        tol: float,
-        rounds: int,
-        traffic: Traffic,
-    ) -> Solution:
-        """Compute the certificate and put the solution together."""
-        users, run = self.users, best.run
-        x = run.x
-        total = float(users.total_weights.sum())
-        mean = self._mean_everywhere(x)
-        users.assign(mean)
-        pooled = np.linalg.norm(users.pull(mean).sum(axis=0), axis=1).max()
-        users.assign(x)
-        gradient = users.pull(x) / rho + c * self.graph.differences(x)
-        apart = disagreement(x)
-        certificate = Certificate(
-            residual=float(
-                rho * np.linalg.norm(gradient, axis=2).max() / (self.W * self.scale * self.spread)
-            ),
-            pooled_residual=float(pooled / (total * self.scale * self.spread)),
-            disagreement=apart.mean,
-            disagreement_stacked=apart.stacked,
-            disagreement_exact=apart.exact,
-            cost=float(users.cost(x).sum() / rho + 0.5 * c * self.graph.energy(x)),
-            pooled_cost=best.cost,
-            rounds=run.rounds,
-            messages=run.traffic.messages,
-            bytes=run.traffic.bytes,
-            setup_messages=traffic.messages - run.traffic.messages,
-            setup_bytes=traffic.bytes - run.traffic.bytes,
-            spread=self.spread,
-            largest_weight=self.W,
-        )
-        return Solution(
-            centers=x,
-            labels=np.split(users.labels, users.offsets[1:-1]),
-            status=self._status(certificate, run.stopped, tol=tol, rounds=rounds),
-            certificate=certificate,
-            rho=rho,
-            alpha=alpha,
-            why=why,
-            trace=best.trace,
-            loss=users.loss,
-            distance=users.distance,
-        )
-
-    def _status(
-        self, certificate: Certificate, stopped: bool, *, tol: float, rounds: int
-    ) -> Status:
-        apart = certificate.disagreement / self.spread
-        share = (
-            f" The users' centers still differ by {apart:.0%} of the data's spread:"
-            " a larger `rho` brings them closer."
-            if apart > 10 * theory.AIMED_DISAGREEMENT
-            else ""
-        )
-        if stopped:
-            return Status("converged", f"every residual was below {tol:g}.{share}")
-        return Status(
-            "ran out of rounds",
-            f"the residual is {certificate.residual:.2g} after {rounds} rounds, and"
-            f" {tol:g} was asked for. Allow more `rounds`, or a larger `tol`; a smaller `rho`"
-            f" converges faster.{share}",
-        )
-
-
-def prepare(
-    parts: Any,
-    *,
-    n_clusters: int,
-    graph: Any = "ring",
-    loss: Any = "kmeans",
-    distance: Any = "euclidean",
-    weights: Any = "unit",
-    runtime: Any = "simulator",
-    random_state: Any = None,
-) -> Job:
-    """Check what a caller gives and return the job; see `cluster` for the parameters."""
-    K = check_count(n_clusters, "n_clusters", "cluster")
-    loss = losses.resolve(loss)
-    distance = distances.resolve(distance)
-    rows, offsets = check_parts(parts)
-    given = check_weights(weights, offsets)
-    distance.check(rows.shape[1])
-    if isinstance(loss, Bregman):
-        if not isinstance(distance, distances.Euclidean):
-            raise ParameterError("`distance` of cluster must be left out with a Bregman loss.")
-        _check_domain(loss, rows)
-    network = graphs.resolve(graph, len(offsets) - 1)
-    seed = _seed(random_state)
-    users = Users(rows, offsets, weights=given, loss=loss, distance=distance)
-    if (distinct := _distinct_rows(users, K)) < K:
-        raise DataError(
-            "`n_clusters` of cluster must be at most the number of distinct rows"
-            f" (n_samples={len(rows)}, {distinct} of them distinct). Got {K}."
-        )
-    scale = loss.smoothness if isinstance(loss, Bregman) else distance.largest
-    spread = _spread(users)
-    # One distinct row has no spread; any unit will do then.
-    return Job(
-        users, network, runtimes.resolve(runtime, network), K, seed, spread or 1.0, float(scale)
+def _drive(
+    problem: Problem, tuned: _Tuned, x: Array, rounds: int, tol: float, watch: Any = None
+) -> Run:
+    """Run a program from x; centers that run away are an error."""
+    threshold = tol * problem.unit if tol > 0 else -1.0
+    run = problem.runtime.run(
+        tuned.program, problem.users, x, rounds=rounds, threshold=threshold, watch=watch
     )
-
-
-def _spread(users: Users) -> float:
-    """Give the RMS distance of the joint data from its mean, weighted."""
-    probe = Users(users.rows, users.offsets, weights=users.weights)
-    total = probe.total_weights.sum()
-    origin = np.zeros((users.m, 1, users.d))
-    probe.assign(origin)
-    mean = -probe.pull(origin).sum(axis=0) / total
-    at_mean = np.repeat(mean[None], users.m, axis=0)
-    # A K-means cost is half the sum of squares.
-    return float(np.sqrt(2.0 * probe.cost(at_mean).sum() / total))
-
-
-def _distinct_rows(users: Users, enough: int) -> int:
-    """Count distinct rows of positive weight, looking no further than is enough."""
-    weights = users.weights if not isinstance(users.weights, float) else None
-    first = slice(0, 16 * enough)
-    for here in (first, slice(None)):
-        rows = users.rows[here] if weights is None else users.rows[here][weights[here] > 0]
-        found = len(np.unique(rows, axis=0))
-        if found >= enough:
-            break
-    return found
-
-
-def _check_domain(loss: Bregman, rows: NDArray[Any]) -> None:
-    outside = ~np.isfinite(loss.psi(rows.astype(np.float64)))
-    if outside.any():
-        raise DataError(
-            f"The rows must lie in the domain of the {loss.name} loss. Row"
-            f" {int(outside.argmax())} does not."
+    if not np.isfinite(run.x).all():
+        raise DivergedError(
+            "The centers ran away: the step `alpha` is too long. Use alpha='auto', which is"
+            " always safe."
         )
-
-
-def _seed(random_state: Any) -> int:
-    generator = check_generator(random_state, "cluster")
-    return int(generator.integers(1 << 62))
-
-
-class _Watch:
-    """Looks at the states between rounds: keeps the trace, reports progress."""
-
-    def __init__(
-        self,
-        job: Job,
-        rho: float,
-        c: float,
-        *,
-        keep: bool,
-        progress: Callable[[int, float], None] | None,
-    ) -> None:
-        self._job, self._rho, self._c, self._keep, self._progress = job, rho, c, keep, progress
-        self._rows: list[tuple[float, float, float, int, float]] = []
-
-    def __call__(self, states: Sequence[Any], blocks: Sequence[Users]) -> None:
-        job = self._job
-        residual = max(float(state.residual.max()) for state in states)
-        residual /= job.W * job.scale * job.spread
-        if self._keep:
-            x = np.concatenate([state.x for state in states])
-            costs = np.concatenate([b.cost(s.x) for b, s in zip(blocks, states, strict=True)])
-            cost = costs.sum() / self._rho + 0.5 * self._c * job.graph.energy(x)
-            apart = disagreement(x)
-            changed = sum(block.changed for block in blocks)
-            self._rows.append((float(cost), apart.mean, apart.stacked, changed, residual))
-        if self._progress is not None:
-            self._progress(states[0].round, residual)
-
-    def trace(self) -> Trace:
-        return Trace(*(np.array(column) for column in zip(*self._rows, strict=True)))
+    return run

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import initialize
-from peerclust.clustering import prepare
 from peerclust.distances import Distance, Euclidean
 from peerclust.losses import KMeans
+from peerclust.problem import prepare
 from peerclust.users import nearest
 
 Array = NDArray[np.float64]
@@ -56,7 +56,7 @@ def agree_on_delta(
     >>> agree_on_delta(parts, n_clusters=2, random_state=0)
     1.0
     """
-    job = prepare(
+    problem = prepare(
         parts,
         n_clusters=n_clusters,
         graph=graph,
@@ -66,8 +66,10 @@ def agree_on_delta(
         random_state=random_state,
     )
     start = initialize.resolve(init)
-    x, _ = start.centers(job.runtime, job.users, job.K, job.seed)
-    r2, _ = initialize.sample_distances(job.runtime, job.users, x[0], job.seed, job.K)
+    x, _ = start.centers(problem.runtime, problem.users, problem.K, problem.seed)
+    r2, _ = initialize.sample_distances(
+        problem.runtime, problem.users, x[0], problem.seed, problem.K
+    )
     delta = float(np.quantile(np.sqrt(r2), DELTA_QUANTILE))
     # Half of the rows lie on centers: any delta that is small beside the spread will do.
-    return delta if delta > 0 else 1e-3 * job.spread
+    return delta if delta > 0 else 1e-3 * problem.spread

@@ -1,0 +1,254 @@
+"""The command line: parses and prints. What is heavy is imported inside the commands."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from peerclust import __version__
+from peerclust.errors import ParameterError, PeerclustError
+
+
+class _Sentences(TyperGroup):
+    """Commands whose expected errors are one sentence on stderr and exit code 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PeerclustError as error:
+            sentence = _in_options(str(error))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            sentence = f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."
+        typer.echo(sentence, err=True)
+        raise typer.Exit(2)
+
+
+app = typer.Typer(
+    cls=_Sentences, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="peerclust")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"peerclust {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _peerclust(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Cluster data that lives with many users, without pooling it and without a server."""
+
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="CSV or Parquet files.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result.")]
+
+_data = partial(typer.Option, rich_help_panel="The rows")
+_method = partial(typer.Option, rich_help_panel="The method")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(metavar="FILE.png", help="Where to save a picture.")] = Path(
+        "peerclust-demo.png"
+    ),
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Cluster Iris with 20 % outliers, held by five users on a ring: K-means beside Huber."""
+    from peerclust import demo as iris
+    from peerclust import results
+    from peerclust.report import demo as picture
+    from peerclust.report import terminal
+
+    if out.suffix.lower() != ".png":
+        raise ParameterError(f"`--out` of demo must end in .png. Got {out}.")
+    result = iris.run(seed, lambda line: _tell(line, as_json))
+    with results.new_file(out) as file:
+        picture.draw(result, file)
+    if as_json:
+        _print_json({"seed": seed, **result.as_dict(), "picture": str(out)})
+    else:
+        terminal.show(terminal.demo_table(result.outcomes), result.sentence, f"Picture: {out}")
+
+
+@app.command()
+def fit(
+    ctx: typer.Context,
+    files: Files,
+    clusters: Annotated[int, typer.Option(min=1, metavar="K", help="How many clusters.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A new directory for the result.")],
+    users_column: Annotated[
+        str | None,
+        _data(metavar="COLUMN", help="The column that names the user; else each file is a user."),
+    ] = None,
+    columns: Annotated[
+        str | None, _data(metavar="A,B,C", help="The columns to cluster by; else all others.")
+    ] = None,
+    weights_column: Annotated[
+        str | None, _data(metavar="COLUMN", help="The column of the rows' weights; else 1.")
+    ] = None,
+    loss: Annotated[str, _method(help="kmeans, huber, logistic or fair.")] = "kmeans",
+    delta: Annotated[
+        float | None, _method(help="Of huber: rows further away pull no harder (default 1).")
+    ] = None,
+    eta: Annotated[float | None, _method(help="Of fair (default 1).")] = None,
+    distance: Annotated[str, _method(help="euclidean or mahalanobis.")] = "euclidean",
+    matrix: Annotated[
+        Path | None, _method(metavar="A.csv", help="Of mahalanobis: a matrix without a header.")
+    ] = None,
+    graph: Annotated[
+        str,
+        _method(
+            metavar="NAME|FILE",
+            help="Who talks with whom: ring, path, star, complete, grid, or a file of pairs.",
+        ),
+    ] = "ring",
+    rho: Annotated[
+        str, _method(metavar="auto|X", help="The larger, the closer the users' centers.")
+    ] = "auto",
+    alpha: Annotated[str, _method(metavar="auto|paper|X", help="The step.")] = "auto",
+    updates: Annotated[int, _method(min=1, metavar="B", help="Center updates a round.")] = 1,
+    rounds: Annotated[int, _method(min=1, help="At most so many rounds.")] = 1000,
+    tol: Annotated[float, _method(help="Stop once every residual is below this.")] = 1e-6,
+    init: Annotated[str, _method(help="k-means++, k-means++-local or random.")] = "k-means++",
+    starts: Annotated[int, _method(min=1, help="How many starts; the best is kept.")] = 1,
+    runtime: Annotated[str, _method(help="simulator or loopback.")] = "simulator",
+    seed: Seed = 0,
+    trace: Annotated[bool, typer.Option("--trace", help="Write trace.csv, a row a round.")] = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Cluster the rows of files; write centers, labels and a certificate to a directory."""
+    from peerclust import options, results, tables
+    from peerclust.clustering import cluster
+    from peerclust.report import terminal
+
+    results.check_directory(out, force=force)
+    given: dict[str, Any] = {
+        "loss": options.loss(loss, delta=delta, eta=eta),
+        "distance": options.distance(distance, matrix),
+        "rho": options.number_or("--rho", rho, "auto"),
+        "alpha": options.number_or("--alpha", alpha, "auto", "paper"),
+    }
+    table = tables.read(
+        files,
+        columns=options.listed(columns),
+        users_column=users_column,
+        weights_column=weights_column,
+    )
+    results.check_features(table)
+    users = table.users()
+    with terminal.progress(rounds, quiet=as_json) as progress:
+        solution = cluster(
+            (table.rows[users.order], users.offsets),
+            n_clusters=clusters,
+            graph=options.graph(graph, users.names),
+            B=updates,
+            rounds=rounds,
+            tol=tol,
+            init=init,
+            n_init=starts,
+            weights="unit" if table.weights is None else table.weights[users.order],
+            runtime=runtime,
+            random_state=seed,
+            trace=trace,
+            progress=progress,
+            **given,
+        )
+    record = results.describe(solution, table, users, settings=ctx.params)
+    results.write(out, solution, table, users, record, force=force)
+    if as_json:
+        _print_json(record | {"out": str(out)})
+    else:
+        terminal.show(
+            terminal.clusters_table(solution, table.features, record["cluster_sizes"]),
+            terminal.solution_table(solution),
+            f"Written to {out}.",
+        )
+
+
+@app.command()
+def predict(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What fit has written.")],
+    files: Files,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="A .csv or .parquet file for the labels.")
+    ],
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Label the rows of files by the joint centers that fit has found."""
+    from peerclust import results, tables
+    from peerclust.report import terminal
+
+    tables.check_suffix(out)
+    if out.exists() and not force:
+        raise ParameterError(f"`--out` of predict must be a new file, unless --force. Got {out}.")
+    solution, features = results.read(directory)
+    table = tables.read(files, columns=features)
+    label, score = solution.predict(table.rows), solution.outlier_scores(table.rows)
+    with results.new_file(out) as file:
+        tables.write(file, table.places() | {"label": label, "outlier_score": score})
+    sizes = results.count(label, len(solution.consensus))
+    if as_json:
+        _print_json({"out": str(out), "rows": len(label), "cluster_sizes": sizes})
+    else:
+        terminal.show(
+            terminal.clusters_table(solution, tuple(features), sizes),
+            f"{len(label)} rows written to {out}.",
+        )
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="core or outliers.")],
+    as_json: Json = False,
+) -> None:
+    """Run a benchmark; exit code 1 if a measure misses its target."""
+    from peerclust import bench as benchmarks
+    from peerclust.report import terminal
+
+    result = benchmarks.run(name, say=lambda line: _tell(line, as_json))
+    if as_json:
+        _print_json(result.as_dict())
+    else:
+        terminal.show(terminal.bench_table(result.as_dict()))
+    if not result.holds:
+        raise typer.Exit(1)
+
+
+def _in_options(sentence: str) -> str:
+    """Name the options where a sentence names parameters of `cluster`."""
+    words = {"n_clusters": "clusters", "B": "updates", "n_init": "starts", "random_state": "seed"}
+    return re.sub(
+        r"`(\w+)` of cluster", lambda found: f"`--{words.get(found[1], found[1])}` of fit", sentence
+    )
+
+
+def _tell(line: str, quiet: bool) -> None:
+    if not quiet:
+        typer.echo(line, err=True)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    typer.echo(json.dumps(value, indent=2))

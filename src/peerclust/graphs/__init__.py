@@ -1,0 +1,53 @@
+"""Who talks with whom: connected, undirected, unweighted graphs of users, and how fast they agree.
+
+`graph` has the `Graph` and its measures, `named` and `read` the ways to build one.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+from peerclust.errors import GraphError, ParameterError
+from peerclust.graphs.graph import Graph, Known, Measure
+from peerclust.graphs.named import NAMED, complete, erdos_renyi, geometric, grid, path, ring, star
+from peerclust.graphs.read import from_edges, from_file, from_networkx, relabeled
+from peerclust.validation import check_name
+
+__all__ = [
+    "NAMED",
+    "Graph",
+    "Known",
+    "Measure",
+    "complete",
+    "erdos_renyi",
+    "from_edges",
+    "from_file",
+    "from_networkx",
+    "geometric",
+    "grid",
+    "path",
+    "resolve",
+    "ring",
+    "star",
+]
+
+
+def resolve(graph: Graph | str | Any, m: int) -> Graph:
+    """Return what `cluster(graph=...)` means for m users: a Graph, a name or a networkx graph.
+
+    >>> resolve("grid", 12)
+    <Graph grid(3, 4): m=12, edges=17>
+    """
+    if isinstance(graph, str):
+        return NAMED[check_name(graph, NAMED, "graph", "cluster")](m)
+    if not (hasattr(graph, "nodes") or isinstance(graph, Graph)):
+        must = f"be a Graph, a networkx graph or one of {', '.join(map(repr, NAMED))}"
+        raise ParameterError(f"`graph` of cluster must {must}. Got {reprlib.repr(graph)}.")
+    if not isinstance(graph, Graph):
+        graph = relabeled(graph, "`graph` of cluster", "from_networkx(...)")
+    if graph.m != m:
+        must = "have as many users as there are parts"
+        got = f"{graph.m} users in {graph.name} and {m} parts"
+        raise GraphError(f"`graph` of cluster must {must}. Got {got}.")
+    return graph

@@ -1,0 +1,243 @@
+"""The `Graph` itself and its measures; not the ways to build one (`named`, `read`).
+
+The measures are the largest and the second smallest eigenvalue of the Laplacian
+L = diag(degree) - A, and the diameter. What is sent along the edges, and which steps follow from
+the measures, belongs elsewhere.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.csgraph import dijkstra, shortest_path
+
+from peerclust.errors import ParameterError
+from peerclust.validation import check_count
+
+DENSE = 1500  # up to so many users, measures without a closed form are computed exactly
+
+Ints = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that describes a graph, whether it is exact or a bound, and how it was found."""
+
+    value: float
+    exact: bool
+    how: str
+
+
+class Known(NamedTuple):
+    """The measures of a graph that has closed forms for them."""
+
+    lambda_max: float
+    lambda_2: float
+    diameter: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """A connected graph of the users 0 to m - 1, never changed once built.
+
+    User i's neighbors are `indices[indptr[i]:indptr[i + 1]]`, ascending. `names[i]` is the name of
+    user i; `names` is None where users have numbers only. The functions of this module build
+    graphs and check what they are given; the class itself trusts.
+
+    >>> from peerclust.graphs import ring
+    >>> graph = ring(10)
+    >>> graph
+    <Graph ring(10): m=10, edges=10>
+    >>> graph.lambda_max
+    Measure(value=4.0, exact=True, how='closed form')
+    """
+
+    m: int
+    indptr: Ints
+    indices: Ints
+    name: str
+    names: tuple[str, ...] | None = None
+    known: Known | None = None
+
+    def __post_init__(self) -> None:
+        _lock(self.indptr)
+        _lock(self.indices)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: m={self.m}, edges={self.edges}>"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Graph)
+            and np.array_equal(self.indptr, other.indptr)
+            and np.array_equal(self.indices, other.indices)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.m, self.edges))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Through __init__, so that the arrays of a copy cannot be written to either.
+        return Graph, (self.m, self.indptr, self.indices, self.name, self.names, self.known)
+
+    def neighbors(self, i: int) -> Ints:
+        """Return the neighbors of user `i`, ascending."""
+        if check_count(i, "i", "neighbors", at_least=0) >= self.m:
+            raise ParameterError(f"`i` of neighbors must be a user, 0 to {self.m - 1}. Got {i}.")
+        return self.indices[self.indptr[i] : self.indptr[i + 1]]
+
+    def reordered(self, order: Sequence[int] | Ints) -> Graph:
+        """Return the same graph whose user i is user `order[i]` of this one.
+
+        >>> from peerclust.graphs import from_edges
+        >>> from_edges([("a", "b"), ("b", "c")]).reordered([2, 0, 1]).names
+        ('c', 'a', 'b')
+        """
+        try:
+            order = list(order)
+            good = sorted(order) == list(range(self.m))
+        except (TypeError, ValueError):
+            good = False
+        if not good:
+            must, got = f"hold each of 0 to {self.m - 1} once", reprlib.repr(order)
+            raise ParameterError(f"`order` of reordered must {must}. Got {got}.")
+        place = np.argsort(order)
+        rows = np.repeat(place, np.diff(self.indptr))
+        names = self.names and tuple(self.names[int(i)] for i in order)
+        return build(rows, place[self.indices], self.m, self.name, names, self.known)
+
+    @property
+    def edges(self) -> int:
+        """The number of edges."""
+        return self.indices.size // 2
+
+    @cached_property
+    def degree(self) -> NDArray[np.float64]:
+        """How many neighbors each user has, (m,)."""
+        return _lock(np.diff(self.indptr).astype(np.float64))
+
+    @cached_property
+    def adjacency(self) -> csr_array:
+        """The matrix A, (m, m): 1 where two users are neighbors, else 0."""
+        ones = _lock(np.ones(self.indices.size))
+        return csr_array((ones, self.indices, self.indptr), shape=(self.m, self.m))
+
+    @cached_property
+    def laplacian(self) -> csr_array:
+        """The matrix L = diag(degree) - A, (m, m)."""
+        return csr_array(diags_array(self.degree) - self.adjacency)
+
+    def differences(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give L x, the sum over neighbors j of x_i - x_j, for x of shape (m, ...).
+
+        >>> from peerclust.graphs import path
+        >>> path(2).differences(np.array([1.0, 3.0])).tolist()
+        [-2.0, 2.0]
+        """
+        flat = x.reshape(self.m, -1)
+        total: NDArray[np.float64] = self.adjacency @ flat
+        return (self.degree[:, None] * flat - total).reshape(x.shape)
+
+    def energy(self, x: NDArray[np.float64]) -> float:
+        """Give <x, L x>, the sum over edges of ||x_i - x_j||^2, for x of shape (m, ...).
+
+        >>> from peerclust.graphs import path
+        >>> path(2).energy(np.array([1.0, 3.0]))
+        4.0
+        """
+        flat = x.reshape(self.m, -1)
+        rows = np.repeat(np.arange(self.m), np.diff(self.indptr))
+        total = 0.0
+        # By edges, some at a time: the product x'(L x) would cancel where users agree.
+        step = max(1, (1 << 22) // flat.shape[1])
+        for begin in range(0, self.indices.size, step):
+            here = slice(begin, begin + step)
+            apart = flat[rows[here]] - flat[self.indices[here]]
+            total += float((apart * apart).sum())
+        return 0.5 * total  # each edge was met from both of its ends
+
+    @cached_property
+    def lambda_max(self) -> Measure:
+        """The largest eigenvalue of the Laplacian, or an upper bound on it."""
+        if self.known:
+            return Measure(self.known.lambda_max, True, "closed form")
+        if self.m <= DENSE:
+            return Measure(float(self._eigenvalues[-1]), True, "dense eigenvalues")
+        how = "max over edges of d_u + d_v, at most m, an upper bound"
+        return Measure(lambda_max_bound(self), False, how)
+
+    @cached_property
+    def lambda_2(self) -> Measure:
+        """The second smallest eigenvalue of the Laplacian, or a lower bound on it; 0 if m = 1."""
+        if self.known:
+            return Measure(self.known.lambda_2, True, "closed form")
+        if self.m <= DENSE:
+            return Measure(float(self._eigenvalues[:2][-1]), True, "dense eigenvalues")
+        # Mohar, Eigenvalues, diameter, and mean distance in graphs, 1991: lambda_2 >= 4 / (m D).
+        bound = 4 / (self.m * self.diameter.value)
+        return Measure(bound, False, "4 / (m diameter), a lower bound")
+
+    @cached_property
+    def diameter(self) -> Measure:
+        """The most edges between any two users, by the shortest way, or an upper bound on it."""
+        if self.known:
+            return Measure(self.known.diameter, True, "closed form")
+        if self.m <= DENSE:
+            longest = shortest_path(self.adjacency, unweighted=True).max()
+            return Measure(int(longest), True, "all shortest paths")
+        how = "twice the eccentricity of a central user, at most m - 1, an upper bound"
+        return Measure(diameter_bound(self), False, how)
+
+    @cached_property
+    def _eigenvalues(self) -> NDArray[np.float64]:
+        return np.linalg.eigvalsh(self.laplacian.toarray())
+
+
+def lambda_max_bound(graph: Graph) -> float:
+    """Return an upper bound on the largest eigenvalue of the Laplacian."""
+    # Anderson and Morley, 1985. Every user has a neighbor, so no slice of reduceat is empty.
+    most = np.maximum.reduceat(graph.degree[graph.indices], graph.indptr[:-1])
+    return float(min((graph.degree + most).max(), graph.m))
+
+
+def diameter_bound(graph: Graph) -> int:
+    """Return an upper bound on the diameter."""
+
+    # Two sweeps end on a long shortest path; the user in its middle is far from nobody.
+    def sweep(user: int) -> Any:
+        return dijkstra(graph.adjacency, indices=user, unweighted=True, return_predecessors=True)
+
+    far, _ = sweep(int(graph.degree.argmax()))
+    far, before = sweep(int(far.argmax()))
+    user = int(far.argmax())
+    for _ in range(int(far.max()) // 2):
+        user = before[user]
+    far, _ = sweep(user)
+    return min(2 * int(far.max()), graph.m - 1)
+
+
+def build(u: Ints, v: Ints, m: int, name: str, names: Any = None, known: Any = None) -> Graph:
+    """Return the graph of the edges (u, v), each given once or more often, connected or not."""
+    u, v = u[u != v], v[u != v]
+    dtype = index_type(max(m, 2 * u.size))
+    ends = np.concatenate([u, v]).astype(dtype), np.concatenate([v, u]).astype(dtype)
+    matrix = csr_array((np.ones(2 * u.size, bool), ends), shape=(m, m))
+    indptr, indices = (x.astype(dtype, copy=False) for x in (matrix.indptr, matrix.indices))
+    return Graph(m, indptr, indices, name, names, known)
+
+
+def index_type(largest: int) -> Any:
+    """Return the smaller integer type that holds numbers up to `largest`."""
+    return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+
+
+def _lock(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array

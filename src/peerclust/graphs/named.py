@@ -1,0 +1,170 @@
+"""Graphs that have a name: ring, path, star, complete, grid, and the random ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from peerclust.errors import ParameterError
+from peerclust.graphs.graph import Graph, Ints, Known, build, index_type
+from peerclust.validation import RandomState, check_count, check_generator, check_number
+
+DRAWS = 1000  # a random graph is drawn at most so many times
+
+
+def ring(m: int) -> Graph:
+    """Return the ring: user i talks with i - 1 and i + 1, and the last with the first.
+
+    Eigenvalues 2 - 2 cos(2 pi k / m), k = 0, ..., m - 1.
+
+    >>> ring(5).neighbors(0).tolist()
+    [1, 4]
+    """
+    m = check_count(m, "m", "ring")
+    users = np.arange(m)
+    known = Known(_wave(m // 2, m), _wave(1, m), m // 2) if m > 2 else _known_path(m)
+    return build(users, (users + 1) % m, m, f"ring({m})", known=known)
+
+
+def path(m: int) -> Graph:
+    """Return the path: a ring without the edge from the last user to the first.
+
+    Eigenvalues 2 - 2 cos(pi k / m), k = 0, ..., m - 1.
+
+    >>> path(5).neighbors(0).tolist()
+    [1]
+    """
+    m = check_count(m, "m", "path")
+    users = np.arange(m)
+    return build(users[:-1], users[1:], m, f"path({m})", known=_known_path(m))
+
+
+def star(m: int) -> Graph:
+    """Return the star: user 0 talks with all others, who talk with nobody else.
+
+    Eigenvalues 0, 1 (m - 2 times) and m.
+
+    >>> star(5).degree.tolist()
+    [4.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    m = check_count(m, "m", "star")
+    known = Known(float(m), 1.0, 2) if m > 2 else _known_path(m)
+    return build(np.zeros(m - 1, int), np.arange(1, m), m, f"star({m})", known=known)
+
+
+def complete(m: int) -> Graph:
+    """Return the complete graph: everyone talks with everyone.
+
+    Eigenvalues 0 and m (m - 1 times).
+
+    >>> complete(5).edges
+    10
+    """
+    m = check_count(m, "m", "complete")
+    # Row i is 0, ..., m - 1 without i; a list of its pairs would take several times the memory.
+    others = np.arange(m - 1, dtype=index_type(m * (m - 1)))
+    indices = (others + (others >= np.arange(m)[:, None])).ravel()
+    indptr = np.arange(m + 1, dtype=others.dtype) * (m - 1)
+    known = Known(float(m), float(m), 1) if m > 1 else _known_path(m)
+    return Graph(m, indptr, indices, f"complete({m})", known=known)
+
+
+def grid(rows: int, columns: int) -> Graph:
+    """Return the grid: user r * columns + c, in row r and column c, talks with those beside it.
+
+    Its eigenvalues are the sums of one of path(rows) and one of path(columns).
+
+    >>> grid(2, 3).neighbors(1).tolist()
+    [0, 2, 4]
+    """
+    rows, columns = check_count(rows, "rows", "grid"), check_count(columns, "columns", "grid")
+    users = np.arange(rows * columns).reshape(rows, columns)
+    down, across = _known_path(rows), _known_path(columns)
+    known = Known(
+        down.lambda_max + across.lambda_max,
+        _known_path(max(rows, columns)).lambda_2,
+        down.diameter + across.diameter,
+    )
+    u = np.concatenate([users[:-1].ravel(), users[:, :-1].ravel()])
+    v = np.concatenate([users[1:].ravel(), users[:, 1:].ravel()])
+    return build(u, v, rows * columns, f"grid({rows}, {columns})", known=known)
+
+
+def erdos_renyi(m: int, p: float, random_state: RandomState = None) -> Graph:
+    """Return a graph in which each pair of users talks with probability `p`, drawn until connected.
+
+    >>> erdos_renyi(20, 0.3, random_state=0)
+    <Graph erdos_renyi(20, 0.3): m=20, edges=56>
+    """
+    m = check_count(m, "m", "erdos_renyi")
+    p = check_number(p, "p", "erdos_renyi", above=0)
+    if p > 1:
+        raise ParameterError(f"`p` of erdos_renyi must be a number > 0 and <= 1. Got {p}.")
+    # All pairs in a row: (0, 1), (0, 2), (1, 2), (0, 3), ...; those of v begin at first[v].
+    first = np.arange(m) * (np.arange(m) - 1) // 2
+    pairs = m * (m - 1) // 2
+
+    def draw(rng: np.random.Generator) -> tuple[Ints, Ints]:
+        chosen = rng.choice(pairs, rng.binomial(pairs, p), replace=False, shuffle=False)
+        v = np.searchsorted(first, chosen, side="right") - 1
+        return chosen - first[v], v
+
+    return _drawn(draw, random_state, m, "erdos_renyi", "p", p, math.log(m) / m)
+
+
+def geometric(m: int, radius: float, random_state: RandomState = None) -> Graph:
+    """Return m points, uniform in the unit square, who talk within `radius`, drawn until connected.
+
+    >>> geometric(20, 0.4, random_state=0)
+    <Graph geometric(20, 0.4): m=20, edges=61>
+    """
+    from scipy.spatial import cKDTree
+
+    m = check_count(m, "m", "geometric")
+    radius = check_number(radius, "radius", "geometric", above=0)
+
+    def draw(rng: np.random.Generator) -> tuple[Ints, Ints]:
+        u, v = cKDTree(rng.random((m, 2))).query_pairs(radius, output_type="ndarray").T
+        return u, v
+
+    advice = math.sqrt(2 * math.log(m) / (math.pi * m))
+    return _drawn(draw, random_state, m, "geometric", "radius", radius, advice)
+
+
+def _square(m: int) -> Graph:
+    rows = next(rows for rows in range(math.isqrt(m), 0, -1) if m % rows == 0)
+    return grid(rows, m // rows)
+
+
+NAMED = {"ring": ring, "path": path, "star": star, "complete": complete, "grid": _square}
+
+
+def _wave(k: int, m: int) -> float:
+    # 2 - 2 cos(2 pi k / m), without a cancellation that costs a ring of 1,000,000 most digits.
+    return 4 * math.sin(math.pi * k / m) ** 2
+
+
+def _known_path(m: int) -> Known:
+    return Known(_wave(m - 1, 2 * m), _wave(min(m - 1, 1), 2 * m), m - 1)
+
+
+def _drawn(
+    draw: Callable[[np.random.Generator], tuple[Ints, Ints]],
+    random_state: Any,
+    m: int,
+    of: str,
+    parameter: str,
+    value: float,
+    advice: float,
+) -> Graph:
+    rng = check_generator(random_state, of)
+    for _ in range(DRAWS):
+        graph = build(*draw(rng), m, f"{of}({m}, {value:g})")
+        if connected_components(graph.adjacency, directed=False)[0] == 1:
+            return graph
+    must = f"be large enough to connect {m} users, which none of {DRAWS} draws did"
+    raise ParameterError(f"`{parameter}` of {of} must {must}. Got {value}; try {advice:.2g}.")

@@ -1,0 +1,157 @@
+"""Graphs that are given: as pairs, in a file, or by networkx."""
+
+from __future__ import annotations
+
+import io
+import reprlib
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from peerclust.errors import GraphError, ParameterError
+from peerclust.graphs.graph import Graph, build
+from peerclust.validation import check_count
+
+
+def from_edges(edges: Iterable[Sequence[Any]], m: int | None = None) -> Graph:
+    """Return the graph of these pairs of users, named by the numbers 0 to m - 1 or by strings.
+
+    Strings become `names` in sorted order, those of digits by size; if they are exactly "0" to
+    "m - 1", they are numbers. Without `m` the largest number is the last user. A pair given twice
+    counts once; a pair of a user with itself adds no edge.
+
+    >>> from_edges([("paris", "rome"), ("rome", "oslo")]).names
+    ('oslo', 'paris', 'rome')
+    """
+    m = m if m is None else check_count(m, "m", "from_edges")
+    subject, name = "`edges` of from_edges", "from_edges(...)"
+    try:
+        ends = [user for u, v in edges for user in (u, v)]
+        used = set(ends)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{subject} must be pairs. Got {reprlib.repr(edges)}.") from None
+    if all(isinstance(user, str) for user in used) and (used or m is None):
+        if m not in (None, len(used)):
+            raise GraphError(f"`m` of from_edges must be {len(used)}, the users named. Got {m}.")
+        return _from_labels(ends, _in_order(used), subject, name)
+    if not all(isinstance(user, Integral) and not isinstance(user, bool) for user in used):
+        kinds = " and ".join(sorted({type(user).__name__ for user in used}))
+        raise ParameterError(f"{subject} must be of whole numbers or of strings. Got {kinds}.")
+    least, most = min(used, default=0), max(used, default=0)
+    m = m or int(max(most, 0)) + 1
+    if least < 0 or most >= m:
+        got = least if least < 0 else most
+        raise ParameterError(f"{subject} must be of users 0 to {m - 1}. Got {got}.")
+    if m > max(len(used), 1):  # said before there is an array, which a wild number makes huge
+        alone = next(user for user in range(m) if user not in used)
+        raise _apart(subject, [alone], int(alone == 0))
+    return _from_ends(ends, m, subject, name)
+
+
+def from_file(path: str | PathLike[str]) -> Graph:
+    r"""Return the graph in a file: GraphML (.graphml), GML (.gml), else text with two names a line.
+
+    In text, blanks or a comma separate the names, `#` begins a comment, and names are as in
+    `from_edges`. GraphML and GML are as in `from_networkx`, and labels name the nodes of GML.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "sites.txt")
+    ...     _ = file.write_text("paris rome  # by cable\nrome oslo\n")
+    ...     from_file(file)
+    <Graph from_file('sites.txt'): m=3, edges=2>
+    """
+    try:
+        data, kind = Path(path).read_bytes(), Path(path).suffix.lower()
+    except (OSError, TypeError, ValueError) as error:
+        got = f"{path}: {getattr(error, 'strerror', None) or error}"
+        raise ParameterError(f"`path` of from_file must be a readable file. Got {got}.") from None
+    subject, name = f"The graph file {Path(path)}", f"from_file({Path(path).name!r})"
+    if kind in (".graphml", ".gml"):
+        return relabeled(_parse(data, kind, subject), subject, name)
+    ends: list[str] = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        text = line.decode("utf-8-sig", errors="replace").partition("#")[0].strip()
+        pair = [word.strip() for word in text.split(",")] if "," in text else text.split()
+        if len(pair) not in (0, 2) or "" in pair or "\ufffd" in text:
+            must = "have two names a line in UTF-8, separated by blanks or a comma"
+            raise GraphError(f"{subject} must {must}. Got {reprlib.repr(text)} in line {number}.")
+        ends += pair
+    return _from_labels(ends, _in_order(set(ends)), subject, name)
+
+
+def from_networkx(g: Any) -> Graph:
+    """Return a networkx graph without its directions, weights, loops and parallel edges.
+
+    If its nodes are exactly 0 to m - 1, user i is node i. Else users are in the order of `g.nodes`
+    and `names` are the nodes as strings.
+
+    >>> import networkx
+    >>> from_networkx(networkx.cycle_graph(5))
+    <Graph from_networkx(...): m=5, edges=5>
+    """
+    return relabeled(g, "`g` of from_networkx", "from_networkx(...)")
+
+
+def _in_order(labels: set[str]) -> list[str]:
+    digits = all(label.isdecimal() for label in labels)
+    return sorted(labels, key=lambda label: (len(label) if digits else 0, label))
+
+
+def relabeled(g: Any, subject: str, name: str) -> Graph:
+    """Return a networkx graph as `from_networkx` does; `subject` is what errors call it."""
+    try:
+        labels = [str(node) for node in g.nodes]
+        ends = [str(node) for pair in g.edges() for node in pair]
+    except (AttributeError, TypeError):
+        got = reprlib.repr(g)
+        raise ParameterError(f"{subject} must be a networkx graph. Got {got}.") from None
+    return _from_labels(ends, labels, subject, name)
+
+
+def _parse(data: bytes, kind: str, subject: str) -> Any:
+    import networkx as nx
+
+    try:
+        if kind == ".graphml":
+            return nx.read_graphml(io.BytesIO(data))
+        g = nx.read_gml(io.BytesIO(data), label="id")  # not every GML file has labels
+        labels = nx.get_node_attributes(g, "label")
+        return nx.relabel_nodes(g, labels) if len(set(labels.values())) == len(g) else g
+    except (nx.NetworkXException, SyntaxError, ValueError, LookupError, TypeError) as error:
+        got = str(error).rstrip(".")
+        raise GraphError(f"{subject} must be well-formed {kind[1:]}. Got: {got}.") from None
+
+
+def _from_labels(ends: list[str], labels: list[str], subject: str, name: str) -> Graph:
+    """Return the graph of the edges (ends[0], ends[1]), (ends[2], ends[3]), ... on `labels`."""
+    if not labels or len(set(labels)) < len(labels):
+        got = "two alike" if labels else "none"
+        raise GraphError(f"{subject} must name at least one user, and no two alike. Got {got}.")
+    numbers, names = {str(i): i for i in range(len(labels))}, None
+    if numbers.keys() != set(labels):
+        numbers, names = {label: i for i, label in enumerate(labels)}, tuple(labels)
+    return _from_ends([numbers[label] for label in ends], len(labels), subject, name, names)
+
+
+def _from_ends(ends: list[int], m: int, subject: str, name: str, names: Any = None) -> Graph:
+    graph = build(np.array(ends[::2], int), np.array(ends[1::2], int), m, name, names)
+    count, part = connected_components(graph.adjacency, directed=False)
+    if count > 1:
+        size = np.bincount(part) + 0.5 * (np.arange(count) == part[0])  # at a tie, not user 0's
+        inside = part == size.argmin()
+        labels = names or range(m)
+        alone = [labels[i] for i in np.flatnonzero(inside)]
+        raise _apart(subject, alone, labels[int(inside.argmin())])
+    return graph
+
+
+def _apart(subject: str, alone: Sequence[Any], other: Any) -> GraphError:
+    some = f"user{'s' * (len(alone) > 1)} {', '.join(map(str, alone[:5]))}"
+    some += f" and {len(alone) - 5} more" if len(alone) > 5 else ""
+    return GraphError(f"{subject} must connect all users: {some} cannot reach user {other}.")

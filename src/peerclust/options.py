@@ -1,0 +1,88 @@
+"""What the words of a command line stand for: losses, distances, graphs, numbers and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from peerclust import distances, graphs, losses, tables
+from peerclust.errors import GraphError, ParameterError
+from peerclust.validation import check_name
+
+
+def number_or(name: str, value: str, *names: str) -> float | str:
+    """Give the number that an option's value is, or the value itself if it is one of the names.
+
+    >>> number_or("--rho", "10", "auto"), number_or("--rho", "auto", "auto")
+    (10.0, 'auto')
+    """
+    if value in names:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        must = " or ".join(["a number", *map(repr, names)])
+        raise ParameterError(f"`{name}` of fit must be {must}. Got {value!r}.") from None
+
+
+def listed(value: str | None) -> list[str] | None:
+    """Give the names between commas.
+
+    >>> listed("a, b")
+    ['a', 'b']
+    """
+    if value is None:
+        return None
+    return [name.strip() for name in value.split(",")]
+
+
+def loss(name: str, *, delta: float | None, eta: float | None) -> Any:
+    """Give the loss of a name and of the one parameter that belongs to it.
+
+    >>> loss("huber", delta=2.0, eta=None)
+    Huber(delta=2.0)
+    """
+    check_name(name, losses.LOSSES, "--loss", "fit")
+    for option, value, owner in (("--delta", delta, "huber"), ("--eta", eta, "fair")):
+        if value is not None and name != owner:
+            raise ParameterError(f"`{option}` of fit belongs to --loss {owner}. Got --loss {name}.")
+    given = delta if name == "huber" else eta
+    kind: Any = losses.LOSSES[name]
+    return kind() if given is None else kind(given)
+
+
+def distance(name: str, matrix: Path | None) -> distances.Distance:
+    """Give the distance of a name and of the file of its matrix."""
+    check_name(name, ("euclidean", "mahalanobis"), "--distance", "fit")
+    if (name == "mahalanobis") != (matrix is not None):
+        got = "no --matrix" if matrix is None else f"--matrix {matrix} and --distance {name}"
+        raise ParameterError(
+            f"`--distance mahalanobis` and `--matrix` of fit belong together. Got {got}."
+        )
+    return (
+        distances.Euclidean()
+        if matrix is None
+        else distances.Mahalanobis(tables.read_matrix(matrix))
+    )
+
+
+def graph(value: str, users: Sequence[str]) -> graphs.Graph:
+    """Give the graph of a name, or of a file that names the users, for users in this order."""
+    if value in graphs.NAMED or not (Path(value).suffix or Path(value).exists()):
+        return graphs.resolve(value, len(users))
+    found = graphs.from_file(value)
+    names = list(found.names or map(str, range(found.m)))
+    adds, lacks = _some(set(names) - set(users)), _some(set(users) - set(names))
+    if adds or lacks:
+        said = [f"adds {adds}"] * bool(adds) + [f"lacks {lacks}"] * bool(lacks)
+        raise GraphError(
+            f"The graph file {value} must name exactly the users; it {' and '.join(said)}."
+        )
+    place = {name: i for i, name in enumerate(names)}
+    return found.reordered([place[name] for name in users])
+
+
+def _some(names: set[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(map(repr, sorted(names)[:5])) + more

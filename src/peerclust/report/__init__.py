@@ -1,0 +1,1 @@
+"""How results are shown: pictures (matplotlib lives only here) and what a terminal prints."""

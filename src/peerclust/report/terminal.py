@@ -1,0 +1,145 @@
+"""What a terminal shows: tables of results on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from peerclust.demo import NAMES, Outcome
+from peerclust.solution import Solution
+
+# Seconds between two lines of progress where there is no terminal.
+PAUSE = 2.0
+# Of more features a table of centers shows only the first.
+MOST_FEATURES = 6
+
+
+def show(*things: Any) -> None:
+    """Print to stdout; names of the user's own are never taken for markup."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    for thing in things:
+        console.print(thing, soft_wrap=isinstance(thing, str))
+
+
+@contextmanager
+def progress(rounds: int, *, quiet: bool) -> Iterator[Callable[[int, float], None] | None]:
+    """Give what `cluster` tells its rounds to: a bar on a terminal, elsewhere a line at times."""
+    console = Console(stderr=True)
+    if quiet:
+        yield None
+    elif console.is_terminal:
+        columns = (TextColumn("round"), MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(),
+                   TextColumn("{task.fields[residual]}"))  # fmt: skip
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("", total=rounds, residual="")
+            yield lambda round_, residual: bar.update(
+                task, completed=round_, residual=f"residual {residual:.2g}"
+            )
+    else:
+        lines = _Lines(console)
+        yield lines
+        lines.end()
+
+
+class _Lines:
+    """A line at the first round, every few seconds, and at the last."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._due, self._last, self._said = console, 0.0, "", ""
+
+    def __call__(self, round_: int, residual: float) -> None:
+        self._last = f"round {round_}: residual {residual:.2g}"
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + PAUSE
+            self.end()
+
+    def end(self) -> None:
+        if self._last != self._said:
+            self._console.print(self._last, highlight=False)
+            self._said = self._last
+
+
+def clusters_table(solution: Solution, features: tuple[str, ...], sizes: list[int]) -> Table:
+    """Give the joint centers and how many rows each has."""
+    shown = features[:MOST_FEATURES]
+    table = Table("cluster", title="Joint centers")
+    table.add_column("rows", justify="right")
+    for name in shown:
+        table.add_column(name, justify="right")
+    if len(features) > len(shown):
+        table.add_column(f"... {len(features)} in all")
+    for k, center in enumerate(solution.consensus):
+        table.add_row(str(k), f"{sizes[k]:,}", *(f"{value:.4g}" for value in center[: len(shown)]))
+    return table
+
+
+def solution_table(solution: Solution) -> Table:
+    """Give status and certificate, a line each."""
+    certificate = solution.certificate
+    share = certificate.disagreement / certificate.spread
+    table = Table(show_header=False)
+    for name, value in (
+        ("status", str(solution.status)),
+        ("users", f"{len(solution.centers):,}"),
+        ("rounds", f"{certificate.rounds:,}"),
+        ("residual", f"{certificate.residual:.3g}"),
+        ("disagreement", f"{certificate.disagreement:.3g} ({share:.2%} of the data's spread)"),
+        ("cost", f"{certificate.pooled_cost:.6g} of all rows at the joint centers"),
+        ("rho", f"{solution.rho:.6g}: {solution.why['rho']}"),
+        ("sent", f"{certificate.bytes + certificate.setup_bytes:,} bytes between the users"),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def demo_table(outcomes: list[Outcome]) -> Table:
+    """Give what each run of the demo found."""
+    table = Table("run", "found", "missed", box=SIMPLE, collapse_padding=True, pad_edge=False)
+    for name in ("furthest", "AUC", "rounds"):
+        table.add_column(name, justify="right")
+    table.add_column("status")
+    for outcome in outcomes:
+        missed = [name for name in NAMES if name not in outcome.found]
+        table.add_row(
+            outcome.title,
+            f"{len(outcome.found)} of {len(NAMES)}",
+            ", ".join(missed) or "none",
+            f"{outcome.distances.max():.2f}",
+            f"{outcome.auc:.3f}",
+            f"{outcome.solution.certificate.rounds:,}",
+            outcome.solution.status.name,
+        )
+    return table
+
+
+def bench_table(result: dict[str, Any]) -> Table:
+    """Give the measures of a benchmark."""
+    machine = result["machine"]
+    title = f"{result['name']}, on {machine['cores']} cores ({machine['processor']})"
+    table = Table(title=title)
+    table.add_column("measure", overflow="fold")
+    for name in ("value", "target"):
+        table.add_column(name, justify="right")
+    table.add_column("holds")
+    table.add_column("detail", overflow="fold")
+    for measure in result["measures"]:
+        table.add_row(
+            measure["name"],
+            _short(measure["value"]),
+            _short(measure["target"]),
+            "yes" if measure["holds"] else "NO",
+            str(measure["detail"]),
+        )
+    return table
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)

@@ -1,0 +1,249 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from peerclust import tables
+from peerclust.errors import DataError, ParameterError
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def csv(name, text):
+    path = Path(name)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_each_file_is_a_user_named_by_it():
+    Path("sites").mkdir()
+    table = tables.read([csv("sites/oslo.csv", "a,b\n1,2\n3,4\n"), csv("bern.csv", "a,b\n5,6\n")])
+    users = table.users()
+    assert table.features == ("a", "b")
+    assert table.rows.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert users.names == ("oslo", "bern")
+    assert users.order.tolist() == [0, 1, 2]
+    assert users.offsets.tolist() == [0, 2, 3]
+    assert table.places()["file"].to_list() == ["sites/oslo.csv", "sites/oslo.csv", "bern.csv"]
+    assert table.places()["row"].tolist() == [0, 1, 0]
+
+
+def test_a_column_may_name_the_users_of_several_files():
+    one = csv("one.csv", "site,a\noslo,1\n bern ,2\n")
+    two = csv("two.csv", "a,site\n3,oslo\n")
+    table = tables.read([one, two], users_column="site")
+    users = table.users()
+    assert table.features == ("a",)
+    assert users.names == ("bern", "oslo")
+    assert users.order.tolist() == [1, 0, 2]
+    assert users.offsets.tolist() == [0, 1, 3]
+    assert table.user_names().to_list() == ["oslo", "bern", "oslo"]
+
+
+def test_names_of_users_are_text_and_those_of_digits_are_sorted_by_size():
+    table = tables.read([csv("a.csv", "site,a\n10,1\n9,2\n007,3\n")], users_column="site")
+    assert table.names == ("9", "10", "007")
+
+
+def test_users_of_a_parquet_file_may_be_numbers_or_categories():
+    pl.DataFrame({"a": [1.0, 2.0], "site": [10, 9]}).write_parquet("a.parquet")
+    assert tables.read([Path("a.parquet")], users_column="site").names == ("9", "10")
+    frame = pl.DataFrame({"a": [1.0, 2.0], "site": ["x", "y"]})
+    frame.with_columns(pl.col("site").cast(pl.Categorical)).write_parquet("b.parquet")
+    assert tables.read([Path("b.parquet")], users_column="site").names == ("x", "y")
+
+
+def test_columns_are_matched_by_name():
+    one, two = csv("one.csv", "a,b\n1,2\n"), csv("two.csv", "b,a\n4,3\n")
+    assert tables.read([one, two]).rows.tolist() == [[1, 2], [3, 4]]
+    assert tables.read([one, two], columns=["b"]).rows.tolist() == [[2], [4]]
+
+
+def test_booleans_whole_numbers_and_blanks_around_numbers_are_numbers():
+    table = tables.read([csv("a.csv", "flag,n, x\ntrue,1, 2.5\nfalse,-2,1e3 \n")])
+    assert table.features == ("flag", "n", "x")
+    assert table.rows.tolist() == [[1, 1, 2.5], [0, -2, 1000]]
+    assert table.rows.dtype == np.float64
+    assert table.rows.flags.c_contiguous
+
+
+def test_years_and_numbers_may_name_columns():
+    assert tables.read([csv("a.csv", "2019,2020\n1,2\n")]).features == ("2019", "2020")
+
+
+def test_weights_are_read_beside_the_features():
+    table = tables.read([csv("a.csv", "a,w\n1,0\n2,0.5\n")], weights_column="w")
+    assert table.features == ("a",)
+    assert table.weights.tolist() == [0, 0.5]
+
+
+def test_written_numbers_read_back_to_the_last_bit():
+    values = (
+        np.random.default_rng(0).standard_normal((200, 2)) * 10.0 ** np.arange(-100, 100)[:, None]
+    )
+    for name in ("a.csv", "a.parquet"):
+        tables.write(Path(name), {"a": values[:, 0], "b": values[:, 1]})
+        assert np.array_equal(tables.read([Path(name)]).rows, values)
+
+
+def test_a_matrix_is_read_without_a_header():
+    assert tables.read_matrix(csv("A.csv", "2,0.5\n0.5, 1\n\n")).tolist() == [[2, 0.5], [0.5, 1]]
+
+
+def bad(claim, sentence, files, **options):
+    return pytest.param(files, options, sentence, id=claim)
+
+
+BAD_FILES = [
+    bad("missing", "There is no file a.csv.", {}),
+    bad("suffix", "The file a.txt must end in .csv or .parquet.", {"a.txt": "a\n1\n"}),
+    bad("empty", "The file a.csv is empty.", {"a.csv": ""}),
+    bad("no rows", "The file a.csv has no rows.", {"a.csv": "a,b\n"}),
+    bad(
+        "ragged",
+        "The file a.csv is not a CSV table that can be read: found more fields than defined in"
+        " 'Schema'.",
+        {"a.csv": "a,b\n1,2\n1,2,3\n"},
+    ),
+    bad(
+        "not utf-8",
+        "The file a.csv is not a CSV table that can be read: invalid utf-8 sequence.",
+        {"a.csv": "a,b\n1,é\n".encode("latin-1")},
+    ),
+    bad(
+        "text",
+        "Column 'b' of a.csv must be numbers. Got 'x' in row 1; choose other columns with"
+        " --columns.",
+        {"a.csv": "a,b\n1,2\n3,x\n"},
+    ),
+    bad(
+        "text that was asked for",
+        "Column 'b' of a.csv must be numbers. Got 'x' in row 1.",
+        {"a.csv": "a,b\n1,2\n3,x\n"},
+        columns=["b"],
+    ),
+    bad(
+        "null",
+        "Column 'b' of a.csv must be finite numbers. Got nothing in row 1.",
+        {"a.csv": "a,b\n1,2\n3,\n"},
+    ),
+    bad(
+        "nan",
+        "Column 'b' of a.csv must be finite numbers. Got nan in row 0.",
+        {"a.csv": "a,b\n1,NaN\n3,4\n"},
+    ),
+    bad(
+        "infinite",
+        "Column 'a' of a.csv must be finite numbers. Got -inf in row 1.",
+        {"a.csv": "a,b\n1,2\n-inf,4\n"},
+    ),
+    bad(
+        "unknown column",
+        "There is no column 'petl' in a.csv. Did you mean 'petal'?",
+        {"a.csv": "petal,b\n1,2\n"},
+        columns=["petl"],
+    ),
+    bad(
+        "unknown users' column",
+        "There is no column 'q' in a.csv.",
+        {"a.csv": "site,b\n1,2\n"},
+        users_column="q",
+    ),
+    bad(
+        "columns that differ",
+        "All files must have the same columns. b.csv lacks 'y' and has 'z' besides, compared with"
+        " a.csv; choose common ones with --columns.",
+        {"a.csv": "x,y\n1,2\n", "b.csv": "x,z\n1,2\n"},
+    ),
+    bad(
+        "same stems",
+        "Each file must be another user, named by the file. Got a.csv and sub/a.csv; or name the"
+        " users in a column, with --users-column.",
+        {"a.csv": "x\n1\n", "sub/a.csv": "x\n1\n"},
+    ),
+    bad(
+        "row without a user",
+        "Column 'site' of a.csv must name a user in each row. Got nothing in row 1.",
+        {"a.csv": "site,x\nrome,1\n ,2\n"},
+        users_column="site",
+    ),
+    bad(
+        "negative weight",
+        "Column 'w' of a.csv must be weights >= 0. Got -1.0 in row 1.",
+        {"a.csv": "x,w\n1,1\n2,-1\n"},
+        weights_column="w",
+    ),
+    bad(
+        "no header",
+        "The first line of a.csv must name the columns. Got 5.1, 3.5.",
+        {"a.csv": "5.1,3.5\n4.9,3.0\n"},
+    ),
+    bad(
+        "columns of one name",
+        "The columns of a.csv must have different names. Got 'x' twice.",
+        {"a.csv": "x,x\n1,2\n"},
+    ),
+    bad(
+        "column without a name",
+        "Column 0 of a.csv has no name; name it, or choose columns with --columns.",
+        {"a.csv": ",x\n0,2\n"},
+    ),
+    bad(
+        "nothing but users",
+        "The file a.csv must have at least one column of numbers.",
+        {"a.csv": "site\nrome\n"},
+        users_column="site",
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "options", "sentence"), BAD_FILES)
+def test_a_file_that_cannot_be_used_is_named_in_one_sentence(files, options, sentence):
+    Path("sub").mkdir()
+    paths = [csv(name, text) for name, text in files.items()] or [Path("a.csv")]
+    with pytest.raises(DataError) as caught:
+        tables.read(paths, **options).users()
+    assert str(caught.value) == sentence
+
+
+def test_a_directory_is_no_file():
+    Path("data.csv").mkdir()
+    with pytest.raises(DataError, match=r"data\.csv must be a file\. Got a directory"):
+        tables.read([Path("data.csv")])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read_is_named():
+    path = csv("a.csv", "a\n1\n")
+    path.chmod(0)
+    with pytest.raises(DataError, match=r"The file a\.csv cannot be read: "):
+        tables.read([path])
+
+
+def test_a_broken_parquet_file_is_named():
+    with pytest.raises(DataError, match=r"The file a\.parquet is not a PARQUET table"):
+        tables.read([csv("a.parquet", "PAR1 or so")])
+
+
+def test_dates_of_a_parquet_file_are_no_numbers():
+    pl.DataFrame({"x": [1.0], "when": ["2020-01-01"]}).with_columns(
+        pl.col("when").str.to_date()
+    ).write_parquet("a.parquet")
+    with pytest.raises(DataError, match=r"'when' of a\.parquet must be numbers\. Got '2020-01"):
+        tables.read([Path("a.parquet")])
+
+
+def test_a_column_is_asked_for_once():
+    with pytest.raises(ParameterError, match="Got 'a' twice"):
+        tables.read([csv("a.csv", "a,b\n1,2\n")], columns=["a", "a"])
+
+
+@pytest.mark.parametrize("text", ["1,2\n3\n", "a,b\n1,2\n"])
+def test_a_matrix_has_as_many_numbers_in_each_line(text):
+    with pytest.raises(DataError, match=r"The matrix file A\.csv must have as many numbers"):
+        tables.read_matrix(csv("A.csv", text))
