@@ -163,6 +163,14 @@ def test_running_out_of_rounds_is_a_status_and_no_error():
     assert "round 3: residual" in result.stderr
 
 
+def test_a_terminal_gets_a_bar_and_json_gets_silence(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    result = good(*FIT, "--rounds", 3)
+    assert "\x1b[" in result.stderr
+    assert "residual" in result.stderr
+    assert good(*FIT, "--force", "--json").stderr == ""
+
+
 def test_an_earlier_result_is_replaced_only_by_force():
     Path("out").mkdir()
     good(*FIT)
@@ -175,12 +183,14 @@ def test_an_earlier_result_is_replaced_only_by_force():
 
 
 def test_force_never_replaces_what_fit_did_not_write():
-    Path("out").mkdir()
+    good(*FIT)
     Path("out/thesis.tex").write_text("years of work")
     result = run(*FIT, "--force")
     assert result.exit_code == 2
-    assert result.stderr == "`--out` of fit must be new, empty or an earlier result. Got out.\n"
-    assert [p.name for p in Path("out").iterdir()] == ["thesis.tex"]
+    assert result.stderr == (
+        "`--out` of fit must be new, empty or an earlier result. Got out, which holds thesis.tex.\n"
+    )
+    assert Path("out/thesis.tex").read_text() == "years of work"
 
 
 def test_a_result_appears_whole_or_not_at_all(monkeypatch):

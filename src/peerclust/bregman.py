@@ -86,7 +86,8 @@ class Bregman:
     def back(self, x: Array, gradient: Array) -> Array:
         """Give H(x) v for centers x and vectors v, both (u, K, d)."""
         d = x.shape[-1]
-        hessian = np.broadcast_to(self.hessian(x), (*x.shape, d)).reshape(-1, d, d)
+        # One matrix for all centers, (d, d), or one a center.
+        hessian = np.asarray(self.hessian(x)).reshape(-1, d, d)
         out = np.empty(gradient.shape)
         # H is symmetric, so the row vector v' H is (H v)'.
         kernels.times(gradient.reshape(-1, d), np.ascontiguousarray(hessian), out.reshape(-1, d))

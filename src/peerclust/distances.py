@@ -74,17 +74,17 @@ class Mahalanobis:
         if np.any(np.abs(A - A.T) > 1e-8 * np.outer(scale, scale)):
             raise ParameterError("`A` of Mahalanobis must be symmetric. Got one that is not.")
         A = 0.5 * (A + A.T)
-        eigenvalues = np.linalg.eigvalsh(A)
-        # Below this a Cholesky factor is rounding error, whether or not it can be computed.
-        if eigenvalues[0] <= len(A) * np.finfo(float).eps * eigenvalues[-1]:
+        # In units that make the diagonal 1, below this a Cholesky factor is rounding error.
+        unit = np.where(scale > 0, scale, 1.0)
+        if np.linalg.eigvalsh(A / np.outer(unit, unit))[0] <= len(A) * np.finfo(float).eps:
             raise ParameterError(
                 "`A` of Mahalanobis must be positive definite."
-                f" Got one whose smallest eigenvalue is {eigenvalues[0]:.3g}."
+                f" Got one whose smallest eigenvalue is {np.linalg.eigvalsh(A)[0]:.3g}."
             )
         A.flags.writeable = False
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "_factor", np.linalg.cholesky(A).T.copy())
-        object.__setattr__(self, "_largest", float(eigenvalues[-1]))
+        object.__setattr__(self, "_largest", float(np.linalg.eigvalsh(A)[-1]))
 
     @property
     def largest(self) -> float:

@@ -167,15 +167,19 @@ class Fair(_Compiled):
     def value(self, r2: ArrayLike) -> Array:
         """Give 2 eta^2 (t - log(1 + t)) with t = r^2 / eta, exact for small t too."""
         r2 = np.asarray(r2, dtype=np.float64)
-        t = np.minimum(r2 / self.eta, 0.25)
         # t - log(1 + t) cancels for small t. With z = t / (2 + t), log(1 + t) = 2 artanh z, and
-        # t - 2z = tz, so the difference is tz - 2 (z^3/3 + z^5/5 + ...).
-        z = t / (2.0 + t)
-        tail = np.zeros_like(z)
+        # t - 2z = tz, so the difference is tz - 2 (z^3/3 + z^5/5 + ...); u is eta z.
+        near = np.minimum(r2, 0.25 * self.eta)
+        u = near / (2.0 + near / self.eta)
+        z = u / self.eta
+        series = np.zeros_like(z)
         for power in range(17, 1, -2):
-            tail = z * z * (tail + 1.0 / power)
-        small = 2.0 * self.eta * self.eta * (t * z - 2.0 * z * tail)
-        large = 2.0 * self.eta * (r2 - self.eta * np.log1p(r2 / self.eta))
+            series = 1.0 / power + z * z * series
+        small = 2.0 * u * (near - 2.0 * u * z * series)
+        with np.errstate(over="ignore"):
+            log = np.log1p(r2 / self.eta)
+        # Where r2 / eta overflows, its logarithm is below 1500 and nothing beside r2 / eta.
+        large = 2.0 * self.eta * (r2 - self.eta * np.minimum(log, 1500.0))
         return np.asarray(np.where(r2 <= 0.25 * self.eta, small, large))
 
 

@@ -32,6 +32,15 @@ from peerclust.outliers import outlier_scores
 from peerclust.solution import Solution
 from peerclust.tables import Table, Users
 
+FILES = {
+    "centers.csv",
+    "user_centers.csv",
+    "labels.csv",
+    "certificate.json",
+    "solution.npz",
+    "trace.csv",
+}
+
 
 def describe(
     solution: Solution, table: Table, users: Users, *, settings: Mapping[str, Any]
@@ -121,11 +130,13 @@ def check_directory(out: Path, *, force: bool) -> None:
         return
     if not out.is_dir():
         raise ParameterError(f"`--out` of fit must be a directory. Got {out}, which is a file.")
-    if not any(out.iterdir()):
-        return
-    if not (out / "certificate.json").exists():
-        raise ParameterError(f"`--out` of fit must be new, empty or an earlier result. Got {out}.")
-    if not force:
+    held = {path.name for path in out.iterdir()}
+    if strange := sorted(held - FILES):
+        raise ParameterError(
+            f"`--out` of fit must be new, empty or an earlier result. Got {out}, which holds"
+            f" {strange[0]}."
+        )
+    if held and not force:
         raise ParameterError(f"{out} holds an earlier result; replace it with --force.")
 
 

@@ -18,7 +18,7 @@ WORTH_A_THREAD = 200_000
 def cores() -> int:
     """Return how many threads a loop is spread over: PEERCLUST_THREADS, or the cores we may use."""
     asked = os.environ.get("PEERCLUST_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
+    if asked.isdecimal() and int(asked) > 0:
         return int(asked)
     # Only Linux tells which cores this process may use.
     allowed = getattr(os, "sched_getaffinity", None)

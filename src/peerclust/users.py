@@ -166,7 +166,8 @@ class Users:
     def pull(self, x: Array) -> Array:
         """Give the gradient of each user's cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
 
-        The labels are those of the last `assign`. For K-means and Bregman losses no row is read.
+        The labels are those of the last `assign`. For K-means and Bregman losses no row is read,
+        nor for others if x is the very array that was assigned; so x must not be written to.
         """
         z = np.ascontiguousarray(self.distance.forward(x))
         if self._summed_at is not x and not (self._code == kernels.KMEANS and self._sums):
@@ -181,6 +182,8 @@ class Users:
 
     def cost(self, x: Array) -> Array:
         """Give each user's cost, the sum of w f(x_i(label), y) over its rows, (u,)."""
+        if isinstance(self.loss, Bregman):
+            self._check_domain(x)
         z = np.ascontiguousarray(self.distance.forward(x))
 
         def values(first: int, last: int) -> Array:
