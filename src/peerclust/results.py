@@ -30,7 +30,7 @@ from peerclust import tables
 from peerclust.errors import DataError, ParameterError
 from peerclust.outliers import outlier_scores
 from peerclust.solution import Solution
-from peerclust.tables import Table, Users
+from peerclust.tables import ByUser, Table
 
 FILES = {
     "centers.csv",
@@ -43,7 +43,7 @@ FILES = {
 
 
 def describe(
-    solution: Solution, table: Table, users: Users, *, settings: Mapping[str, Any]
+    solution: Solution, table: Table, users: ByUser, *, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Give what certificate.json holds; `settings` are the options that fit was given."""
     labels = np.concatenate(solution.labels)
@@ -80,7 +80,7 @@ def write(
     out: Path,
     solution: Solution,
     table: Table,
-    users: Users,
+    users: ByUser,
     record: dict[str, Any],
     *,
     force: bool = False,
@@ -180,7 +180,7 @@ def _beside(path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _labels(solution: Solution, table: Table, users: Users) -> dict[str, Any]:
+def _labels(solution: Solution, table: Table, users: ByUser) -> dict[str, Any]:
     label = np.empty(len(table.rows), np.int32)
     score = np.empty(len(table.rows))
     label[users.order] = np.concatenate(solution.labels)

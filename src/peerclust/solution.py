@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -198,13 +197,13 @@ class Solution:
         if self.trace is not None:
             arrays |= {f"trace_{f.name}": getattr(self.trace, f.name) for f in fields(Trace)}
         target = Path(path)
-        handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        partial = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with partial.open("wb") as file:
                 np.savez_compressed(file, **arrays)
-            Path(partial).replace(target)
+            partial.replace(target)
         except BaseException:
-            Path(partial).unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
             raise
 
     @classmethod

@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Users:
+class ByUser:
     """Who holds which rows: user i is `names[i]` and has rows order[offsets[i]:offsets[i + 1]]."""
 
     names: tuple[str, ...]
@@ -60,7 +60,7 @@ class Table:
     user: Ints
     weights: Array | None = None
 
-    def users(self) -> Users:
+    def users(self) -> ByUser:
         """Collect each user's rows, in the order of the files."""
         if len(set(self.names)) < len(self.names):
             name = next(name for name in self.names if self.names.count(name) > 1)
@@ -71,7 +71,7 @@ class Table:
             )
         sizes = np.bincount(self.user, minlength=len(self.names))
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return Users(self.names, np.argsort(self.user, kind="stable"), offsets)
+        return ByUser(self.names, np.argsort(self.user, kind="stable"), offsets)
 
     def places(self) -> dict[str, Any]:
         """Give the columns that say where each row came from: file and row."""
