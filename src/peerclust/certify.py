@@ -75,8 +75,14 @@ def status(certificate: Certificate, *, stopped: bool, tol: float) -> Status:
             f" The users' centers still differ by {apart:.0%} of the data's spread: a larger"
             " `rho` brings them closer."
         )
-    if stopped:
+    if stopped and certificate.residual <= tol:
         return Status("converged", f"every residual was below {tol:g}.{closer}")
+    if stopped:
+        return Status(
+            "stopped",
+            f"every residual was below {tol:g} in one round, but rows changed cluster since and it"
+            f" is {certificate.residual:.2g}. A smaller `tol` runs on until they settle.{closer}",
+        )
     return Status(
         "ran out of rounds",
         f"the residual is {certificate.residual:.2g} after {certificate.rounds} rounds, and"

@@ -148,11 +148,13 @@ def cluster(
         x, traffic = start.centers(problem.runtime, problem.users, problem.K, seed)
         sent += traffic
         if isinstance(rho, str):
-            pilot = _drive(problem, tuned(problem.pilot_rho), x, _PILOT_ROUNDS, _PILOT_TOL)
+            pilot = _drive(
+                problem, tuned(problem.pilot_rho(consensus_factor)), x, _PILOT_ROUNDS, _PILOT_TOL
+            )
             sent += pilot.traffic
             x = pilot.x
             if attempt == 0:
-                chosen, reason = problem.choose_rho(x)
+                chosen, reason = problem.choose_rho(x, consensus_factor)
         tune = tuned(chosen)
         tracer = Tracer(problem, rho=chosen, c=tune.c, keep=trace, progress=progress)
         watch = tracer if trace or progress else None

@@ -55,22 +55,24 @@ class Problem:
         """The smoothness of the loss under the distance."""
         return theory.smoothness(self.users.loss, self.users.distance)
 
-    @property
-    def pilot_rho(self) -> float:
-        """The small rho at which rho="auto" measures disagreement."""
-        return theory.pilot_rho(beta=self.beta, W=self.W, lambda_2=self.graph.lambda_2.value)
+    def pilot_rho(self, factor: float | str) -> float:
+        """Give the small rho at which rho="auto" measures disagreement."""
+        return theory.pilot_rho(
+            beta=self.beta, W=self.W, lambda_2=self.graph.lambda_2.value, factor=factor
+        )
 
-    def choose_rho(self, x: Array) -> tuple[float, str]:
+    def choose_rho(self, x: Array, factor: float | str) -> tuple[float, str]:
         """Give rho from the disagreement of centers x found at the pilot's rho, and why."""
         if self.graph.m == 1:
             return 1.0, "one user alone has nobody to disagree with"
+        pilot = self.pilot_rho(factor)
         measured = disagreement(x).mean
         aimed = theory.AIMED_DISAGREEMENT * self.spread
-        rho = theory.scaled_rho(pilot=self.pilot_rho, measured=measured, aimed=aimed)
+        rho = theory.scaled_rho(pilot=pilot, measured=measured, aimed=aimed, factor=factor)
         return rho, (
             f"users disagreed by {measured / self.spread:.2%} of the data's spread at"
-            f" rho = {self.pilot_rho:.4g}; disagreement falls like 1/rho, and"
-            f" {theory.AIMED_DISAGREEMENT:.0%} was aimed at"
+            f" rho = {pilot:.4g}; disagreement falls like 1/rho, so {rho:.4g} aims at"
+            f" {theory.AIMED_DISAGREEMENT:.0%}"
         )
 
     def choose_alpha(self, alpha: float | str, rho: float, c: float) -> tuple[float, str]:

@@ -23,7 +23,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Status:
-    """How a run ended: `name` is "converged" or "ran out of rounds", `advice` what to do about it.
+    """How a run ended, and what to do about it.
+
+    `name` is "converged", "stopped" (converged for one round, but not at the end) or
+    "ran out of rounds"; `advice` is a sentence.
 
     >>> Status("converged", "Every residual was below tol.").converged
     True
@@ -34,7 +37,7 @@ class Status:
 
     @property
     def converged(self) -> bool:
-        """Whether the users stopped by themselves."""
+        """Whether the users stopped by themselves with every residual below tol."""
         return self.name == "converged"
 
     def __str__(self) -> str:

@@ -70,7 +70,7 @@ def paper_step(*, m: int, largest: int, rho: float, lambda_max: float) -> float:
 
 
 def consensus_factor(value: float | str, rho: float) -> float:
-    """Give the factor c of the consensus term: a constant >= 0, or 1 - 1/rho (the paper's remark).
+    """Give the factor c of the consensus term: a constant > 0, or 1 - 1/rho (the paper's remark).
 
     >>> consensus_factor("1-1/rho", 10.0)
     0.9
@@ -109,29 +109,42 @@ def disagreement_bound(
     return 2.0 * beta * radius * W_total / (rho * lambda_2)
 
 
-def pilot_rho(*, beta: float, W: float, lambda_2: float) -> float:
+def rho_of(penalty: float, factor: float | str) -> float:
+    """Give the rho >= 1 for which rho c, what weighs consensus against the rows, is `penalty`.
+
+    rho (1 - 1/rho) is rho - 1.
+
+    >>> rho_of(30.0, 1.0), rho_of(30.0, 0.5), rho_of(30.0, "1-1/rho")
+    (30.0, 60.0, 31.0)
+    """
+    return max(1.0, penalty + 1.0 if isinstance(factor, str) else penalty / factor)
+
+
+def pilot_rho(*, beta: float, W: float, lambda_2: float, factor: float | str = 1.0) -> float:
     """Give the small rho at which rho="auto" measures: where neighbors pull as hard as rows.
 
-    beta W / rho = lambda_2(L): below it a user's own rows win, and disagreement does not yet fall
-    like 1 / rho.
+    beta W / rho = c lambda_2(L): below it a user's own rows win, and disagreement does not yet
+    fall like 1 / rho.
 
     >>> pilot_rho(beta=1.0, W=15.0, lambda_2=0.5)
     30.0
     """
-    return max(1.0, beta * W / lambda_2) if lambda_2 > 0 else 1.0
+    return rho_of(beta * W / lambda_2, factor) if lambda_2 > 0 else 1.0
 
 
-def scaled_rho(*, pilot: float, measured: float, aimed: float) -> float:
+def scaled_rho(*, pilot: float, measured: float, aimed: float, factor: float | str = 1.0) -> float:
     """Give the rho whose disagreement is `aimed`, from one measured at a pilot rho (thm:cons-conv).
 
-    Disagreement falls like 1 / rho, so rho = pilot x measured / aimed, never below the pilot's.
+    Disagreement falls like 1 / (rho c), so rho c = pilot c x measured / aimed, never below the
+    pilot's.
 
     >>> scaled_rho(pilot=30.0, measured=0.5, aimed=0.25)
     60.0
     """
-    if not (measured > 0 and aimed > 0 and math.isfinite(measured / aimed)):
+    if not (measured > aimed > 0 and math.isfinite(measured / aimed)):
         return pilot
-    return pilot * max(1.0, measured / aimed)
+    penalty = pilot * consensus_factor(factor, pilot)
+    return rho_of(penalty * (measured / aimed), factor)
 
 
 def in_theory(loss: Any) -> bool:

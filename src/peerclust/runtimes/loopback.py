@@ -73,7 +73,7 @@ class Loopback:
                 if votes[0].due(now) and states[0].update == 0:
                     break
         done = states[0].round
-        return Run(states, done, votes[0].due(done), self._traffic)
+        return Run(states, done, votes[0].due(done - 1), self._traffic)
 
     def _send(self, letters: list[Array], extra: int) -> list[list[Array]]:
         """Carry each user's letter to its neighbors; an inbox is in ascending order of sender."""

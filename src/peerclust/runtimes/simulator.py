@@ -62,7 +62,7 @@ class Simulator:
                     watch([state], [users])
                 if vote.due(now) and state.update == 0:
                     break
-        return Run([state], state.round, vote.due(state.round), traffic)
+        return Run([state], state.round, vote.due(state.round - 1), traffic)
 
     def deliver(self, said: Sum | Max) -> tuple[HeardSum | HeardMax, Traffic]:
         """Give what all users hear, and what it sent over the links."""
