@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.cluster import KMeans
 
-from peerclust import metrics
-from peerclust.errors import DataError
+from instances import DISTANCES, LOSSES
+from peerclust import datasets, metrics
+from peerclust.errors import DataError, InputError
 
 two_labellings = st.integers(1, 30).flatmap(
     lambda n: st.tuples(
@@ -151,3 +153,39 @@ def test_float32_centers_are_compared_in_float64():
 def test_bad_centers_are_refused_with_a_sentence(centers, sentence):
     with pytest.raises(DataError, match=sentence):
         metrics.disagreement(centers)
+
+
+# Cost
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0, 2, 40)], ids=["unit", "given"])
+@pytest.mark.parametrize("distance", DISTANCES, ids=repr)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_cost_is_the_weighted_sum_of_the_least_losses(loss, distance, weights):
+    rng = np.random.default_rng(0)
+    rows, centers = rng.normal(size=(40, 3)), rng.normal(size=(4, 3))
+    metric = distance(3)
+    A = np.asarray(getattr(metric, "A", np.eye(3)))
+    step = rows[:, None] - centers
+    least = loss.value(np.einsum("nki,ij,nkj->nk", step, A, step)).min(axis=1)
+    expected = least.sum() if weights is None else weights @ least
+    got = metrics.cost(rows, centers, loss=loss, distance=metric, weights=weights)
+    assert got == pytest.approx(expected, rel=1e-12)
+
+
+def test_cost_is_half_the_inertia_of_scikit_learn():
+    rows, _ = datasets.iris()
+    model = KMeans(n_clusters=3, n_init=1, random_state=0).fit(rows)
+    assert metrics.cost(rows, model.cluster_centers_) == pytest.approx(model.inertia_ / 2)
+
+
+def test_cost_refuses_what_does_not_fit():
+    rows = np.ones((5, 2))
+    with pytest.raises(DataError, match="`centers` of cost must have the rows' 2 features"):
+        metrics.cost(rows, np.ones((3, 4)))
+    with pytest.raises(DataError, match="one weight for each of the 5 rows"):
+        metrics.cost(rows, rows, weights=np.ones(4))
+    with pytest.raises(DataError, match="Row 1 of cost must be finite"):
+        metrics.cost([[0.0], [np.nan]], [[0.0]])
+    with pytest.raises(InputError, match="Did you mean 'fair'"):
+        metrics.cost(rows, rows, loss="fiar")

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +102,7 @@ BAD_FILES = [
     bad("missing", "There is no file a.csv.", {}),
     bad("suffix", "The file a.txt must end in .csv or .parquet.", {"a.txt": "a\n1\n"}),
     bad("empty", "The file a.csv is empty.", {"a.csv": ""}),
-    bad("no rows", "The file a.csv has no rows.", {"a.csv": "a,b\n"}),
+    bad("no rows", "There must be rows in some file. Got none in 'a.csv'.", {"a.csv": "a,b\n"}),
     bad(
         "ragged",
         "The file a.csv is not a CSV table that can be read: found more fields than defined in"
@@ -217,12 +216,24 @@ def test_a_directory_is_no_file():
         tables.read([Path("data.csv")])
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_that_may_not_be_read_is_named():
-    path = csv("a.csv", "a\n1\n")
-    path.chmod(0)
-    with pytest.raises(DataError, match=r"The file a\.csv cannot be read: "):
-        tables.read([path])
+def test_a_file_that_may_not_be_read_is_named(monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    # Root may read every file, so that taking the permission away would not do.
+    monkeypatch.setattr(pl, "read_csv", refuse)
+    with pytest.raises(DataError, match=r"The file a\.csv cannot be read: Permission denied\."):
+        tables.read([csv("a.csv", "a\n1\n")])
+
+
+def test_a_file_with_a_header_only_is_a_user_without_rows():
+    table = tables.read(
+        [csv("a.csv", "x,y\n1,2\n"), csv("b.csv", "x,y\n"), csv("c.csv", "x,y\n3,4\n")]
+    )
+    users = table.users()
+    assert users.names == ("a", "b", "c")
+    assert users.offsets.tolist() == [0, 1, 1, 2]
+    assert table.rows.tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
 def test_a_broken_parquet_file_is_named():

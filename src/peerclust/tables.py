@@ -92,7 +92,8 @@ def read(
     """Read files that have the same columns, in any order, into one table.
 
     The features are `columns`, or else all columns but the users' and the weights'. Without a
-    `users_column` each file is a user, named by the file without its folder and suffix.
+    `users_column` each file is a user, named by the file without its folder and suffix; one whose
+    file has a header only has no rows.
     """
     frames = [_frame(path, users_column) for path in files]
     beside = [name for name in (users_column, weights_column) if name is not None]
@@ -103,6 +104,8 @@ def read(
         for path, frame in zip(files, frames, strict=True)
     ]
     sizes = [len(block) for block in blocks]
+    if not any(sizes):
+        raise DataError(f"There must be rows in some file. Got none in {_some(files)}.")
     file = np.repeat(np.arange(len(files)), sizes)
     weights = None
     if weights_column is not None:
@@ -181,8 +184,6 @@ def _frame(path: Path, users_column: str | None) -> pl.DataFrame:
     except pl.exceptions.PolarsError as error:
         kind, why = path.suffix[1:].upper(), str(error).splitlines()[0].rstrip(".")
         raise DataError(f"The file {path} is not a {kind} table that can be read: {why}.") from None
-    if frame.height == 0:
-        raise DataError(f"The file {path} has no rows.")
     return frame
 
 
@@ -293,6 +294,6 @@ def _users(
     return tuple(names), codes
 
 
-def _some(names: Sequence[str]) -> str:
+def _some(names: Sequence[object]) -> str:
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(map(repr, names[:5])) + more
+    return ", ".join(repr(str(name)) for name in names[:5]) + more
