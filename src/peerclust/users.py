@@ -113,7 +113,7 @@ class Users:
         """Each user's total weight, (u,)."""
         if self._weights.size == 0:
             return np.diff(self.offsets) * float(self._unit)
-        return self._by_task(lambda a, b: np.ones(b - a))
+        return self._weighted_sums(lambda a, b: np.ones(self._stop[b - 1] - self._start[a]))
 
     def block(self, i: int) -> Users:
         """Return the block of user i of this block alone; its rows are a view."""
@@ -197,7 +197,7 @@ class Users:
             r2[:] = self.loss.value(r2)
             return r2
 
-        return self._by_task_values(values)
+        return self._weighted_sums(values)
 
     def nearest(self, centers: Array) -> tuple[NDArray[np.int32], Array]:
         """Give each row's nearest of common centers (K, d), and its squared distance, both (N,).
@@ -262,14 +262,8 @@ class Users:
             kernels.by_user(self._owner, parts1, s1)
         self._sums, self._summed_at = (s0, s1), x
 
-    def _by_task(self, values: Callable[[int, int], Array]) -> Array:
-        def of_tasks(first: int, last: int) -> Array:
-            return values(int(self._start[first]), int(self._stop[last - 1]))
-
-        return self._by_task_values(of_tasks)
-
-    def _by_task_values(self, values: Callable[[int, int], Array]) -> Array:
-        """Add up the weighted values of each user's rows, some tasks at a time."""
+    def _weighted_sums(self, values: Callable[[int, int], Array]) -> Array:
+        """Add up each user's weighted values, (u,); `values` gives those of tasks first to last."""
         out = np.zeros(self.m)
         first = 0
         while first < len(self._owner):
