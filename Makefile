@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check lint types doctest bench clean
+.PHONY: demo test check lint types bench clean
 
 demo: $(VENV)/all
 	$(BIN)/peerclust demo
@@ -28,7 +28,9 @@ bench: $(VENV)/all
 
 # A marker file a set of extras: installed again only when pyproject.toml changes.
 $(VENV)/%: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("peerclust needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV); this takes a minute."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
 	touch $@
 

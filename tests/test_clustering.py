@@ -11,6 +11,8 @@ RNG = np.random.default_rng(0)
 PARTS = [RNG.normal(size=(n, 2)) + 8 * RNG.integers(0, 3, (n, 1)) for n in (30, 0, 2, 25, 40)]
 START = np.array([[0.0, 0.0], [8.0, 8.0], [16.0, 16.0]])
 OPTIONS = {"n_clusters": 3, "rho": 50.0, "init": START, "rounds": 100}
+# Made without the functions that check.
+LOOSE = pc.Graph(5, np.zeros(6, np.int32), np.empty(0, np.int32), "loose")
 
 
 def changed(row, column, value):
@@ -30,7 +32,7 @@ def changed(row, column, value):
         (PARTS, {"n_clusters": 0}, ParameterError, "`n_clusters` of cluster must be a whole"),
         (PARTS, {"n_clusters": 2.5}, ParameterError, "`n_clusters` of cluster must be a whole"),
         (PARTS, {"rho": 0.2}, ParameterError, "`rho` of cluster must be a number >= 1. Got 0.2"),
-        (PARTS, {"rho": "large"}, ParameterError, "`rho` of cluster must be one of 'auto'"),
+        (PARTS, {"rho": "10"}, ParameterError, "`rho` of cluster must be a number or 'auto'"),
         (PARTS, {"rho": np.nan}, ParameterError, "`rho` of cluster must be a number >= 1. Got nan"),
         (PARTS, {"alpha": 0}, ParameterError, "`alpha` of cluster must be a number > 0"),
         (PARTS, {"alpha": "papre"}, ParameterError, "Did you mean 'paper'"),
@@ -39,13 +41,23 @@ def changed(row, column, value):
         (PARTS, {"n_init": 0}, ParameterError, "`n_init` of cluster"),
         (PARTS, {"tol": -1}, ParameterError, "`tol` of cluster must be a number >= 0"),
         (PARTS, {"consensus_factor": 0}, ParameterError, "`consensus_factor` of cluster"),
-        (PARTS, {"consensus_factor": "1/rho"}, ParameterError, "must be a number > 0 or '1-1/rho'"),
+        ([PARTS[0] * 1j], {}, DataError, "rows of user 0 must be real numbers. Got complex128"),
+        ([[["1", "2"]]], {}, DataError, "rows of user 0 must be real numbers"),
+        (PARTS, {"graph": LOOSE}, GraphError, "`graph` of cluster must connect all users"),
+        (PARTS, {"consensus_factor": "1/rho"}, ParameterError, "must be a number or '1-1/rho'"),
         (PARTS, {"loss": "hubber"}, ParameterError, "Did you mean 'huber'"),
         (PARTS, {"loss": 3}, ParameterError, "object with value\\(r2\\), gamma"),
         (PARTS, {"distance": "euclid"}, ParameterError, "Did you mean 'euclidean'"),
         (PARTS, {"distance": "mahalanobis"}, ParameterError, "Mahalanobis\\(A\\) with its matrix"),
         (PARTS, {"distance": pc.Mahalanobis(np.eye(3))}, ParameterError, "must be \\(2, 2\\)"),
         (PARTS, {"solver": "dcg"}, ParameterError, "Did you mean 'dgc'"),
+        (PARTS, {"solver": 3}, ParameterError, "`solver` of cluster must be a name, or a callable"),
+        (PARTS, {"init": pc.initialize.Random}, ParameterError, "must be a start, such as Random"),
+        ((PARTS[0], [[1, 2], [3]]), {}, DataError, "rows of a user must be a 2-D array"),
+        (PARTS[0], {}, DataError, "for one user pass \\[X\\]. Got ndarray"),
+        ({"oslo": PARTS[0]}, {}, DataError, "list of \\(N_i, d\\) arrays.*Got dict"),
+        ([np.empty((5, 0))], {}, DataError, "at least one feature"),
+        ([np.ma.masked_equal(PARTS[0], 0.0)], {}, DataError, "must not be masked"),
         (PARTS, {"runtime": "simulater"}, ParameterError, "Did you mean 'simulator'"),
         (PARTS, {"init": "kmeans++"}, ParameterError, "Did you mean 'k-means\\+\\+'"),
         (PARTS, {"graph": "rign"}, ParameterError, "Did you mean 'ring'"),
@@ -60,7 +72,7 @@ def changed(row, column, value):
         ([[], []], {}, DataError, "at least one row"),
         (5, {}, DataError, "list of \\(N_i, d\\) arrays"),
         ([np.ones(3)], {}, DataError, "rows of user 0 must be a 2-D array.*Got shape \\(3,\\)"),
-        ([[["a", "b"]]], {}, DataError, "rows of user 0 must be numbers"),
+        ([[["a", None]]], {}, DataError, "rows of user 0 must be numbers"),
         ([PARTS[0], np.ones((2, 3))], {}, DataError, "user 0 has 2, user 1 has 3"),
         ((PARTS[0], np.array([0, 40])), {}, DataError, "rise from 0 to the 30 rows"),
         ((PARTS[0], np.array([0, 20, 10, 30])), {}, DataError, "rise from 0 to the 30 rows"),
@@ -85,10 +97,12 @@ def test_rows_outside_a_bregman_domain_are_refused_and_so_are_centers_that_leave
         pc.cluster([rows], n_clusters=1, loss=kl, distance=pc.Mahalanobis([[2.0]]))
 
 
+@pytest.mark.parametrize("trace", [False, True])
 @pytest.mark.parametrize("tol", [0, 1e-6])
-def test_too_long_a_step_is_an_error_not_a_result(tol):
-    with pytest.raises(DivergedError, match="Use alpha='auto'"):
-        pc.cluster(PARTS, **OPTIONS | {"alpha": 10.0, "rounds": 2000, "tol": tol})
+def test_too_long_a_step_is_an_error_not_a_result(tol, trace):
+    options = OPTIONS | {"alpha": 10.0, "rounds": 2000, "tol": tol, "trace": trace}
+    with pytest.raises(DivergedError, match="alpha='auto' is safe"):
+        pc.cluster(PARTS, **options)
 
 
 def test_flat_parts_and_lists_give_the_same_bits():
@@ -184,6 +198,40 @@ def test_the_trace_has_a_row_a_round_and_says_what_happened():
         solution.certificate.disagreement_stacked
     )
     assert pc.cluster(PARTS, **OPTIONS).trace is None
+
+
+@pytest.mark.parametrize("options", [{"rho": "auto"}, {"n_init": 3, "init": "random"}])
+def test_traces_are_the_same_on_every_runtime(options):
+    options = OPTIONS | {"rounds": 30, "random_state": 0, "trace": True} | options
+    ends = [pc.cluster(PARTS, runtime=runtime, **options) for runtime in ("simulator", "loopback")]
+    for name, value in vars(ends[0].trace).items():
+        assert np.array_equal(value, getattr(ends[1].trace, name)), name
+    assert ends[0].trace.changed[0] == 97
+    assert ends[0].certificate == ends[1].certificate
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.1, 3.7, 1e6])
+def test_rows_that_are_all_equal_converge(offset):
+    solution = pc.cluster([np.full((5, 2), offset)] * 3, n_clusters=1, random_state=0)
+    assert solution.status.converged
+    np.testing.assert_allclose(solution.consensus, offset, rtol=1e-12, atol=1e-12)
+
+
+def test_bregman_labels_and_predictions_agree_far_from_the_origin():
+    rows = np.random.default_rng(0).normal(size=(500, 2)) + 1e6
+    loss = pc.bregman.squared_euclidean()
+    solution = pc.cluster([rows], n_clusters=4, loss=loss, rounds=50, random_state=0)
+    assert np.array_equal(solution.labels[0], solution.predict(rows))
+
+
+def test_generalized_kl_never_starts_at_a_row_outside_its_domain():
+    rng = np.random.default_rng(0)
+    parts = [rng.poisson(1.0, size=(40, 2)).astype(float) for _ in range(3)]
+    kl = pc.bregman.generalized_kl(smoothness=20.0)
+    solution = pc.cluster(parts, n_clusters=3, loss=kl, rho=50, rounds=50, random_state=0)
+    assert (solution.centers > 0).all()
+    with pytest.raises(DataError, match="The start must lie in the domain of the generalized_kl"):
+        pc.cluster(parts, n_clusters=2, loss=kl, rho=50, init=np.zeros((2, 2)))
 
 
 def test_progress_is_told_after_every_round():

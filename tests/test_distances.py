@@ -5,8 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.spatial.distance import cdist
 
 from instances import DISTANCES, spd
@@ -237,5 +236,5 @@ def test_mahalanobis_by_name_alone_is_refused_for_want_of_its_matrix():
 
 @pytest.mark.parametrize("wrong", [None, 2, np.eye(2), Euclidean, Mahalanobis, len], ids=repr)
 def test_what_is_no_distance_is_refused(wrong):
-    with pytest.raises(ParameterError, match=r"must be 'euclidean' or Mahalanobis\(A\)"):
+    with pytest.raises(ParameterError, match=r"must be 'euclidean', Mahalanobis\(A\) or an object"):
         resolve(wrong)

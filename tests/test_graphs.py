@@ -11,8 +11,7 @@ from collections import deque
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from peerclust import graphs
 from peerclust.errors import GraphError, ParameterError
@@ -54,12 +53,12 @@ ALL_GRAPHS = [
 ]
 RANDOM_GRAPHS = [
     *(
-        graphs.erdos_renyi(m, p, seed)
+        graphs.erdos_renyi(m, p, random_state=seed)
         for seed in range(3)
         for m, p in [(2, 0.5), (9, 0.4), (60, 0.1)]
     ),
     *(
-        graphs.geometric(m, r, seed)
+        graphs.geometric(m, r, random_state=seed)
         for seed in range(3)
         for m, r in [(2, 0.9), (9, 0.5), (60, 0.25)]
     ),
@@ -358,7 +357,10 @@ def test_erdos_renyi_draws_each_pair_with_probability_p():
     # With p = 0.7 nearly every draw of 12 users is connected, so that redrawing shifts nothing.
     draws = 600
     rng = np.random.default_rng(0)
-    mean = sum(graphs.erdos_renyi(12, 0.7, rng).adjacency.toarray() for _ in range(draws)) / draws
+    mean = (
+        sum(graphs.erdos_renyi(12, 0.7, random_state=rng).adjacency.toarray() for _ in range(draws))
+        / draws
+    )
     pairs = mean[np.triu_indices(12, 1)]
     deviation = math.sqrt(0.7 * 0.3 / draws)
     assert abs(pairs - 0.7).max() < 4.5 * deviation
@@ -367,7 +369,7 @@ def test_erdos_renyi_draws_each_pair_with_probability_p():
 
 def test_erdos_renyi_with_p_one_is_complete():
     for m in (1, 2, 3, 10):
-        assert graphs.erdos_renyi(m, 1.0, 0) == graphs.complete(m)
+        assert graphs.erdos_renyi(m, 1.0, random_state=0) == graphs.complete(m)
 
 
 def test_geometric_joins_exactly_the_points_within_the_radius():
@@ -379,7 +381,7 @@ def test_geometric_joins_exactly_the_points_within_the_radius():
 
 def test_geometric_wider_than_the_square_is_complete():
     for m in (1, 2, 10):
-        assert graphs.geometric(m, 1.5, 0) == graphs.complete(m)
+        assert graphs.geometric(m, 1.5, random_state=0) == graphs.complete(m)
 
 
 @pytest.mark.parametrize("build", [graphs.erdos_renyi, graphs.geometric])

@@ -15,9 +15,22 @@ CLASSES = [np.arange(len(part)) % 3 for part in PARTS]
 STARTS = [KMeansPlusPlus(), KMeansPlusPlus(cap=0.9), KMeansPlusPlusLocal(), Random(), Warm(CLASSES)]
 
 
-def start(init, parts=PARTS, K=3, seed=0, runtime="simulator", **options):
-    job = prepare(parts, n_clusters=K, runtime=runtime, **options)
-    return init.centers(job.runtime, job.users, K, seed)
+def prepared(parts, K, runtime="simulator"):
+    return prepare(
+        parts,
+        n_clusters=K,
+        graph="ring",
+        loss="kmeans",
+        distance="euclidean",
+        weights="unit",
+        runtime=runtime,
+        random_state=None,
+    )
+
+
+def start(init, parts=PARTS, K=3, seed=0, runtime="simulator"):
+    problem = prepared(parts, K, runtime)
+    return init.centers(problem.runtime, problem.users, K, seed)
 
 
 def are_rows_of(centers, rows):
@@ -42,7 +55,7 @@ def test_centers_of_a_start_are_distinct(init):
         assert len(np.unique(own, axis=0)) == 3
 
 
-@pytest.mark.parametrize("init", [KMeansPlusPlus(), KMeansPlusPlus(nearest=3)], ids=repr)
+@pytest.mark.parametrize("init", [KMeansPlusPlus(), KMeansPlusPlus(mean_of=3)], ids=repr)
 def test_distributed_kmeans_plus_plus_is_common_to_all_users(init):
     x, traffic = start(init)
     assert (x == x[0]).all()
@@ -117,13 +130,16 @@ def test_unusable_starts_are_refused(init, sentence):
 def test_unknown_names_and_options_are_refused():
     with pytest.raises(ParameterError, match="Did you mean 'k-means\\+\\+'"):
         initialize.resolve("kmeans++")
-    with pytest.raises(ParameterError, match="quantile between 0 and 1"):
-        KMeansPlusPlus(cap=90)
-    with pytest.raises(ParameterError, match="`nearest` of KMeansPlusPlus"):
-        KMeansPlusPlus(nearest=0)
+    for cap in (90, "0.9", 0, 1):
+        with pytest.raises(ParameterError, match="`cap` of KMeansPlusPlus must be a number > 0"):
+            KMeansPlusPlus(cap=cap)
+    with pytest.raises(ParameterError, match="`mean_of` of KMeansPlusPlus"):
+        KMeansPlusPlus(mean_of=0)
+    with pytest.raises(ParameterError, match=r"must be a start, such as KMeansPlusPlus\(\)"):
+        initialize.resolve(KMeansPlusPlus)
 
 
 def test_fewer_distinct_rows_than_clusters_show_in_the_draw_itself():
-    job = prepare([np.ones((3, 1)), np.zeros((2, 1))], n_clusters=2)
+    problem = prepared([np.ones((3, 1)), np.zeros((2, 1))], 2)
     with pytest.raises(DataError, match=r"at most the number of distinct rows, 2\. Got 3"):
-        KMeansPlusPlus().centers(job.runtime, job.users, 3, 0)
+        KMeansPlusPlus().centers(problem.runtime, problem.users, 3, 0)

@@ -4,8 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from instances import LOSSES
 from peerclust import kernels
@@ -42,7 +41,8 @@ def same(a, b):
 def run_nearest(rows, x, first=0, last=None):
     labels = np.full(len(rows), -7, np.int32)
     r2 = np.full(len(rows), -7.0)
-    kernels.nearest(rows, first, len(rows) if last is None else last, x, labels, r2)
+    end = len(rows) if last is None else last
+    kernels.nearest(rows, first, end, x, np.empty((0, 0)), np.empty(0), labels, r2)
     return labels, r2
 
 

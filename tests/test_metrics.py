@@ -5,15 +5,14 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.cluster import KMeans
 
 from instances import DISTANCES, LOSSES
 from peerclust import datasets, metrics
 from peerclust.errors import DataError, InputError
 
-two_labellings = st.integers(1, 30).flatmap(
+two_labelings = st.integers(1, 30).flatmap(
     lambda n: st.tuples(
         st.lists(st.integers(0, 4), min_size=n, max_size=n),
         st.lists(st.sampled_from("pqrs"), min_size=n, max_size=n),
@@ -45,9 +44,9 @@ def ari_by_pairs(true, predicted):
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(two_labellings)
-def test_accuracy_is_the_best_of_all_permutations(labellings):
-    true, predicted = labellings
+@given(two_labelings)
+def test_accuracy_is_the_best_of_all_permutations(labelings):
+    true, predicted = labelings
     assert metrics.accuracy(true, predicted) == pytest.approx(
         accuracy_by_permutations(true, predicted)
     )
@@ -67,9 +66,9 @@ def test_clusters_beyond_the_classes_count_as_wrong():
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
-@given(two_labellings)
-def test_ari_is_the_index_of_hubert_and_arabie(labellings):
-    true, predicted = labellings
+@given(two_labelings)
+def test_ari_is_the_index_of_hubert_and_arabie(labelings):
+    true, predicted = labelings
     trivial = {1, len(true)}
     if len(set(true)) in trivial and len(set(predicted)) in trivial:
         return  # 0/0 in the formula

@@ -1,4 +1,4 @@
-"""Numbers of the paper's Table 1, as an independent implementation measured them (PAPER_NOTES).
+"""Numbers of the paper's Table 1, as an independent implementation measured them .
 
 Iris on a ring of 10 users, homogeneous split, warm start, the paper's step, unit weights, B = 1,
 T = 500 rounds; each number is the mean over 10 runs of the maximum center distance, that is of the

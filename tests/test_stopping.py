@@ -77,7 +77,7 @@ def stops(neighbors, quiet, D):
     return stop
 
 
-def stops_by_the_plan(neighbors, quiet, D):
+def stops_one_by_one(neighbors, quiet, D):
     """The same by the words of the plan, a user and an integer at a time."""
     m = len(neighbors)
     s, R, stop = [0] * m, [NEVER] * m, [None] * m
@@ -115,7 +115,7 @@ def test_all_stop_in_the_same_round_and_only_after_all_were_quiet():
         stop = stops(neighbors, quiet, D)
         at = stop[0]
         assert stop == [at] * m, f"case {case}"
-        assert stop == stops_by_the_plan(neighbors, quiet, D), f"case {case}"
+        assert stop == stops_one_by_one(neighbors, quiet, D), f"case {case}"
         word = first_word(far, quiet, D)
         in_time = word is not None and word + D < rounds
         assert at == (word + D if in_time else None), f"case {case}"

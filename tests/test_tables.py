@@ -102,7 +102,7 @@ BAD_FILES = [
     bad("missing", "There is no file a.csv.", {}),
     bad("suffix", "The file a.txt must end in .csv or .parquet.", {"a.txt": "a\n1\n"}),
     bad("empty", "The file a.csv is empty.", {"a.csv": ""}),
-    bad("no rows", "There must be rows in some file. Got none in 'a.csv'.", {"a.csv": "a,b\n"}),
+    bad("no rows", "There must be rows in some file. Got none in a.csv.", {"a.csv": "a,b\n"}),
     bad(
         "ragged",
         "The file a.csv is not a CSV table that can be read: found more fields than defined in"

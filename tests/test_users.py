@@ -6,19 +6,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.spatial.distance import cdist
 from scipy.special import kl_div
 
 from instances import BREGMANS, DISTANCES, LOSSES, WEIGHTS, PseudoHuber, spd
-from peerclust import kernels, threads
-from peerclust import users as users_module
+from peerclust import kernels, threads, users as users_module
 from peerclust.bregman import Bregman, generalized_kl
 from peerclust.distances import Euclidean, Mahalanobis
 from peerclust.errors import DivergedError
 from peerclust.losses import Fair, Huber, KMeans
-from peerclust.users import Users, nearest
+from peerclust.nearest import nearest
+from peerclust.users import Users
 
 # The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.SEGMENT 8192.
 SHAPES = [

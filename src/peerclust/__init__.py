@@ -13,60 +13,38 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from peerclust import (
         bregman as bregman,
-    )
-    from peerclust import (
         datasets as datasets,
-    )
-    from peerclust import (
         distances as distances,
-    )
-    from peerclust import (
+        errors as errors,
         graphs as graphs,
-    )
-    from peerclust import (
         initialize as initialize,
-    )
-    from peerclust import (
         losses as losses,
-    )
-    from peerclust import (
         metrics as metrics,
-    )
-    from peerclust import (
         outliers as outliers,
-    )
-    from peerclust import (
         partition as partition,
-    )
-    from peerclust import (
+        testing as testing,
         theory as theory,
     )
     from peerclust.bregman import Bregman as Bregman
     from peerclust.clustering import cluster as cluster
-    from peerclust.distances import Euclidean as Euclidean
-    from peerclust.distances import Mahalanobis as Mahalanobis
-    from peerclust.estimators import DGC as DGC
-    from peerclust.estimators import DGCOutlierDetector as DGCOutlierDetector
+    from peerclust.distances import Euclidean as Euclidean, Mahalanobis as Mahalanobis
+    from peerclust.estimators import DGC as DGC, DGCOutlierDetector as DGCOutlierDetector
     from peerclust.graphs import Graph as Graph
     from peerclust.losses import (
         Fair as Fair,
-    )
-    from peerclust.losses import (
         Huber as Huber,
-    )
-    from peerclust.losses import (
         KMeans as KMeans,
-    )
-    from peerclust.losses import (
         Logistic as Logistic,
     )
-    from peerclust.solution import Certificate as Certificate
-    from peerclust.solution import Solution as Solution
-    from peerclust.solution import Status as Status
+    from peerclust.solution import (
+        Certificate as Certificate,
+        Solution as Solution,
+        Status as Status,
+    )
 
 _MODULES = (
-    "bregman", "datasets", "distances", "graphs", "initialize", "losses", "metrics", "outliers",
-    "partition", "theory",
+    "bregman", "datasets", "distances", "errors", "graphs", "initialize", "losses", "metrics",
+    "outliers", "partition", "testing", "theory",
 )  # fmt: skip
 _HOMES = {
     "Bregman": "bregman",

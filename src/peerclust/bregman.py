@@ -37,7 +37,7 @@ class Bregman:
     gradient : callable
         Its gradient; (..., d) to (..., d).
     hessian : callable
-        Its Hessian; (..., d) to (..., d, d).
+        Its Hessian; (..., d) to (..., d, d), or to (d, d) if it is constant.
     smoothness : float
         beta, a bound on the curvature of f in its first argument, where the centers can be.
     domain : callable, optional

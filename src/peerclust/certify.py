@@ -1,24 +1,20 @@
-"""Judges where a run ended, by certificate and status, and watches it on the way, for the trace."""
+"""Judges where a run ended: its certificate and its status. Watching it on the way is `tracing`."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import theory
-from peerclust.metrics import disagreement
+from peerclust.metrics import measure_disagreement
 from peerclust.problem import Problem
 from peerclust.runtimes.protocol import Run, Traffic
-from peerclust.solution import Certificate, Status, Trace
-from peerclust.users import Users
+from peerclust.solution import Certificate, Status
 
 Array = NDArray[np.float64]
 
 
-def pooled(problem: Problem, x: Array) -> tuple[float, float]:
+def measure_pooled(problem: Problem, x: Array) -> tuple[float, float]:
     """Give (cost, residual) of the pooled problem at the mean of the centers x, (m, K, d)."""
     users = problem.users
     mean = np.repeat(x.mean(axis=0)[None], len(x), axis=0)
@@ -39,26 +35,29 @@ def certify(
     c: float,
     at_mean: tuple[float, float],
     setup: Traffic,
+    setup_rounds: int,
 ) -> Certificate:
     """Give the certificate of a run's end; the users' labels are set to match its centers.
 
-    `at_mean` is what `pooled` gave, `setup` what was sent besides the run.
+    `at_mean` is what `measure_pooled` gave, `setup` what was sent besides the run,
+    `setup_rounds` how many rounds the choice of rho took.
     """
     users, x = problem.users, run.x
     users.assign(x)
     gradient = users.pull(x) / rho + c * problem.graph.differences(x)
-    apart = disagreement(x)
+    apart = measure_disagreement(x)
     return Certificate(
-        residual=float(rho * np.linalg.norm(gradient, axis=2).max() / problem.unit),
+        residual=float(rho * np.linalg.norm(gradient, axis=2).max() / problem.residual_scale),
         pooled_residual=at_mean[1],
         disagreement=apart.mean,
         disagreement_stacked=apart.stacked,
         disagreement_exact=apart.exact,
-        cost=_penalized(problem, users.cost(x), x, rho, c),
+        cost=penalized_cost(problem, users.cost(x), x, rho, c),
         pooled_cost=at_mean[0],
         rounds=run.rounds,
         messages=run.traffic.messages,
         bytes=run.traffic.bytes,
+        setup_rounds=setup_rounds,
         setup_messages=setup.messages,
         setup_bytes=setup.bytes,
         spread=problem.spread,
@@ -66,7 +65,7 @@ def certify(
     )
 
 
-def status(certificate: Certificate, *, stopped: bool, tol: float) -> Status:
+def judge(certificate: Certificate, *, stopped: bool, tol: float) -> Status:
     """Say how a run ended, and what to do about it."""
     apart = certificate.disagreement / certificate.spread
     closer = ""
@@ -83,6 +82,12 @@ def status(certificate: Certificate, *, stopped: bool, tol: float) -> Status:
             f"every residual was below {tol:g} in one round, but rows changed cluster since and it"
             f" is {certificate.residual:.2g}. A smaller `tol` runs on until they settle.{closer}",
         )
+    if tol == 0:
+        return Status(
+            "ran out of rounds",
+            f"all {certificate.rounds} rounds were run, as tol = 0 asks; the residual is"
+            f" {certificate.residual:.2g}.{closer}",
+        )
     return Status(
         "ran out of rounds",
         f"the residual is {certificate.residual:.2g} after {certificate.rounds} rounds, and"
@@ -91,42 +96,6 @@ def status(certificate: Certificate, *, stopped: bool, tol: float) -> Status:
     )
 
 
-class Tracer:
-    """Looks at the states between rounds: keeps the trace, tells progress."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        *,
-        rho: float,
-        c: float,
-        keep: bool,
-        progress: Callable[[int, float], None] | None,
-    ) -> None:
-        self._problem, self._rho, self._c = problem, rho, c
-        self._keep, self._progress = keep, progress
-        self._rows: list[tuple[float, float, float, int, float]] = []
-
-    def __call__(self, states: Sequence[Any], blocks: Sequence[Users]) -> None:
-        """Take one look."""
-        residual = max(float(state.residual.max()) for state in states) / self._problem.unit
-        if self._keep:
-            x = np.concatenate([state.x for state in states])
-            costs = np.concatenate([b.cost(s.x) for b, s in zip(blocks, states, strict=True)])
-            cost = _penalized(self._problem, costs, x, self._rho, self._c)
-            apart = disagreement(x)
-            changed = sum(block.changed for block in blocks)
-            self._rows.append((cost, apart.mean, apart.stacked, changed, residual))
-        if self._progress is not None:
-            self._progress(states[0].round, residual)
-
-    def trace(self) -> Trace | None:
-        """Give what was kept, if anything was to be."""
-        if not self._keep:
-            return None
-        return Trace(*(np.array(column) for column in zip(*self._rows, strict=True)))
-
-
-def _penalized(problem: Problem, costs: Array, x: Array, rho: float, c: float) -> float:
-    """Give J_rho from the users' costs, (m,)."""
+def penalized_cost(problem: Problem, costs: Array, x: Array, rho: float, c: float) -> float:
+    """Give J_rho (eq. distributed-gen) from the users' costs, (m,), and centers x."""
     return float(costs.sum() / rho + 0.5 * c * problem.graph.energy(x))

@@ -76,14 +76,13 @@ def demo(
 ) -> None:
     """Cluster Iris with 20 % outliers, held by five users on a ring: K-means beside Huber."""
     from peerclust import demo as iris
-    from peerclust import results
-    from peerclust.report import demo as picture
-    from peerclust.report import terminal
+    from peerclust.files import new_file
+    from peerclust.report import demo as picture, terminal
 
     if out.suffix.lower() != ".png":
         raise ParameterError(f"`--out` of demo must end in .png. Got {out}.")
     result = iris.run(seed, lambda line: _tell(line, as_json))
-    with results.new_file(out) as file:
+    with new_file(out) as file:
         picture.draw(result, file)
     if as_json:
         _print_json({"seed": seed, **result.as_dict(), "picture": str(out)})
@@ -145,14 +144,14 @@ def fit(
 
     results.check_directory(out, force=force)
     given: dict[str, Any] = {
-        "loss": options.loss(loss, delta=delta, eta=eta),
-        "distance": options.distance(distance, matrix),
-        "rho": options.number_or("--rho", rho, "auto"),
-        "alpha": options.number_or("--alpha", alpha, "auto", "paper"),
+        "loss": options.make_loss(loss, delta=delta, eta=eta),
+        "distance": options.make_distance(distance, matrix),
+        "rho": options.parse_number("--rho", rho, "auto"),
+        "alpha": options.parse_number("--alpha", alpha, "auto", "paper"),
     }
     table = tables.read(
         files,
-        columns=options.listed(columns),
+        columns=options.split_names(columns),
         users_column=users_column,
         weights_column=weights_column,
     )
@@ -162,7 +161,7 @@ def fit(
         solution = cluster(
             (table.rows[users.order], users.offsets),
             n_clusters=clusters,
-            graph=options.graph(graph, users.names),
+            graph=options.make_graph(graph, users.names),
             B=updates,
             rounds=rounds,
             tol=tol,
@@ -199,6 +198,7 @@ def predict(
 ) -> None:
     """Label the rows of files by the joint centers that fit has found."""
     from peerclust import results, tables
+    from peerclust.files import new_file
     from peerclust.report import terminal
 
     tables.check_suffix(out)
@@ -207,7 +207,7 @@ def predict(
     solution, features = results.read(directory)
     table = tables.read(files, columns=features)
     label, score = solution.predict(table.rows), solution.outlier_scores(table.rows)
-    with results.new_file(out) as file:
+    with new_file(out) as file:
         tables.write(file, table.places() | {"label": label, "outlier_score": score})
     sizes = results.count(label, len(solution.consensus))
     if as_json:
@@ -239,7 +239,8 @@ def bench(
 
 def _in_options(sentence: str) -> str:
     """Name the options where a sentence names parameters of `cluster`."""
-    words = {"n_clusters": "clusters", "B": "updates", "n_init": "starts", "random_state": "seed"}
+    words = {"n_clusters": "clusters", "B": "updates", "n_init": "starts"}
+    words |= {"random_state": "seed", "weights": "weights-column"}
     return re.sub(
         r"`(\w+)` of cluster", lambda found: f"`--{words.get(found[1], found[1])}` of fit", sentence
     )

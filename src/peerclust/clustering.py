@@ -10,22 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import initialize, theory
-from peerclust.certify import Tracer, certify, pooled, status
-from peerclust.errors import DivergedError
+from peerclust.certify import certify, judge, measure_pooled
+from peerclust.errors import ParameterError
+from peerclust.names import guess, show
 from peerclust.problem import Problem, prepare
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import Program
-from peerclust.runtimes.protocol import Run, Traffic
+from peerclust.runtimes.protocol import Run, Traffic, Watch, check_finite
 from peerclust.solution import Solution, Trace
+from peerclust.tracing import Tracer
 from peerclust.validation import check_count, check_name, check_number
 
 Array = NDArray[np.float64]
 
 SOLVERS: dict[str, Callable[..., Program]] = {"dgc": DGC}
 
-# The pilot run of rho="auto" stops at this residual, or after this many rounds.
+# Each pilot run of rho="auto" stops at this residual, or after this many rounds; with a residual
+# above the last of these it has not settled.
 _PILOT_TOL = 1e-3
-_PILOT_ROUNDS = 300
+_PILOT_ROUNDS = 1000
+_UNSETTLED = 5e-2
 
 
 def cluster(
@@ -72,15 +76,15 @@ def cluster(
     solver : "dgc" or callable
         Or a callable (rho, alpha, B, consensus_factor) that gives a program of the user's own.
     rho : float >= 1 or "auto"
-        The penalty: how close the users' centers must be. "auto" measures their disagreement at a
-        small rho and scales it to 1 % of the data's spread; the run then goes on from there.
+        The penalty: how close the users' centers must be. "auto" measures their disagreement at
+        small rhos and scales it to 1 % of the data's spread; the run then goes on from there.
     alpha : float > 0, "auto" or "paper"
         The step: "auto" is 0.99 of the largest that is proved to converge, "paper" that of the
         paper's experiments.
     B : int
         Center updates, and so exchanges, a round.
     rounds : int
-        At most so many rounds.
+        At most so many rounds, besides those by which rho="auto" is found.
     tol : float
         Stop once every user's residual is below this (see `Certificate.residual`); 0 never stops.
     init : str, array or object
@@ -99,7 +103,8 @@ def cluster(
     trace : bool
         Whether to keep cost, disagreement and labels changed of every round.
     progress : callable, optional
-        Called after each round with (round, largest residual).
+        Called after each round with (round, largest residual); the round is 0 while rho="auto" is
+        found.
 
     Returns
     -------
@@ -115,6 +120,15 @@ def cluster(
     >>> solution.centers.shape, solution.consensus.shape
     ((10, 3, 4), (3, 4))
     """
+    _check_choice(rho, ("auto",), "rho", at_least=1)
+    _check_choice(alpha, ("auto", "paper"), "alpha", above=0)
+    _check_choice(consensus_factor, ("1-1/rho",), "consensus_factor", above=0)
+    check_count(B, "B", "cluster")
+    check_count(rounds, "rounds", "cluster")
+    check_count(n_init, "n_init", "cluster")
+    check_number(tol, "tol", "cluster", at_least=0)
+    make_program = _resolve_solver(solver)
+    start = initialize.resolve(init)
     problem = prepare(
         parts,
         n_clusters=n_clusters,
@@ -125,62 +139,112 @@ def cluster(
         runtime=runtime,
         random_state=random_state,
     )
-    _check_choices(rho, alpha)
-    check_count(B, "B", "cluster")
-    check_count(rounds, "rounds", "cluster")
-    check_count(n_init, "n_init", "cluster")
-    check_number(tol, "tol", "cluster", at_least=0)
-    theory.consensus_factor(consensus_factor, 1.0)
-    if isinstance(solver, str):
-        solver = SOLVERS[check_name(solver, SOLVERS, "solver", "cluster")]
-    start = initialize.resolve(init)
 
-    def tuned(rho: float) -> _Tuned:
-        c = theory.consensus_factor(consensus_factor, rho)
+    def tune(rho: float) -> _Tuned:
+        c = theory.compute_c(consensus_factor, rho)
         step, why = problem.choose_alpha(alpha, rho, c)
-        return _Tuned(solver(rho=rho, alpha=step, B=B, consensus_factor=c), rho, c, step, why)
+        program = make_program(rho=rho, alpha=step, B=B, consensus_factor=c)
+        return _Tuned(program, rho, c, step, why)
 
-    chosen, reason = (0.0, "") if isinstance(rho, str) else (float(rho), "given")
-    best: _Try | None = None
-    sent = Traffic()
+    def tell_as_round_0(_: int, residual: float) -> None:
+        if progress is not None:
+            progress(0, residual)
+
+    tell_pilot = tell_as_round_0 if progress else None
+    chosen, reason = (None, "") if isinstance(rho, str) else (float(rho), "given")
+    if isinstance(rho, str) and problem.graph.m == 1:
+        chosen, reason = 1.0, "one user alone has nobody to disagree with"
+    tries: list[_Try] = []
+    sent, pilot_rounds = Traffic(), 0
     for attempt in range(n_init):
         seed = problem.seed + attempt
         x, traffic = start.centers(problem.runtime, problem.users, problem.K, seed)
+        problem.check_start(x)
         sent += traffic
-        if isinstance(rho, str):
-            pilot = _drive(
-                problem, tuned(problem.pilot_rho(consensus_factor)), x, _PILOT_ROUNDS, _PILOT_TOL
-            )
+        if isinstance(rho, str) and problem.graph.m > 1:
+            pilot = _find_rho(problem, tune, x, consensus_factor, chosen, tell_pilot)
             sent += pilot.traffic
-            x = pilot.x
-            if attempt == 0:
-                chosen, reason = problem.choose_rho(x, consensus_factor)
-        tune = tuned(chosen)
-        tracer = Tracer(problem, rho=chosen, c=tune.c, keep=trace, progress=progress)
+            pilot_rounds += pilot.rounds
+            x, chosen, reason = pilot.x, pilot.rho, reason or pilot.why
+        tuned = tune(chosen or 1.0)
+        tracer = Tracer(problem, rho=tuned.rho, c=tuned.c, keep=trace, progress=progress)
         watch = tracer if trace or progress else None
-        run = _drive(problem, tune, x, rounds, tol, watch)
+        run = _drive(problem, tuned, x, rounds, tol, watch)
         sent += run.traffic
-        at_mean = pooled(problem, run.x)
-        if best is None or at_mean[0] < best.at_mean[0]:
-            best = _Try(run, at_mean, tracer.trace())
-    assert best is not None
-    setup = Traffic(sent.messages - best.run.traffic.messages, sent.bytes - best.run.traffic.bytes)
+        tries.append(_Try(tuned, run, measure_pooled(problem, run.x), tracer.trace()))
+    best = min(tries, key=lambda each: each.at_mean[0])
+    setup = sent - best.run.traffic
     certificate = certify(
-        problem, best.run, rho=chosen, c=tune.c, at_mean=best.at_mean, setup=setup
+        problem,
+        best.run,
+        rho=best.tuned.rho,
+        c=best.tuned.c,
+        at_mean=best.at_mean,
+        setup=setup,
+        setup_rounds=pilot_rounds,
     )
     users = problem.users
     return Solution(
         centers=best.run.x,
         labels=np.split(users.labels, users.offsets[1:-1]),
-        status=status(certificate, stopped=best.run.stopped, tol=tol),
+        status=judge(certificate, stopped=best.run.stopped, tol=tol),
         certificate=certificate,
-        rho=chosen,
-        alpha=tune.alpha,
-        why={"rho": reason, "alpha": tune.why},
+        rho=best.tuned.rho,
+        alpha=best.tuned.alpha,
+        why={"rho": reason, "alpha": best.tuned.why},
         trace=best.trace,
         loss=users.loss,
         distance=users.distance,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pilot:
+    """Where the pilot runs of rho="auto" ended, and the rho that they tell."""
+
+    x: Array
+    rho: float
+    why: str
+    rounds: int
+    traffic: Traffic
+
+
+def _find_rho(
+    problem: Problem,
+    tune: Callable[[float], _Tuned],
+    x: Array,
+    consensus_factor: float | str,
+    known: float | None,
+    progress: Callable[[int, float], None] | None,
+) -> _Pilot:
+    """Raise rho from a small one until the disagreement aimed at is within reach.
+
+    At each rho the centers settle first. Where they do not, and the aim is still far, that rho is
+    kept: a larger one would settle still less. If rho is `known` already, centers settle at the
+    first small one only.
+    """
+    aimed = theory.AIMED_DISAGREEMENT
+    rho, rounds, traffic = problem.pilot_rho(consensus_factor), 0, Traffic()
+    while True:
+        tuned = tune(rho)
+        tracer = Tracer(problem, rho=rho, c=tuned.c, keep=False, progress=progress)
+        watch = tracer if progress else None
+        run = _drive(problem, tuned, x, _PILOT_ROUNDS, _PILOT_TOL, watch)
+        x, rounds, traffic = run.x, rounds + run.rounds, traffic + run.traffic
+        if known is not None:
+            return _Pilot(x, known, "", rounds, traffic)
+        measured = problem.disagreement(x)
+        said = f"users disagreed by {measured:.2%} of the data's spread at rho = {rho:.4g}; "
+        if measured <= aimed:
+            return _Pilot(x, rho, f"{said}{aimed:.0%} was aimed at", rounds, traffic)
+        if measured <= theory.LARGEST_STEP * aimed:
+            larger = theory.scale_rho(rho, measured / aimed, consensus_factor)
+            why = f"{said}disagreement falls like 1/rho, so {larger:.4g} aims at {aimed:.0%}"
+            return _Pilot(x, larger, why, rounds, traffic)
+        if problem.residual(run) > _UNSETTLED:
+            why = f"{said}{aimed:.0%} was aimed at, but {_PILOT_ROUNDS} rounds did not settle it"
+            return _Pilot(x, rho, why, rounds, traffic)
+        rho = theory.scale_rho(rho, theory.LARGEST_STEP, consensus_factor)
 
 
 @dataclass(frozen=True)
@@ -194,37 +258,49 @@ class _Tuned:
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Try:
-    """One start's run, its pooled cost and residual, and its trace."""
+    """One start's program and run, its pooled cost and residual, and its trace."""
 
+    tuned: _Tuned
     run: Run
     at_mean: tuple[float, float]
     trace: Trace | None
 
 
-def _check_choices(rho: float | str, alpha: float | str) -> None:
-    if isinstance(rho, str):
-        check_name(rho, ("auto",), "rho", "cluster")
-    else:
-        check_number(rho, "rho", "cluster", at_least=1)
-    if isinstance(alpha, str):
-        check_name(alpha, ("auto", "paper"), "alpha", "cluster")
-    else:
-        check_number(alpha, "alpha", "cluster", above=0)
+def _check_choice(value: float | str, words: tuple[str, ...], name: str, **limits: float) -> None:
+    if not isinstance(value, str):
+        check_number(value, name, "cluster", **limits)
+    elif value not in words:
+        must = " or ".join(["a number", *map(repr, words)])
+        raise ParameterError(
+            f"`{name}` of cluster must be {must}. Got {show(value)}.{guess(value, words)}"
+        )
+
+
+def _resolve_solver(solver: str | Callable[..., Program]) -> Callable[..., Program]:
+    if isinstance(solver, str):
+        return SOLVERS[check_name(solver, SOLVERS, "solver", "cluster")]
+    if not callable(solver):
+        raise ParameterError(
+            "`solver` of cluster must be a name, or a callable (rho, alpha, B, consensus_factor)"
+            f" that gives a program. Got {show(solver)}."
+        )
+    return solver
 
 
 def _drive(
-    problem: Problem, tuned: _Tuned, x: Array, rounds: int, tol: float, watch: Any = None
+    problem: Problem,
+    tuned: _Tuned,
+    x: Array,
+    rounds: int,
+    tol: float,
+    watch: Watch | None = None,
 ) -> Run:
     """Run a program from x; centers that run away are an error."""
-    threshold = tol * problem.unit if tol > 0 else -1.0
+    threshold = tol * problem.residual_scale if tol > 0 else -1.0
     run = problem.runtime.run(
         tuned.program, problem.users, x, rounds=rounds, threshold=threshold, watch=watch
     )
-    if not np.isfinite(run.x).all():
-        raise DivergedError(
-            "The centers ran away: the step `alpha` is too long. Use alpha='auto', which is"
-            " always safe."
-        )
+    check_finite(run.x, run.rounds)
     return run

@@ -9,17 +9,36 @@ coordinates, and a gradient there comes back by `back`:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust import kernels
 from peerclust.errors import ParameterError
+from peerclust.names import show
 from peerclust.validation import check_name
 
 Array = NDArray[np.float64]
+
+
+@runtime_checkable
+class Distance(Protocol):
+    """What `cluster(distance=...)` accepts: a linear map F; the distance is ||F x - F y||."""
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue of A = F'F: by how much the distance can steepen a loss."""
+
+    def check(self, d: int) -> None:
+        """Raise if rows with d features do not fit."""
+
+    def forward(self, points: NDArray[Any]) -> NDArray[Any]:
+        """Give F y for each point y (..., d); each by itself, whatever comes with it."""
+
+    def back(self, gradient: Array) -> Array:
+        """Give F' v for each vector v (..., d)."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +76,8 @@ class Mahalanobis:
     """
 
     A: ArrayLike
+    largest: float = field(init=False, repr=False)
+    _factor: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         try:
@@ -84,13 +105,7 @@ class Mahalanobis:
         A.flags.writeable = False
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "_factor", np.linalg.cholesky(A).T.copy())
-        object.__setattr__(self, "_largest", float(np.linalg.eigvalsh(A)[-1]))
-
-    @property
-    def largest(self) -> float:
-        """The largest eigenvalue of A: by how much the distance can steepen a loss."""
-        largest: float = self._largest  # type: ignore[attr-defined]
-        return largest
+        object.__setattr__(self, "largest", float(np.linalg.eigvalsh(A)[-1]))
 
     def check(self, d: int) -> None:
         """Raise if A is not a matrix for d features."""
@@ -103,11 +118,11 @@ class Mahalanobis:
 
     def forward(self, points: NDArray[Any]) -> Array:
         """Return F y for each point y (..., d), as a float64 copy."""
-        return self._times(points, self._factor.T)  # type: ignore[attr-defined]
+        return self._times(points, self._factor.T)
 
     def back(self, gradient: Array) -> Array:
         """Return F' v for each vector v (..., d)."""
-        return self._times(gradient, self._factor)  # type: ignore[attr-defined]
+        return self._times(gradient, self._factor)
 
     @staticmethod
     def _times(points: NDArray[Any], matrix: Array) -> Array:
@@ -116,9 +131,6 @@ class Mahalanobis:
         out = np.empty_like(flat)
         kernels.times(flat, np.ascontiguousarray(matrix)[None], out)
         return out.reshape(points.shape)
-
-
-Distance = Euclidean | Mahalanobis
 
 
 def resolve(distance: Any, of: str = "cluster") -> Distance:
@@ -135,8 +147,9 @@ def resolve(distance: Any, of: str = "cluster") -> Distance:
                 " Got only the name 'mahalanobis'."
             )
         return Euclidean()
-    if not isinstance(distance, Euclidean | Mahalanobis):
+    if isinstance(distance, type) or not isinstance(distance, Distance):
         raise ParameterError(
-            f"`distance` of {of} must be 'euclidean' or Mahalanobis(A). Got {distance!r}."
+            f"`distance` of {of} must be 'euclidean', Mahalanobis(A) or an object with largest,"
+            f" check(d), forward(points) and back(gradient). Got {show(distance)}."
         )
     return distance

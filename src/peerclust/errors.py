@@ -7,7 +7,7 @@
     │   ├── ParameterError                 an argument or option
     │   ├── DataError                      rows, weights, labels or a file of them
     │   └── GraphError                     users who cannot all reach each other
-    ├── DivergedError                      centers left the numbers, or a loss's domain
+    ├── DivergedError (ArithmeticError)    centers left the numbers, or a loss's domain
     └── MissingExtraError (ImportError)    an optional dependency is not installed
 
 Running out of rounds is no exception but a status of the solution, with a sentence of advice.

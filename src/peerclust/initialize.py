@@ -1,27 +1,30 @@
 """Where centers start: random rows, a row a class, k-means++ (own or the network's), or given.
 
 A start is an object with `centers(runtime, users, K, seed)`, which gives the centers (m, K, d) and
-the traffic it took. What leaves a user:
+the traffic it took. The first message of a run is its start, so what leaves a user:
 
-- `Given`, `Random`, `Warm`, `KMeansPlusPlusLocal`: nothing, unless some user has too few rows of
-  its own; then the rows of one common draw become known to all.
-- `KMeansPlusPlus`: the K rows drawn become known to all; with `nearest` > 1 the means of that many
+- `Random`, `Warm`, `KMeansPlusPlusLocal`: the rows it chose, to its neighbors; and if some user has
+  too few rows of its own, the rows of one common draw, to all.
+- `KMeansPlusPlus`: the K rows drawn, to all; with `mean_of` > 1 the means of that many distinct
   rows around them instead; with `cap` also the D^2 of 1000 rows drawn for each center.
+- `Given`: what was given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust.errors import DataError, ParameterError
+from peerclust.nearest import nearest
 from peerclust.programs.draw import Draw
 from peerclust.runtimes.protocol import Runtime, Traffic
-from peerclust.users import Users, nearest
-from peerclust.validation import check_count, check_name
+from peerclust.users import Users
+from peerclust.validation import check_count, check_name, check_number
 
 Array = NDArray[np.float64]
 
@@ -32,6 +35,7 @@ QUANTILE_SAMPLE = 1000
 _OTHER_STEPS = 1 << 20
 
 
+@runtime_checkable
 class Start(Protocol):
     """A way to choose the first centers."""
 
@@ -49,20 +53,18 @@ class KMeansPlusPlus:
     ----------
     cap : float in (0, 1), optional
         Cap D^2 at this quantile of it over the joint data, against outliers.
-    nearest : int
-        If above 1, a drawn row stays with its user, who tells the mean of this many of its own rows
-        nearest to it.
+    mean_of : int
+        If above 1, a drawn row stays with its user, who tells the weighted mean of this many of its
+        own distinct rows, those nearest to it; a user with fewer does not take part.
     """
 
     cap: float | None = None
-    nearest: int = 1
+    mean_of: int = 1
 
     def __post_init__(self) -> None:
-        if self.cap is not None and not 0 < self.cap < 1:
-            raise ParameterError(
-                f"`cap` of KMeansPlusPlus must be a quantile between 0 and 1. Got {self.cap!r}."
-            )
-        check_count(self.nearest, "nearest", "KMeansPlusPlus")
+        if self.cap is not None:
+            check_number(self.cap, "cap", "KMeansPlusPlus", above=0, below=1)
+        check_count(self.mean_of, "mean_of", "KMeansPlusPlus")
 
     def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
         """Draw K centers one after the other."""
@@ -75,16 +77,21 @@ class KMeansPlusPlus:
                 traffic += sent
                 # A cap of 0 (most rows are centers already) would leave nothing to draw.
                 cap = float(np.quantile(far, self.cap)) or np.inf
-            program = Draw(seed, k, cap=cap, nearest=self.nearest)
-            run = runtime.run(program, users, drawn, rounds=2)
+            program = Draw(seed, k, cap=cap, mean_of=self.mean_of)
+            run = runtime.run(program, users, _everywhere(drawn, users), rounds=2)
             traffic += run.traffic
             row = run.states[0].drawn
+            if np.isnan(row).any() and self.mean_of > 1:
+                raise DataError(
+                    f"`mean_of` of KMeansPlusPlus must be at most the distinct rows of some user"
+                    f" that are not centers. Got {self.mean_of}."
+                )
             if np.isnan(row).any():
                 raise DataError(
                     f"`n_clusters` must be at most the number of distinct rows, {k}. Got {K}."
                 )
             drawn = np.concatenate([drawn, row])
-        return np.repeat(drawn[None], runtime.graph.m, axis=0), traffic
+        return _everywhere(drawn, users), traffic
 
 
 @dataclass(frozen=True)
@@ -164,7 +171,7 @@ class Warm:
                     lacking.append(i)
             if lacking:
                 only = users.weighted((flat == name).astype(np.float64))
-                run = runtime.run(Draw(seed, k), only, np.empty((0, users.d)), rounds=2)
+                run = runtime.run(Draw(seed, k), only, x[:, :0], rounds=2)
                 traffic += run.traffic
                 x[lacking, k] = run.states[0].drawn[0]
         return x, traffic
@@ -190,7 +197,7 @@ class Given:
             )
         if not np.isfinite(x).all():
             raise ParameterError("`init` of cluster must be finite. Got NaN or infinite centers.")
-        return (np.repeat(x[None], m, axis=0) if x.ndim == 2 else x), Traffic()
+        return (_everywhere(x, users) if x.ndim == 2 else x), Traffic()
 
 
 STARTS: dict[str, Any] = {
@@ -204,12 +211,14 @@ def resolve(init: Any, of: str = "cluster") -> Start:
     """Return the start that a name, an array or an object stands for.
 
     >>> resolve("k-means++")
-    KMeansPlusPlus(cap=None, nearest=1)
+    KMeansPlusPlus(cap=None, mean_of=1)
     """
+    if isinstance(init, type):
+        raise ParameterError(f"`init` of {of} must be a start, such as {init.__name__}().")
     if isinstance(init, str):
         start: Start = STARTS[check_name(init, STARTS, "init", of)]()
         return start
-    return init if hasattr(init, "centers") else Given(init)
+    return init if isinstance(init, Start) else Given(init)
 
 
 def sample_distances(
@@ -217,12 +226,21 @@ def sample_distances(
 ) -> tuple[Array, Traffic]:
     """Agree on the D^2 to common centers (k, d) of rows drawn from the joint data, (1000,)."""
     program = Draw(seed, _OTHER_STEPS + 1 + step, n=QUANTILE_SAMPLE, tell="distance")
-    run = runtime.run(program, users, centers, rounds=2)
+    run = runtime.run(program, users, _everywhere(centers, users), rounds=2)
     return run.states[0].drawn[:, 0], run.traffic
 
 
+def _everywhere(centers: Array, users: Users) -> Array:
+    """Give common centers (k, d) to each user, (m, k, d)."""
+    return np.repeat(centers[None], users.m, axis=0)
+
+
 def _each_user(
-    runtime: Runtime, users: Users, K: int, seed: int, choose: Any
+    runtime: Runtime,
+    users: Users,
+    K: int,
+    seed: int,
+    choose: Callable[[int, Array, Array], Array],
 ) -> tuple[Array, Traffic]:
     """Let each user choose among its own distinct rows; the others take the common start."""
     rows, weights, offsets = users.distinct

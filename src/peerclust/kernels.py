@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 
+import numba
 import numpy as np
-from numba import njit, vectorize
 
 SEGMENT = 8192
 TILE = 64
@@ -22,7 +22,19 @@ TILE = 64
 KMEANS, HUBER, LOGISTIC, FAIR, GIVEN = 0, 1, 2, 3, 4
 
 
-@njit(cache=True, inline="always")
+def compiled(*signatures, using=numba.njit, **options):
+    """Compile a loop, and keep it on disk where a place for that can be found."""
+
+    def compile_loop(loop):
+        try:
+            return using(*signatures, cache=True, **options)(loop)
+        except RuntimeError:  # no folder that may be written to
+            return using(*signatures, **options)(loop)
+
+    return compile_loop
+
+
+@compiled(inline="always")
 def _gamma(code, parameter, r2):
     """Give gamma of a built-in loss, where grad f = gamma (x - y); see `peerclust.losses`."""
     if code == HUBER:
@@ -36,13 +48,13 @@ def _gamma(code, parameter, r2):
     return 1.0
 
 
-@vectorize(["float64(int64, float64, float64)"], cache=True)
+@compiled(["float64(int64, float64, float64)"], using=numba.vectorize)
 def gamma(code, parameter, r2):
     """Give gamma of a built-in loss for an array of squared distances."""
     return _gamma(code, parameter, r2)
 
 
-@njit(cache=True, inline="always")
+@compiled(inline="always")
 def _load(rows, first, n, tile):
     """Turn n rows into columns, so that the loops over them run over neighboring numbers."""
     for r in range(n):
@@ -50,7 +62,28 @@ def _load(rows, first, n, tile):
             tile[j, r] = rows[first + r, j]
 
 
-@njit(cache=True, inline="always")
+@compiled(inline="always")
+def _score_distance(tile, n, center, score):
+    """Give the squared distance of n rows to a center."""
+    score[:] = 0.0
+    for j in range(center.size):
+        c = center[j]
+        for r in range(n):
+            step = tile[j, r] - c
+            score[r] += step * step
+
+
+@compiled(inline="always")
+def _score_affine(tile, n, slope, offset, score):
+    """Give offset - <slope, y> of n rows y."""
+    score[:] = offset
+    for j in range(slope.size):
+        a = slope[j]
+        for r in range(n):
+            score[r] -= a * tile[j, r]
+
+
+@compiled(inline="always")
 def _keep_lowest(k, n, score, best, label):
     """Keep the lowest score of each row; of equal ones the first, as argmin does."""
     for r in range(n):
@@ -59,7 +92,7 @@ def _keep_lowest(k, n, score, best, label):
         label[r] = k if lower else label[r]
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def assign(
     rows, weights, unit, owner, start, stop, first, last, x, slope, offset, code, parameter,
     labels, s0, s1, changed,
@@ -87,17 +120,10 @@ def assign(
             best[:] = np.inf
             label[:] = 0
             for k in range(K):
-                score[:] = offset[i, k] if affine else 0.0
-                for j in range(d):
-                    if affine:
-                        a = slope[i, k, j]
-                        for r in range(n):
-                            score[r] -= a * tile[j, r]
-                    else:
-                        c = x[i, k, j]
-                        for r in range(n):
-                            step = tile[j, r] - c
-                            score[r] += step * step
+                if affine:
+                    _score_affine(tile, n, slope[i, k], offset[i, k], score)
+                else:
+                    _score_distance(tile, n, x[i, k], score)
                 _keep_lowest(k, n, score, best, label)
             for r in range(n):
                 row = begin + r
@@ -114,7 +140,7 @@ def assign(
         changed[t] = moved
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def pull(
     rows, weights, unit, owner, start, stop, first, last, x, labels, code, parameter, given, s0, s1
 ):
@@ -142,7 +168,7 @@ def pull(
                 s1[t, k, j] += w * rows[row, j]
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def own_r2(rows, owner, start, stop, first, last, x, labels, r2):
     """Give each row's squared distance to its own center; r2[0] is the first row's."""
     origin = start[first]
@@ -157,9 +183,9 @@ def own_r2(rows, owner, start, stop, first, last, x, labels, r2):
             r2[row - origin] = total
 
 
-@njit(nogil=True, cache=True)
-def nearest(rows, first, last, x, labels, r2):
-    """Give the nearest of one set of centers (K, d) and its squared distance, row by row."""
+@compiled(nogil=True)
+def nearest(rows, first, last, x, slope, offset, labels, r2):
+    """Give the nearest of one set of centers (K, d) and its score (see `assign`), row by row."""
     K, d = x.shape
     tile = np.zeros((d, TILE))
     score = np.zeros(TILE)
@@ -171,18 +197,16 @@ def nearest(rows, first, last, x, labels, r2):
         best[:] = np.inf
         label[:] = 0
         for k in range(K):
-            score[:] = 0.0
-            for j in range(d):
-                c = x[k, j]
-                for r in range(n):
-                    step = tile[j, r] - c
-                    score[r] += step * step
+            if slope.size > 0:
+                _score_affine(tile, n, slope[k], offset[k], score)
+            else:
+                _score_distance(tile, n, x[k], score)
             _keep_lowest(k, n, score, best, label)
         labels[begin : begin + n] = label[:n]
         r2[begin : begin + n] = best[:n]
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def weighted_sum(values, weights, unit, owner, start, stop, first, last, out):
     """Add the weighted values of tasks first to last to out[user]; values[0] is the first row's."""
     origin = start[first]
@@ -194,7 +218,7 @@ def weighted_sum(values, weights, unit, owner, start, stop, first, last, out):
         out[owner[t]] += total
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def by_user(owner, parts, out):
     """Add the tasks' sums (tasks, K, ...) to out (users, K, ...), in ascending order."""
     flat, total = parts.reshape(parts.shape[0], -1), out.reshape(out.shape[0], -1)
@@ -204,7 +228,7 @@ def by_user(owner, parts, out):
             total[i, e] += flat[t, e]
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def times(v, matrix, out):
     """Multiply each row vector of v (n, d) by matrix[i % len(matrix)] (d, d), in a fixed order."""
     n, d = v.shape
@@ -217,7 +241,7 @@ def times(v, matrix, out):
             out[i, j] = total
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def hashes(rows, out):
     """Give a 64-bit hash of each row's values: equal rows have equal hashes, whatever their order.
 

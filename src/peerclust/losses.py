@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust import kernels
 from peerclust.bregman import Bregman
 from peerclust.errors import ParameterError
+from peerclust.names import show
 from peerclust.validation import check_name, check_number
 
 Array = NDArray[np.float64]
@@ -194,11 +195,10 @@ def resolve(loss: Any, of: str = "cluster") -> Any:
     """
     if isinstance(loss, str):
         return LOSSES[check_name(loss, LOSSES, "loss", of)]()
-    radial = all(hasattr(loss, member) for member in ("value", "gamma", "smoothness"))
-    if isinstance(loss, type) or not (radial or isinstance(loss, Bregman)):
+    if isinstance(loss, type) or not isinstance(loss, Loss | Bregman):
         raise ParameterError(
             f"`loss` of {of} must be a name, a Bregman loss, or an object with value(r2),"
-            f" gamma(r2) and smoothness. Got {loss!r}."
+            f" gamma(r2) and smoothness. Got {show(loss)}."
         )
     check_number(loss.smoothness, "smoothness", type(loss).__name__, above=0)
     return loss

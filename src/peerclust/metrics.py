@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust import distances, losses
-from peerclust.errors import DataError
+from peerclust.bregman import Bregman
+from peerclust.errors import DataError, ParameterError
 from peerclust.users import Users
 from peerclust.validation import check_labels, check_rows, check_weights
 
@@ -41,7 +42,7 @@ class Disagreement:
 
 
 def accuracy(true: ArrayLike, predicted: ArrayLike) -> float:
-    """Return the share of rows labelled right under the best one-to-one matching of labels.
+    """Return the share of rows labeled right under the best one-to-one matching of labels.
 
     max over one-to-one matchings s of (1/N) #{r : true_r = s(predicted_r)}. Both arrays are (N,) of
     numbers or strings, not necessarily the same names nor equally many different ones; rows whose
@@ -60,7 +61,7 @@ def accuracy(true: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def ari(true: ArrayLike, predicted: ArrayLike) -> float:
-    """Return the adjusted Rand index of two labellings: 1 if they are the same up to names.
+    """Return the adjusted Rand index of two labelings: 1 if they are the same up to names.
 
     It compares pairs of rows (together or apart) and is 0 on average for random labels, -0.5 at
     worst. Both arrays are (N,) of numbers or strings. Computed by scikit-learn's
@@ -90,7 +91,11 @@ def disagreement(centers: ArrayLike) -> Disagreement:
     >>> disagreement([[[0.0, 0.0], [0.0, 1.0]], [[3.0, 4.0], [0.0, 1.0]]])
     Disagreement(mean=2.5, stacked=5.0, exact=True)
     """
-    x = _check_centers(centers, "disagreement")
+    return measure_disagreement(_check_centers(centers, "disagreement"))
+
+
+def measure_disagreement(x: NDArray[np.float64]) -> Disagreement:
+    """Give the disagreement of centers (m, K, d) that need no check; see `disagreement`."""
     m, K, _ = x.shape
     if m == 1:
         return Disagreement(mean=0.0, stacked=0.0, exact=True)
@@ -134,15 +139,29 @@ def cost(
         raise DataError(
             f"`centers` of cost must have the rows' {y.shape[1]} features. Got {x.shape[1]}."
         )
-    metric = distances.resolve(distance, "cost")
-    metric.check(y.shape[1])
+    loss, metric = losses.resolve(loss, "cost"), distances.resolve(distance, "cost")
+    check_loss_fits(loss, metric, y, "cost")
     offsets = np.array([0, len(y)])
-    given = 1.0 if weights is None else check_weights(np.asarray(weights), offsets)
-    loss = losses.resolve(loss, "cost")
+    given = 1.0 if weights is None else check_weights(np.asarray(weights), offsets, "cost")
     users = Users(y, offsets, weights=given, loss=loss, distance=metric)
     at = x.astype(np.float64)[None]
     users.assign(at)
     return float(users.cost(at)[0])
+
+
+def check_loss_fits(loss: Any, distance: distances.Distance, rows: NDArray[Any], of: str) -> None:
+    """Raise unless the loss and the distance go together and can take the rows (N, d)."""
+    distance.check(rows.shape[1])
+    if not isinstance(loss, Bregman):
+        return
+    if not isinstance(distance, distances.Euclidean):
+        raise ParameterError(f"`distance` of {of} must be left out with a Bregman loss.")
+    outside = ~np.isfinite(loss.psi(np.asarray(rows, dtype=np.float64)))
+    if outside.any():
+        raise DataError(
+            f"The rows of {of} must lie in the domain of the {loss.name} loss. Row"
+            f" {int(outside.argmax())} does not."
+        )
 
 
 def _check_pair(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from peerclust import distances, graphs, losses, tables
-from peerclust.errors import GraphError, ParameterError
+from peerclust.errors import ParameterError
 from peerclust.validation import check_name
 
 
-def number_or(name: str, value: str, *names: str) -> float | str:
+def parse_number(name: str, value: str, *names: str) -> float | str:
     """Give the number that an option's value is, or the value itself if it is one of the names.
 
-    >>> number_or("--rho", "10", "auto"), number_or("--rho", "auto", "auto")
+    >>> parse_number("--rho", "10", "auto"), parse_number("--rho", "auto", "auto")
     (10.0, 'auto')
     """
     if value in names:
@@ -26,10 +27,10 @@ def number_or(name: str, value: str, *names: str) -> float | str:
         raise ParameterError(f"`{name}` of fit must be {must}. Got {value!r}.") from None
 
 
-def listed(value: str | None) -> list[str] | None:
+def split_names(value: str | None) -> list[str] | None:
     """Give the names between commas.
 
-    >>> listed("a, b")
+    >>> split_names("a, b")
     ['a', 'b']
     """
     if value is None:
@@ -37,10 +38,10 @@ def listed(value: str | None) -> list[str] | None:
     return [name.strip() for name in value.split(",")]
 
 
-def loss(name: str, *, delta: float | None, eta: float | None) -> Any:
+def make_loss(name: str, *, delta: float | None, eta: float | None) -> Any:
     """Give the loss of a name and of the one parameter that belongs to it.
 
-    >>> loss("huber", delta=2.0, eta=None)
+    >>> make_loss("huber", delta=2.0, eta=None)
     Huber(delta=2.0)
     """
     check_name(name, losses.LOSSES, "--loss", "fit")
@@ -52,7 +53,7 @@ def loss(name: str, *, delta: float | None, eta: float | None) -> Any:
     return kind() if given is None else kind(given)
 
 
-def distance(name: str, matrix: Path | None) -> distances.Distance:
+def make_distance(name: str, matrix: Path | None) -> distances.Distance:
     """Give the distance of a name and of the file of its matrix."""
     check_name(name, ("euclidean", "mahalanobis"), "--distance", "fit")
     if (name == "mahalanobis") != (matrix is not None):
@@ -67,22 +68,13 @@ def distance(name: str, matrix: Path | None) -> distances.Distance:
     )
 
 
-def graph(value: str, users: Sequence[str]) -> graphs.Graph:
+def make_graph(value: str, users: Sequence[str]) -> graphs.Graph:
     """Give the graph of a name, or of a file that names the users, for users in this order."""
     if value in graphs.NAMED or not (Path(value).suffix or Path(value).exists()):
         return graphs.resolve(value, len(users))
     found = graphs.from_file(value)
-    names = list(found.names or map(str, range(found.m)))
-    adds, lacks = _some(set(names) - set(users)), _some(set(users) - set(names))
-    if adds or lacks:
-        said = [f"adds {adds}"] * bool(adds) + [f"lacks {lacks}"] * bool(lacks)
-        raise GraphError(
-            f"The graph file {value} must name exactly the users; it {' and '.join(said)}."
-        )
-    place = {name: i for i, name in enumerate(names)}
-    return found.reordered([place[name] for name in users])
-
-
-def _some(names: set[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(map(repr, sorted(names)[:5])) + more
+    numbered = tuple(map(str, range(found.m)))
+    if found.names is None and set(numbered) != set(users):
+        # Numbers are names too, where users have names of their own.
+        found = replace(found, names=numbered)
+    return found.matched(users, f"The graph file {value}")

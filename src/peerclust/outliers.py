@@ -10,30 +10,53 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from peerclust import initialize
-from peerclust.distances import Distance, Euclidean
-from peerclust.losses import KMeans
+from peerclust import distances, losses
+from peerclust.initialize import KMeansPlusPlus, sample_distances
+from peerclust.metrics import check_loss_fits
+from peerclust.nearest import nearest
 from peerclust.problem import prepare
-from peerclust.users import nearest
+from peerclust.runtimes.protocol import Traffic
+from peerclust.validation import check_rows
 
 Array = NDArray[np.float64]
 
-# delta="auto" is this quantile of the rows' distances to the start's centers.
+# Starts are drawn with D^2 capped at this quantile of it.
+CAP = 0.9
+
+# delta="auto" is this quantile of the rows' distances to the centers of such a start.
 DELTA_QUANTILE = 0.5
 
 
 def outlier_scores(
-    rows: NDArray[Any], centers: Array, *, distance: Distance | None = None
+    rows: ArrayLike, centers: ArrayLike, *, loss: Any = "kmeans", distance: Any = "euclidean"
 ) -> Array:
     """Give the distance of each row (N, d) to the nearest of the centers (K, d).
 
-    >>> outlier_scores(np.array([[0.0], [7.0]]), np.array([[0.0], [10.0]])).tolist()
+    For a Bregman loss the square root of its divergence stands for the distance.
+
+    >>> outlier_scores([[0.0], [7.0]], [[0.0], [10.0]]).tolist()
     [0.0, 3.0]
     """
-    _, r2 = nearest(rows, centers, loss=KMeans(), distance=distance or Euclidean())
-    return np.sqrt(r2)
+    of = "outlier_scores"
+    y, x = check_rows(rows, of), check_rows(centers, f"the centers of {of}")
+    loss, metric = losses.resolve(loss, of), distances.resolve(distance, of)
+    check_loss_fits(loss, metric, y, of)
+    return np.sqrt(nearest(y, x.astype(np.float64), loss=loss, distance=metric)[1])
+
+
+def find_threshold(scores: Array, weights: Array, contamination: float) -> float:
+    """Give the score below which lies the share `contamination` of the weight.
+
+    >>> find_threshold(np.array([5.0, 1.0, 3.0, 2.0]), np.ones(4), 0.5)
+    3.0
+    """
+    order = np.argsort(scores, kind="stable")
+    ends = np.cumsum(weights[order])
+    # The slack keeps the rounding of fractional weights from leaving one row too few.
+    at = np.searchsorted(ends, contamination * ends[-1] * (1 + 1e-9), side="right")
+    return float(scores[order[min(at, len(order) - 1)]])
 
 
 def agree_on_delta(
@@ -43,33 +66,32 @@ def agree_on_delta(
     graph: Any = "ring",
     distance: Any = "euclidean",
     weights: Any = "unit",
-    init: Any = "k-means++",
     runtime: Any = "simulator",
     random_state: Any = None,
-) -> float:
-    """Give a delta for the Huber loss: the median distance of the joint rows to a start's centers.
+) -> tuple[float, Traffic]:
+    """Give a delta for the Huber loss, and what agreeing on it sent over the links.
 
-    The users agree on it without a server: they draw the start, then the distances of 1000 rows of
-    the joint data (see `programs.draw`); those distances become known to all.
+    It is the median distance of the joint rows to the centers of a k-means++ start drawn with D^2
+    capped. The users agree on it without a server: they draw the start, then the distances of 1000
+    rows (see `programs.draw`). The start's rows and those distances become known to all.
 
     >>> parts = [np.array([[0.0], [1.0], [2.0]]), np.array([[10.0], [11.0], [12.0]])]
-    >>> agree_on_delta(parts, n_clusters=2, random_state=0)
+    >>> agree_on_delta(parts, n_clusters=2, random_state=0)[0]
     1.0
     """
     problem = prepare(
         parts,
         n_clusters=n_clusters,
         graph=graph,
+        loss="kmeans",
         distance=distance,
         weights=weights,
         runtime=runtime,
         random_state=random_state,
     )
-    start = initialize.resolve(init)
-    x, _ = start.centers(problem.runtime, problem.users, problem.K, problem.seed)
-    r2, _ = initialize.sample_distances(
-        problem.runtime, problem.users, x[0], problem.seed, problem.K
-    )
+    runtime, users, K, seed = problem.runtime, problem.users, problem.K, problem.seed
+    x, sent = KMeansPlusPlus(cap=CAP).centers(runtime, users, K, seed)
+    r2, more = sample_distances(runtime, users, x[0], seed, K)
     delta = float(np.quantile(np.sqrt(r2), DELTA_QUANTILE))
     # Half of the rows lie on centers: any delta that is small beside the spread will do.
-    return delta if delta > 0 else 1e-3 * problem.spread
+    return (delta if delta > 0 else 1e-3 * problem.spread), sent + more

@@ -1,8 +1,9 @@
 """Ways to spread the rows of one data set over m users, for experiments and tests.
 
 What belongs here decides which user holds which row, and never sees the rows themselves. Every way
-returns the same thing: a list of m integer arrays of row numbers, ascending within a user,
-disjoint, and together every row. `[rows[part] for part in parts]` is then what `cluster` takes.
+gives a list of m integer arrays of row numbers, ascending within a user, disjoint, and together
+every row (`by_user` gives the users' names too). `[rows[part] for part in parts]` is then what
+`cluster` takes.
 
 The paper's homogeneous data is `homogeneous`, its heterogeneous data `by_class`, and the random
 split of its figure on the number of users is `random`.

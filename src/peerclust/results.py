@@ -13,10 +13,7 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +25,7 @@ from numpy.typing import NDArray
 import peerclust
 from peerclust import tables
 from peerclust.errors import DataError, ParameterError
+from peerclust.files import new_directory
 from peerclust.outliers import outlier_scores
 from peerclust.solution import Solution
 from peerclust.tables import ByUser, Table
@@ -88,7 +86,7 @@ def write(
     """Write the whole directory, or nothing."""
     check_directory(out, force=force)
     m, K, d = solution.centers.shape
-    with _new_directory(out) as folder:
+    with new_directory(out) as folder:
         centers = dict(zip(table.features, solution.consensus.T, strict=True))
         tables.write(folder / "centers.csv", {"cluster": np.arange(K)} | centers)
         owners = {"user": np.repeat(users.names, K), "cluster": np.tile(np.arange(K), m)}
@@ -140,53 +138,14 @@ def check_directory(out: Path, *, force: bool) -> None:
         raise ParameterError(f"{out} holds an earlier result; replace it with --force.")
 
 
-@contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """Give a place to write a file that appears at `path` only once it is whole."""
-    path = path.resolve()
-    with _beside(path) as folder:
-        yield folder / path.name
-        (folder / path.name).replace(path)
-
-
-@contextmanager
-def _new_directory(path: Path) -> Iterator[Path]:
-    path = path.resolve()
-    with _beside(path) as folder:
-        fresh, old = folder / "new", folder / "old"
-        fresh.mkdir()
-        yield fresh
-        if path.exists():
-            path.rename(old)
-        try:
-            fresh.rename(path)
-        except OSError:
-            if old.exists():
-                old.rename(path)
-            raise
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """Give a temporary folder on the file system of `path`."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    except OSError as error:
-        raise ParameterError(f"{path} cannot be written: {error.strerror}.") from None
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _labels(solution: Solution, table: Table, users: ByUser) -> dict[str, Any]:
     label = np.empty(len(table.rows), np.int32)
     score = np.empty(len(table.rows))
     label[users.order] = np.concatenate(solution.labels)
     for i, centers in enumerate(solution.centers):
         own = users.order[users.offsets[i] : users.offsets[i + 1]]
-        score[own] = outlier_scores(table.rows[own], centers, distance=solution.distance)
+        if len(own):
+            score[own] = outlier_scores(table.rows[own], centers, distance=solution.distance)
     return {"user": table.user_names()} | table.places() | {"label": label, "outlier_score": score}
 
 

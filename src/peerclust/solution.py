@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust import losses
 from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.errors import DataError, ParameterError
-from peerclust.users import nearest
+from peerclust.files import new_file
+from peerclust.nearest import nearest
 from peerclust.validation import check_rows
 
 Array = NDArray[np.float64]
@@ -51,9 +52,9 @@ class Certificate:
     Attributes
     ----------
     residual : float
-        rho max_ik ||grad_ik J_rho|| / (W s): distance from a fixed point, free of units. W is the
-        largest user's total weight (times lambda_max(A) under a Mahalanobis distance, or the
-        smoothness of a Bregman loss), s the RMS spread of the joint data.
+        rho max_ik ||grad_ik J_rho|| / (W a s): distance from a fixed point, free of units. W is the
+        largest user's total weight, a = lambda_max(A) of the distance (or the smoothness of a
+        Bregman loss), s the RMS spread of the joint data.
     pooled_residual : float
         The same for the pooled problem: all rows as one user's, at the mean centers.
     disagreement, disagreement_stacked : float
@@ -66,7 +67,7 @@ class Certificate:
         The clustering cost of all rows at the mean centers.
     rounds, messages, bytes : int
         What the run took; a message is one user's to one neighbor.
-    setup_messages, setup_bytes : int
+    setup_rounds, setup_messages, setup_bytes : int
         What starts, other starts and the choice of rho took besides.
     spread : float
         s.
@@ -84,13 +85,14 @@ class Certificate:
     rounds: int
     messages: int
     bytes: int
+    setup_rounds: int
     setup_messages: int
     setup_bytes: int
     spread: float
     largest_weight: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """One row a round: after round t, with the labels that the round used.
 
@@ -107,8 +109,11 @@ class Trace:
     def __len__(self) -> int:
         return len(self.cost)
 
+    def __repr__(self) -> str:
+        return f"<Trace: {len(self)} rounds>"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """The result of `cluster`.
 
@@ -129,7 +134,7 @@ class Solution:
     trace : Trace or None
         One row a round, if asked for.
     loss, distance
-        What was clustered with; `loss` is None after loading one that is not built in.
+        What was clustered with; None after loading one that is not built in.
 
     Examples
     --------
@@ -151,6 +156,11 @@ class Solution:
     loss: Any = field(default_factory=losses.KMeans)
     distance: Distance = field(default_factory=Euclidean)
 
+    def __repr__(self) -> str:
+        m, K, d = self.centers.shape
+        rounds = self.certificate.rounds
+        return f"<Solution: m={m}, K={K}, d={d}, {self.status.name} after {rounds} rounds>"
+
     @property
     def consensus(self) -> Array:
         """The mean of the users' centers, (K, d)."""
@@ -169,17 +179,17 @@ class Solution:
         d = self.centers.shape[2]
         if y.shape[1] != d:
             raise DataError(f"The rows of predict must have {d} features. Got {y.shape[1]}.")
-        if self.loss is None:
+        if self.loss is None or self.distance is None:
             raise ParameterError(
-                "This solution was made with a loss of the user's own; load it with"
-                " Solution.load(path, loss=...)."
+                "This solution was made with a loss or distance of the user's own; load it with"
+                " Solution.load(path, loss=..., distance=...)."
             )
         return nearest(y, self.consensus, loss=self.loss, distance=self.distance)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one .npz file, all of it or nothing.
 
-        A loss of the user's own is named in the file but not stored.
+        A loss or distance of the user's own is named in the file but not stored.
         """
         header = {
             "status": asdict(self.status),
@@ -188,6 +198,7 @@ class Solution:
             "alpha": self.alpha,
             "why": self.why,
             "loss": _describe_loss(self.loss),
+            "distance": type(self.distance).__name__,
         }
         arrays: dict[str, Any] = {
             "header": np.array(json.dumps(header)),
@@ -199,19 +210,14 @@ class Solution:
             arrays["A"] = np.asarray(self.distance.A)
         if self.trace is not None:
             arrays |= {f"trace_{f.name}": getattr(self.trace, f.name) for f in fields(Trace)}
-        target = Path(path)
-        partial = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            with partial.open("wb") as file:
-                np.savez_compressed(file, **arrays)
-            partial.replace(target)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        with new_file(Path(path)) as place, place.open("wb") as file:
+            np.savez_compressed(file, **arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, loss: Any = None) -> Solution:
-        """Read what `save` wrote; `loss` stands in for one that the file could not store."""
+    def load(
+        cls, path: str | os.PathLike[str], *, loss: Any = None, distance: Any = None
+    ) -> Solution:
+        """Read what `save` wrote; `loss` and `distance` stand in for what it could not store."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
@@ -219,6 +225,10 @@ class Solution:
             stored = header["loss"]
             if loss is None and stored["name"] in losses.LOSSES:
                 loss = losses.LOSSES[stored["name"]](**stored["parameters"])
+            if distance is None and header["distance"] == "Euclidean":
+                distance = Euclidean()
+            if distance is None and "A" in arrays:
+                distance = Mahalanobis(arrays["A"])
             trace = None
             if "trace_cost" in arrays:
                 trace = Trace(**{f.name: arrays[f"trace_{f.name}"] for f in fields(Trace)})
@@ -232,12 +242,12 @@ class Solution:
                 why=header["why"],
                 trace=trace,
                 loss=loss,
-                distance=Mahalanobis(arrays["A"]) if "A" in arrays else Euclidean(),
+                distance=distance,
             )
         except FileNotFoundError:
             raise DataError(f"There is no file {path}.") from None
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise DataError(f"{path} is not a solution that peerclust saved ({error}).") from None
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+            raise DataError(f"{path} is not a solution that peerclust saved.") from None
 
 
 def _describe_loss(loss: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """When all users may stop, decided by themselves with two integers a message.
 
-With each message of a round's first exchange travel two integers of its sender:
+Each message carries two integers of its sender, read in a round's first exchange:
 
     s_i = 0 if user i's residual is above tol, else 1 + min(s_i, s_j of its neighbors),
     R_i = min(R_i, R_j of its neighbors),    the earliest stop heard of.

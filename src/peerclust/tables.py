@@ -5,7 +5,6 @@ Rows are counted from 0 within their file, without the header line.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.errors import DataError, MissingExtraError, ParameterError
+from peerclust.names import guess, shorten, sort_names
 
 try:
     import polars as pl
 except ImportError:
     raise MissingExtraError(
-        "Tables need polars, which is not installed: pip install 'peerclust[tables]'."
+        "Tables need polars, which is not installed; it comes with the extra `tables`."
     ) from None
 
 Array = NDArray[np.float64]
@@ -105,7 +105,7 @@ def read(
     ]
     sizes = [len(block) for block in blocks]
     if not any(sizes):
-        raise DataError(f"There must be rows in some file. Got none in {_some(files)}.")
+        raise DataError(f"There must be rows in some file. Got none in {shorten(files)}.")
     file = np.repeat(np.arange(len(files)), sizes)
     weights = None
     if weights_column is not None:
@@ -195,7 +195,9 @@ def _check_header(path: Path, names: Sequence[str]) -> None:
                 f"The columns of {path} must have different names. Got {again[1]!r} twice."
             )
     numbers = all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", name, re.IGNORECASE) for name in names)
-    if numbers and not all(name.isdecimal() for name in names):
+    # Years, or columns numbered one after the other, are a header; other numbers are a row.
+    counted = [str(int(names[0]) + i) for i in range(len(names))] if names[0].isdecimal() else []
+    if numbers and list(names) != counted:
         raise DataError(
             f"The first line of {path} must name the columns. Got {', '.join(names[:4])}."
         )
@@ -211,8 +213,7 @@ def _features(
     for path, frame in zip(files, frames, strict=True):
         for name in asked:
             if name not in frame.columns:
-                near = difflib.get_close_matches(name, frame.columns, n=1, cutoff=0.4)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
+                hint = guess(name, frame.columns)
                 raise DataError(f"There is no column {name!r} in {path}.{hint}")
     if columns is not None:
         if twice := [name for name in columns if columns.count(name) > 1]:
@@ -223,9 +224,8 @@ def _features(
         lacks = [name for name in features if name not in frame.columns]
         more = [name for name in frame.columns if name not in frames[0].columns]
         if lacks or more:
-            said = [f"lacks {_some(lacks)}"] * bool(lacks) + [f"has {_some(more)} besides"] * bool(
-                more
-            )
+            said = [f"lacks {shorten([*map(repr, lacks)])}"] if lacks else []
+            said += [f"has {shorten([*map(repr, more)])} besides"] if more else []
             raise DataError(
                 f"All files must have the same columns. {path} {' and '.join(said)}, compared with"
                 f" {files[0]}; choose common ones with --columns."
@@ -254,7 +254,7 @@ def _numbers(path: Path, frame: pl.DataFrame, name: str, hint: str = "") -> Arra
     if not finite.all():
         row = int(finite.argmin())
         got, number = column[row], numbers[row]
-        if got is None or got == "":
+        if got is None or (isinstance(got, str) and not got):
             why = f"finite numbers. Got nothing in row {row}."
         elif number is not None:
             why = f"finite numbers. Got {number} in row {row}."
@@ -287,13 +287,6 @@ def _users(
                 f"Column {name!r} of {path} must name a user in each row. Got nothing in row {row}."
             )
     column = pl.concat(columns)
-    names = column.unique().to_list()
-    digits = all(user.isdecimal() for user in names)
-    names.sort(key=lambda user: (len(user) if digits else 0, user))
+    names = sort_names(column.unique().to_list())
     codes = column.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
     return tuple(names), codes
-
-
-def _some(names: Sequence[object]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(repr(str(name)) for name in names[:5]) + more

@@ -7,56 +7,62 @@ Each raises AssertionError with the case that failed. "Equal" means equal to the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import graphs
-from peerclust.bregman import squared_mahalanobis
+from peerclust.bregman import generalized_kl, squared_mahalanobis
 from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.graphs import Graph
 from peerclust.losses import Fair, Huber, KMeans, Logistic, Loss
 from peerclust.programs.dgc import DGC
 from peerclust.programs.draw import Draw
-from peerclust.programs.protocol import Program
+from peerclust.programs.protocol import Program, State
 from peerclust.runtimes.loopback import Loopback
+from peerclust.runtimes.protocol import Run
 from peerclust.runtimes.simulator import Simulator
 from peerclust.theory import safe_step, smoothness
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
 
-_ROUNDS = 12
+# Of the 13 users two are empty, and one has more rows than two segments of the kernels.
+_SIZES = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 129)
+_LARGE = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 20_000)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A small problem: 13 users of unequal size, two of them empty, on some graph."""
+    """A small problem: 13 users of unequal size on some graph, their rows made from a seed."""
 
     name: str
     graph: Graph
-    loss: Any
-    distance: Distance
-    weighted: bool
+    loss: Any = field(default_factory=KMeans)
+    distance: Distance = field(default_factory=Euclidean)
+    weighted: bool = True
+    sizes: tuple[int, ...] = _SIZES
+    dtype: type[Any] = np.float64
 
     def users(self) -> Users:
         """Make the users afresh, so that nothing is carried over from an earlier run."""
         rng = np.random.default_rng(7)
-        sizes = np.array([5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 129])
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = np.concatenate([[0], np.cumsum(self.sizes)])
         rows = rng.normal(size=(offsets[-1], 3)) + 4.0 * rng.integers(0, 3, (offsets[-1], 1))
+        # Far enough above 0 for every loss's domain.
+        rows = (np.abs(rows) + 1.0).astype(self.dtype)
         weights = rng.uniform(0.1, 2.0, len(rows)) if self.weighted else 1.0
         return Users(rows, offsets, weights=weights, loss=self.loss, distance=self.distance)
 
     def start(self) -> Array:
         """Give each user centers of its own, (13, 4, 3)."""
-        return np.random.default_rng(8).normal(size=(self.graph.m, 4, 3)) * 3.0
+        return 1.0 + np.abs(np.random.default_rng(8).normal(size=(self.graph.m, 4, 3)) * 3.0)
 
     def step(self, rho: float) -> float:
-        """Give a safe step."""
+        """Give a safe step for a consensus factor up to 1."""
         return safe_step(
             beta=smoothness(self.loss, self.distance),
             W=float(self.users().total_weights.max()),
@@ -66,14 +72,15 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Yield every loss with every distance on a ring, and every graph with K-means and Huber."""
+    """Yield every loss and distance on a ring, every graph, large users and float32 rows."""
     A = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 3.0]])
-    losses = (KMeans(), Huber(0.7), Logistic(), Fair(0.5), _Own())
-    for loss in losses:
+    ring = graphs.ring(13)
+    for loss in (KMeans(), Huber(0.7), Logistic(), Fair(0.5), _Own()):
         for distance in (Euclidean(), Mahalanobis(A)):
             name = f"{loss}, {type(distance).__name__}, ring(13)"
-            yield Case(name, graphs.ring(13), loss, distance, weighted=True)
-    yield Case("Bregman, ring(13)", graphs.ring(13), squared_mahalanobis(A), Euclidean(), True)
+            yield Case(name, ring, loss, distance)
+    for bregman in (squared_mahalanobis(A), generalized_kl(smoothness=9.0)):
+        yield Case(f"{bregman.name}, ring(13)", ring, bregman)
     for graph in (
         graphs.path(13),
         graphs.star(13),
@@ -81,8 +88,11 @@ def cases() -> Iterator[Case]:
         graphs.erdos_renyi(13, 0.3, random_state=0),
         graphs.geometric(13, 0.45, random_state=0),
     ):
-        yield Case(f"KMeans, {graph.name}", graph, KMeans(), Euclidean(), weighted=False)
-        yield Case(f"Huber, {graph.name}", graph, Huber(0.7), Euclidean(), weighted=True)
+        yield Case(f"KMeans, {graph.name}", graph, weighted=False)
+        yield Case(f"Huber, {graph.name}", graph, Huber(0.7))
+    for loss in (KMeans(), Huber(0.7)):
+        yield Case(f"{loss}, a large user", ring, loss, sizes=_LARGE)
+        yield Case(f"{loss}, float32", ring, loss, sizes=_LARGE, dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -98,14 +108,35 @@ class _Own:
         return np.asarray(1.0 / np.sqrt(1.0 + r2))
 
 
-MakeProgram = Callable[[Case], Program]
+@dataclass(frozen=True)
+class Trial:
+    """A program to try: made for each case, from users' own centers or from two common ones.
+
+    The threshold is met by some cases before the rounds run out and not by others; below zero the
+    users never stop.
+    """
+
+    make: Callable[[Case], Program]
+    common_start: bool = False
+    rounds: int = 100
+    threshold: float = 20.0
+
+    def start(self, case: Case) -> Array:
+        """Give the start, (13, k, 3)."""
+        x = case.start()
+        return np.repeat(x[:1, :2], len(x), axis=0) if self.common_start else x
+
 
 # The programs that every runtime must drive alike; a new program joins by a line.
-PROGRAMS: dict[str, MakeProgram] = {
-    "dgc": lambda case: DGC(rho=20.0, alpha=case.step(20.0)),
-    "dgc, B = 3": lambda case: DGC(rho=20.0, alpha=case.step(20.0), B=3),
-    "draw": lambda _: Draw(seed=3, step=1, n=5),
-    "draw of distances": lambda _: Draw(seed=3, step=1, n=50, tell="distance"),
+PROGRAMS = {
+    "dgc": Trial(lambda case: DGC(rho=20.0, alpha=case.step(20.0))),
+    "dgc, B = 3, c = 0.5": Trial(
+        lambda case: DGC(rho=20.0, alpha=case.step(20.0), B=3, consensus_factor=0.5)
+    ),
+    "draw": Trial(lambda _: Draw(seed=3, step=1, n=5), True, 2, -1.0),
+    "draw of distances": Trial(
+        lambda _: Draw(seed=3, step=1, n=50, tell="distance"), True, 2, -1.0
+    ),
 }
 
 
@@ -137,18 +168,18 @@ def check_loss(loss: Loss) -> None:
     assert curvature.max() <= bound, f"smoothness of {loss} is below {curvature.max():g}"
 
 
-def check_program(make: MakeProgram) -> None:
+def check_program(trial: Trial) -> None:
     """Check a program on the simulator and on loopback, and that all it needs is in its state.
 
-    >>> check_program(lambda case: DGC(rho=5.0, alpha=case.step(5.0), B=2))
+    >>> check_program(Trial(lambda case: DGC(rho=5.0, alpha=case.step(5.0), B=2), rounds=20))
     """
     for case in cases():
-        program = make(case)
-        x = _begin(program, case)
+        x = trial.start(case)
         kept = x.copy()
-        _same(case, program, _end(Loopback, program, case), _end(Simulator, program, case))
-        assert np.array_equal(kept, x), f"{program} wrote to its start ({case.name})"
-        _check_resume(program, case)
+        ends = [_end(runtime, trial, case, x) for runtime in (Loopback, Simulator)]
+        assert np.array_equal(kept, x), f"the program wrote to its start: {case.name}"
+        _check_same(case.name, *ends)
+        _check_resume(trial, case)
 
 
 def check_runtime(runtime: Callable[[Graph], Any]) -> None:
@@ -157,58 +188,56 @@ def check_runtime(runtime: Callable[[Graph], Any]) -> None:
     >>> check_runtime(Simulator)
     """
     for case in cases():
-        for make in PROGRAMS.values():
-            program = make(case)
-            _same(case, program, _end(Loopback, program, case), _end(runtime, program, case))
+        for name, trial in PROGRAMS.items():
+            x = trial.start(case)
+            ends = [_end(each, trial, case, x) for each in (Loopback, runtime)]
+            _check_same(f"{name}, {case.name}", *ends)
 
 
-def _begin(program: Program, case: Case) -> Array:
-    # A draw starts from centers that are common to all users.
-    return case.start()[0, :2] if isinstance(program, Draw) else case.start()
-
-
-def _end(runtime: Callable[[Graph], Any], program: Program, case: Case) -> dict[str, Any]:
+def _end(runtime: Callable[[Graph], Any], trial: Trial, case: Case, x: Array) -> dict[str, Any]:
     """Give everything by which two ends are compared."""
-    seen: list[tuple[int, int]] = []
+    changes: list[int] = []
 
-    def watch(states: Any, blocks: Any) -> None:
-        seen.append((states[0].round, sum(block.changed for block in blocks)))
+    def watch(_: Sequence[State], blocks: Sequence[Users]) -> None:
+        changes.append(sum(block.changed for block in blocks))
 
-    x = _begin(program, case)
-    drawing = isinstance(program, Draw)
-    run = runtime(case.graph).run(
-        program,
+    run: Run = runtime(case.graph).run(
+        trial.make(case),
         case.users(),
         x,
-        rounds=2 if drawing else 150,
-        # Above the rounding of any case, and met by some cases before the rounds run out.
-        threshold=-1.0 if drawing else 8.0,
+        rounds=trial.rounds,
+        threshold=trial.threshold,
         watch=watch,
     )
-    states = run.states
-    arrays = [state.drawn for state in states] if drawing else [run.x]
-    arrays.append(np.concatenate([state.residual for state in states]))
-    return {
-        "arrays": [arrays[0], arrays[-1]],
-        "agreed": all(np.array_equal(a, arrays[0], equal_nan=True) for a in arrays[:-1]),
-        "rounds": run.rounds,
-        "stopped": run.stopped,
-        "traffic": run.traffic,
-        "seen": seen,
-    }
+    told = {"rounds": run.rounds, "stopped": run.stopped, "traffic": run.traffic}
+    return told | {"labels changed": changes} | _join(run.states)
 
 
-def _same(case: Case, program: Program, reference: dict[str, Any], end: dict[str, Any]) -> None:
-    where = f"{program}, {case.name}"
-    assert end["agreed"], f"users hold different draws: {where}"
-    for name in ("rounds", "stopped", "traffic", "seen"):
-        assert end[name] == reference[name], f"{name} differ: {where}"
-    for ours, theirs in zip(end["arrays"], reference["arrays"], strict=True):
-        assert ours.tobytes() == theirs.tobytes(), f"the last bits differ: {where}"
+def _join(states: Sequence[Any]) -> dict[str, Any]:
+    """Give every field of the blocks' states, arrays as bytes; what is all users' must agree.
+
+    An array is its users' if it has as many rows as the block has users.
+    """
+    joined: dict[str, Any] = {}
+    for each in fields(states[0]):
+        values = [getattr(state, each.name) for state in states]
+        if isinstance(values[0], np.ndarray) and len(values[0]) == len(states[0].x):
+            joined[each.name] = np.concatenate(values).tobytes()
+            continue
+        plain = [v.tobytes() if isinstance(v, np.ndarray) else v for v in values]
+        assert all(value == plain[0] for value in plain), f"users differ in {each.name}"
+        joined[each.name] = plain[0]
+    return joined
 
 
-def _check_resume(program: Program, case: Case) -> None:
+def _check_same(where: str, reference: dict[str, Any], end: dict[str, Any]) -> None:
+    for name, value in reference.items():
+        assert end[name] == value, f"{name} differs, if only in the last bits: {where}"
+
+
+def _check_resume(trial: Trial, case: Case) -> None:
     """Check that a run taken up from a state, by users who remember nothing, ends the same."""
+    program = trial.make(case)
     simulator = Simulator(case.graph)
 
     def go(users: Users, state: Any, rounds: int) -> Any:
@@ -216,11 +245,10 @@ def _check_resume(program: Program, case: Case) -> None:
             state = program.hear(users, state, simulator.deliver(program.say(state))[0])
         return state
 
-    rounds = 2 if isinstance(program, Draw) else _ROUNDS
+    rounds = min(trial.rounds, 12)
     users = case.users()
-    state = program.start(users, _begin(program, case))
+    state = program.start(users, trial.start(case))
     whole = go(users, state, rounds)
     half = go(case.users(), go(case.users(), state, rounds // 2), rounds)
-    assert whole.x.tobytes() == half.x.tobytes(), (
-        f"{program} keeps more than its state: {case.name}"
-    )
+    where = f"taken up half way, {case.name}"
+    _check_same(where, _join([whole]), _join([half]))

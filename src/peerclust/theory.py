@@ -6,19 +6,19 @@ general form is given: W is the largest total weight of a user.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance
-from peerclust.errors import ParameterError
-from peerclust.validation import check_number
 
 # alpha="auto" is this share of the bound that lm:decr asks alpha to stay below.
 SAFETY = 0.99
 
 # rho="auto" aims at a disagreement of this fraction of the joint data's RMS spread.
 AIMED_DISAGREEMENT = 0.01
+
+# It gets there from a small rho by steps of at most this factor.
+LARGEST_STEP = 10.0
 
 
 def smoothness(loss: Any, distance: Distance) -> float:
@@ -32,27 +32,23 @@ def smoothness(loss: Any, distance: Distance) -> float:
 
 
 def gradient_smoothness(
-    *, beta: float, W: float, rho: float, lambda_max: float, consensus_factor: float = 1.0
+    *, beta: float, W: float, rho: float, lambda_max: float, c: float = 1.0
 ) -> float:
     """Give beta W / rho + c lambda_max(L), the smoothness of J_rho (lm:J_rho-co-coerc).
 
     >>> gradient_smoothness(beta=1.0, W=15.0, rho=10.0, lambda_max=4.0)
     5.5
     """
-    return beta * W / rho + consensus_factor * lambda_max
+    return beta * W / rho + c * lambda_max
 
 
-def safe_step(
-    *, beta: float, W: float, rho: float, lambda_max: float, consensus_factor: float = 1.0
-) -> float:
+def safe_step(*, beta: float, W: float, rho: float, lambda_max: float, c: float = 1.0) -> float:
     """Give alpha="auto": 0.99 / (beta W / rho + c lambda_max(L)), within thm:convergence.
 
     >>> round(safe_step(beta=1.0, W=15.0, rho=10.0, lambda_max=4.0), 6)
     0.18
     """
-    bound = gradient_smoothness(
-        beta=beta, W=W, rho=rho, lambda_max=lambda_max, consensus_factor=consensus_factor
-    )
+    bound = gradient_smoothness(beta=beta, W=W, rho=rho, lambda_max=lambda_max, c=c)
     # Only users without rows and without neighbors have nothing that could move them.
     return SAFETY / bound if bound > 0 else 1.0
 
@@ -69,19 +65,13 @@ def paper_step(*, m: int, largest: int, rho: float, lambda_max: float) -> float:
     return 1.0 / (2.0 * m * largest / rho + lambda_max + 1.0)
 
 
-def consensus_factor(value: float | str, rho: float) -> float:
-    """Give the factor c of the consensus term: a constant > 0, or 1 - 1/rho (the paper's remark).
+def compute_c(consensus_factor: float | str, rho: float) -> float:
+    """Give the number c that a consensus factor is: itself, or 1 - 1/rho (the paper's remark).
 
-    >>> consensus_factor("1-1/rho", 10.0)
+    >>> compute_c("1-1/rho", 10.0)
     0.9
     """
-    if isinstance(value, str):
-        if value.replace(" ", "") != "1-1/rho":
-            raise ParameterError(
-                f"`consensus_factor` of cluster must be a number > 0 or '1-1/rho'. Got {value!r}."
-            )
-        return 1.0 - 1.0 / rho
-    return check_number(value, "consensus_factor", "cluster", above=0)
+    return 1.0 - 1.0 / rho if isinstance(consensus_factor, str) else float(consensus_factor)
 
 
 def rho_for_gradient(*, eps: float, beta: float, radius: float, W_total: float = 1.0) -> float:
@@ -101,7 +91,7 @@ def disagreement_bound(
 ) -> float:
     """Give 2 beta R_0 W_total / (rho lambda_2(L)), a bound on ||x - mean x|| at a fixed point.
 
-    True, but usually far too large to choose rho by; `scaled_rho` is a better guide.
+    True, but usually far too large to choose rho by; `scale_rho` is a better guide.
 
     >>> disagreement_bound(rho=100.0, beta=1.0, radius=5.0, W_total=1.0, lambda_2=2.0)
     0.05
@@ -109,42 +99,41 @@ def disagreement_bound(
     return 2.0 * beta * radius * W_total / (rho * lambda_2)
 
 
-def rho_of(penalty: float, factor: float | str) -> float:
-    """Give the rho >= 1 for which rho c, what weighs consensus against the rows, is `penalty`.
+def solve_for_rho(rho_c: float, consensus_factor: float | str) -> float:
+    """Give the rho >= 1 for which rho c, what weighs consensus against the rows, is `rho_c`.
 
     rho (1 - 1/rho) is rho - 1.
 
-    >>> rho_of(30.0, 1.0), rho_of(30.0, 0.5), rho_of(30.0, "1-1/rho")
+    >>> solve_for_rho(30.0, 1.0), solve_for_rho(30.0, 0.5), solve_for_rho(30.0, "1-1/rho")
     (30.0, 60.0, 31.0)
     """
-    return max(1.0, penalty + 1.0 if isinstance(factor, str) else penalty / factor)
+    if isinstance(consensus_factor, str):
+        return max(1.0, rho_c + 1.0)
+    return max(1.0, rho_c / consensus_factor)
 
 
-def pilot_rho(*, beta: float, W: float, lambda_2: float, factor: float | str = 1.0) -> float:
-    """Give the small rho at which rho="auto" measures: where neighbors pull as hard as rows.
+def pilot_rho(
+    *, beta: float, W: float, lambda_max: float, consensus_factor: float | str = 1.0
+) -> float:
+    """Give the small rho at which rho="auto" begins: beta W / rho = c lambda_max(L).
 
-    beta W / rho = c lambda_2(L): below it a user's own rows win, and disagreement does not yet
-    fall like 1 / rho.
+    There a user's rows and its neighbors pull alike, and a few dozen rounds settle the centers.
 
-    >>> pilot_rho(beta=1.0, W=15.0, lambda_2=0.5)
-    30.0
+    >>> pilot_rho(beta=1.0, W=16.0, lambda_max=4.0)
+    4.0
     """
-    return rho_of(beta * W / lambda_2, factor) if lambda_2 > 0 else 1.0
+    return solve_for_rho(beta * W / lambda_max, consensus_factor) if lambda_max > 0 else 1.0
 
 
-def scaled_rho(*, pilot: float, measured: float, aimed: float, factor: float | str = 1.0) -> float:
-    """Give the rho whose disagreement is `aimed`, from one measured at a pilot rho (thm:cons-conv).
+def scale_rho(rho: float, by: float, consensus_factor: float | str = 1.0) -> float:
+    """Give the rho for which rho c is `by` times as large.
 
-    Disagreement falls like 1 / (rho c), so rho c = pilot c x measured / aimed, never below the
-    pilot's.
+    Disagreement falls like 1 / (rho c) (thm:cons-conv), so this divides it by `by`.
 
-    >>> scaled_rho(pilot=30.0, measured=0.5, aimed=0.25)
+    >>> scale_rho(30.0, 2.0)
     60.0
     """
-    if not (measured > aimed > 0 and math.isfinite(measured / aimed)):
-        return pilot
-    penalty = pilot * consensus_factor(factor, pilot)
-    return rho_of(penalty * (measured / aimed), factor)
+    return solve_for_rho(by * rho * compute_c(consensus_factor, rho), consensus_factor)
 
 
 def in_theory(loss: Any) -> bool:

@@ -1,7 +1,7 @@
 """A block of users: their rows, weights and labels, and what they compute from them alone.
 
-A block may hold all users (the simulator), one (a peer) or some (a rank); what it computes for a
-user does not depend, to the last bit, on who shares the block. Nothing here knows of neighbors.
+A block may hold all users, one or some; what it computes for a user does not depend, to the last
+bit, on who shares the block. Nothing here knows of neighbors.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean
 from peerclust.errors import DivergedError
 from peerclust.losses import KMeans
+from peerclust.nearest import nearest
 from peerclust.threads import spread
 
 Array = NDArray[np.float64]
@@ -68,7 +69,6 @@ class Users:
         self.loss: Any = KMeans() if loss is None else loss
         self.distance = Euclidean() if distance is None else distance
         self.first = first
-        self.labels = np.full(len(rows), -1, np.int32)
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
         self._y = self.distance.forward(rows)
         whole = isinstance(weights, float)
@@ -90,8 +90,10 @@ class Users:
         self._ends = np.cumsum(self._stop - self._start)
         self._tasks = (self._owner, self._start, self._stop)
         self._changed = np.zeros(len(self._owner), np.int64)
-        self._sums: tuple[Array, Array] | None = None
-        self._summed_at: Array | None = None
+        self.labels: NDArray[np.int32]
+        self._sums: tuple[Array, Array] | None
+        self._summed_at: Array | None
+        self.forget()
 
     @property
     def m(self) -> int:
@@ -114,6 +116,11 @@ class Users:
         if self._weights.size == 0:
             return np.diff(self.offsets) * float(self._unit)
         return self._weighted_sums(lambda a, b: np.ones(self._stop[b - 1] - self._start[a]))
+
+    def forget(self) -> None:
+        """Drop labels and sums, as before the first assignment."""
+        self.labels = np.full(len(self.rows), -1, np.int32)
+        self._sums = self._summed_at = None
 
     def block(self, i: int) -> Users:
         """Return the block of user i of this block alone; its rows are a view."""
@@ -281,41 +288,3 @@ class Users:
                 f"A center left the domain of the {self.loss.name} loss;"
                 " give a larger `smoothness` or a smaller `alpha`."
             )
-
-
-def nearest(
-    rows: Rows,
-    centers: Array,
-    *,
-    loss: Any,
-    distance: Distance,
-    moved: Rows | None = None,
-) -> tuple[NDArray[np.int32], Array]:
-    """Give each row's nearest center among (K, d), and its squared distance (or divergence).
-
-    `moved` are the rows as `distance.forward` gives them, where they are at hand.
-
-    >>> label, r2 = nearest(np.array([[0.0], [4.0]]), np.array([[0.0], [5.0]]),
-    ...                     loss=KMeans(), distance=Euclidean())
-    >>> label.tolist(), r2.tolist()
-    ([0, 1], [0.0, 1.0])
-    """
-    labels = np.zeros(len(rows), np.int32)
-    r2 = np.full(len(rows), np.inf)
-    if isinstance(loss, Bregman):
-        y = np.asarray(rows, dtype=np.float64)
-        for k, center in enumerate(centers):
-            divergence = loss.divergence(center, y)
-            nearer = divergence < r2
-            labels[nearer], r2 = k, np.minimum(r2, divergence)
-        return labels, np.maximum(r2, 0.0)
-    y = distance.forward(rows) if moved is None else moved
-    z = np.ascontiguousarray(distance.forward(centers), dtype=np.float64)
-    ends = np.append(np.arange(kernels.SEGMENT, len(y), kernels.SEGMENT), len(y))
-
-    def loop(first: int, last: int) -> None:
-        kernels.nearest(y, first * kernels.SEGMENT, int(ends[last - 1]), z, labels, r2)
-
-    if len(y):
-        spread(loop, ends, y.size * len(z))
-    return labels, r2

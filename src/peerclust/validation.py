@@ -6,7 +6,6 @@ of what, what it must be, what came.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust.errors import DataError, ParameterError
+from peerclust.names import guess, show
 
 Array = NDArray[np.float64]
 RandomState = int | np.random.Generator | None
@@ -25,7 +25,14 @@ LARGEST = 1e150
 
 
 def check_number(
-    value: Any, name: str, of: str, *, at_least: float = -math.inf, above: float = -math.inf
+    value: Any,
+    name: str,
+    of: str,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    below: float = math.inf,
 ) -> float:
     """Return `value` as a finite float within its range.
 
@@ -36,10 +43,11 @@ def check_number(
         good = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # an int beyond the floats
         good = False
-    if not (good and value >= at_least and value > above):
-        bound = f" >= {at_least:g}" if at_least > -math.inf else ""
-        bound = f" > {above:g}" if above > -math.inf else bound
-        raise ParameterError(f"`{name}` of {of} must be a number{bound}. Got {value!r}.")
+    if not (good and value >= at_least and value > above and value <= at_most and value < below):
+        limits = {">=": at_least, ">": above, "<=": at_most, "<": below}
+        said = [f"{sign} {limit:g}" for sign, limit in limits.items() if math.isfinite(limit)]
+        must = " ".join(["a number", " and ".join(said)]).strip()
+        raise ParameterError(f"`{name}` of {of} must be {must}. Got {show(value)}.")
     return float(value)
 
 
@@ -51,7 +59,7 @@ def check_count(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
     """
     if not isinstance(value, Integral) or isinstance(value, bool) or value < at_least:
         raise ParameterError(
-            f"`{name}` of {of} must be a whole number >= {at_least}. Got {value!r}."
+            f"`{name}` of {of} must be a whole number >= {at_least}. Got {show(value)}."
         )
     return int(value)
 
@@ -65,10 +73,9 @@ def check_name(value: str, known: Iterable[str], name: str, of: str) -> str:
     names = list(known)
     if value in names:
         return value
-    near = difflib.get_close_matches(str(value).lower(), names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ParameterError(
-        f"`{name}` of {of} must be one of {', '.join(map(repr, names))}. Got {value!r}.{hint}"
+        f"`{name}` of {of} must be one of {', '.join(map(repr, names))}. Got {show(value)}."
+        f"{guess(value, names)}"
     )
 
 
@@ -112,7 +119,7 @@ def check_generator(random_state: Any, of: str) -> np.random.Generator:
     except ParameterError:
         raise ParameterError(
             f"`random_state` of {of} must be None, a whole number >= 0 or a"
-            f" numpy.random.Generator. Got {random_state!r}."
+            f" numpy.random.Generator. Got {show(random_state)}."
         ) from None
 
 
@@ -131,7 +138,7 @@ def check_parts(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
     `parts` is a list of (N_i, d) arrays, or a pair (rows, offsets) that is flat already.
     """
-    if isinstance(parts, tuple) and len(parts) == 2 and np.ndim(parts[1]) == 1:
+    if isinstance(parts, tuple) and len(parts) == 2 and _is_flat(parts[1]):
         rows = _as_rows(parts[0], "cluster")
         offsets = _check_offsets(parts[1], len(rows))
     else:
@@ -147,11 +154,13 @@ def check_parts(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return rows, offsets
 
 
-def check_weights(weights: Any, offsets: NDArray[np.int64]) -> float | Array:
+def check_weights(weights: Any, offsets: NDArray[np.int64], of: str = "cluster") -> float | Array:
     """Return one weight for all rows, or a weight a row (N,), from what `cluster` accepts."""
     n = int(offsets[-1])
+    if weights is None:
+        return 1.0
     if isinstance(weights, str):
-        check_name(weights, ("unit", "normalized"), "weights", "cluster")
+        check_name(weights, ("unit", "normalized"), "weights", of)
         return 1.0 if weights == "unit" else 1.0 / n
     try:
         nested = not isinstance(weights, np.ndarray) and len(weights) > 0 and np.ndim(weights[0])
@@ -159,31 +168,35 @@ def check_weights(weights: Any, offsets: NDArray[np.int64]) -> float | Array:
         flat = np.ascontiguousarray(flat, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            "`weights` of cluster must be 'unit', 'normalized' or arrays of numbers."
+            f"`weights` of {of} must be 'unit', 'normalized' or arrays of numbers."
         ) from None
     if flat.shape != (n,) or (nested and [len(w) for w in weights] != np.diff(offsets).tolist()):
         raise DataError(
-            f"`weights` of cluster must have one weight for each of the {n} rows, as the parts"
+            f"`weights` of {of} must have one weight for each of the {n} rows, as the parts"
             f" are. Got shape {flat.shape}."
         )
     bad = ~(np.isfinite(flat) & (flat >= 0))
     if bad.any():
         row = int(bad.argmax())
         raise DataError(
-            f"`weights` of cluster must be finite and >= 0. Got {flat[row]} for row {row}."
+            f"`weights` of {of} must be finite and >= 0. Got {flat[row]} for row {row}."
         )
     if not flat.any():
-        raise DataError("`weights` of cluster must not all be zero.")
+        raise DataError(f"`weights` of {of} must not all be zero.")
     return flat
 
 
 def _as_rows(rows: Any, what: str) -> NDArray[Any]:
+    if np.ma.isMaskedArray(rows):
+        raise DataError(f"The rows of {what} must not be masked.")
     try:
         array = np.asarray(rows)
-        if array.dtype not in (np.float32, np.float64):
+        if array.dtype.kind in "biuO" or array.dtype == np.float16:
             array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"The rows of {what} must be numbers: {error}.") from None
+    if array.dtype not in (np.float32, np.float64):
+        raise DataError(f"The rows of {what} must be real numbers. Got {array.dtype.name}.")
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(
             f"The rows of {what} must be a 2-D array (rows, features) with at least one feature."
@@ -192,16 +205,32 @@ def _as_rows(rows: Any, what: str) -> NDArray[Any]:
     return np.ascontiguousarray(array)
 
 
-def _flatten(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _is_flat(values: Any) -> bool:
     try:
-        arrays = [np.asarray(part) for part in parts]
-    except (TypeError, ValueError):
+        return np.ndim(values) == 1
+    except ValueError:  # ragged
+        return False
+
+
+def _flatten(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    if not isinstance(parts, list | tuple) and not (
+        isinstance(parts, np.ndarray) and parts.ndim == 3
+    ):
         raise DataError(
-            "`parts` of cluster must be a list of (N_i, d) arrays, or (rows, offsets)."
-            f" Got {type(parts).__name__}."
-        ) from None
+            "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or (rows, offsets);"
+            f" for one user pass [X]. Got {type(parts).__name__}."
+        )
+    try:
+        arrays = [part if np.ma.isMaskedArray(part) else np.asarray(part) for part in parts]
+    except (TypeError, ValueError) as error:
+        raise DataError(f"The rows of a user must be a 2-D array: {error}.") from None
     # A user without rows may come as [] or with any number of columns.
-    held = {i: _as_rows(part, f"user {i}") for i, part in enumerate(arrays) if part.size}
+    held = {
+        i: _as_rows(part, f"user {i}")
+        for i, part in enumerate(arrays)
+        if part.ndim != 1 or len(part)
+        if part.ndim != 2 or len(part)
+    }
     if not held:
         raise DataError("`parts` of cluster must hold at least one row. Got none (n_samples=0).")
     first, d = next((i, part.shape[1]) for i, part in held.items())

@@ -15,10 +15,17 @@ WEIGHTS = np.array([1.0, 0.5, 2.0, 1.0, 3.0, 0.2])
 OFFSETS = np.array([0, 2, 2, 5, 6])  # the second user has no rows
 
 
+def everywhere(centers, m=4):
+    return np.repeat(centers[None], m, axis=0)
+
+
+NONE = everywhere(np.empty((0, 2)))
+
+
 def draw(program, rows=ROWS, weights=WEIGHTS, offsets=OFFSETS, x=None, runtime=Simulator):
     users = Users(rows, offsets, weights=weights)
-    start = np.empty((0, rows.shape[1])) if x is None else x
-    run = runtime(ring(users.m)).run(program, users, start, rounds=2)
+    agreed = np.empty((0, rows.shape[1])) if x is None else x
+    run = runtime(ring(users.m)).run(program, users, everywhere(agreed, users.m), rounds=2)
     return run.states[0].drawn
 
 
@@ -69,7 +76,7 @@ def test_how_rows_are_ordered_or_repeated_does_not_change_a_draw():
 
 def test_every_user_hears_the_same_draw():
     users = Users(ROWS, OFFSETS, weights=WEIGHTS)
-    run = Loopback(star(4)).run(Draw(seed=1, step=0, n=50), users, np.empty((0, 2)), rounds=2)
+    run = Loopback(star(4)).run(Draw(seed=1, step=0, n=50), users, NONE, rounds=2)
     for state in run.states:
         assert np.array_equal(state.drawn, run.states[0].drawn)
 
@@ -77,7 +84,7 @@ def test_every_user_hears_the_same_draw():
 def test_no_row_leaves_a_user_that_did_not_win():
     users = Users(ROWS, OFFSETS, weights=WEIGHTS)
     program = Draw(seed=1, step=0, n=1)
-    state = program.start(users, np.empty((0, 2)))
+    state = program.start(users, NONE)
     assert program.say(state).v.shape == (4, 1)  # only keys in the first exchange
     state = program.hear(users, state, HeardMax(state.keys.max(axis=0)))
     told = program.say(state).v
@@ -86,18 +93,28 @@ def test_no_row_leaves_a_user_that_did_not_win():
     assert np.isfinite(told[winner]).all()
 
 
-def test_with_nearest_the_winner_tells_the_mean_of_its_rows_around_the_drawn_one():
+def test_with_mean_of_the_winner_tells_the_mean_of_its_rows_around_the_drawn_one():
     rows = np.array([[0.0], [1.0], [10.0], [11.0], [100.0]])
     drawn = draw(
-        Draw(seed=4, step=0, n=300, nearest=2), rows=rows, weights=1.0, offsets=np.array([0, 4, 5])
+        Draw(seed=4, step=0, n=300, mean_of=2), rows=rows, weights=1.0, offsets=np.array([0, 4, 5])
     )
-    # The second user has one row only, so its mean is that row.
-    assert set(drawn.ravel()) == {0.5, 10.5, 100.0}
+    # The second user has one row only, which a mean would tell: it does not take part.
+    assert set(drawn.ravel()) == {0.5, 10.5}
+
+
+def test_a_mean_does_not_depend_on_order_or_repetition():
+    rng = np.random.default_rng(0)
+    rows, times = rng.normal(size=(12, 2)), rng.integers(1, 4, 12)
+    program = Draw(seed=5, step=2, n=50, mean_of=3)
+    weighted = draw(program, rows=rows, weights=times.astype(float), offsets=np.array([0, 12]))
+    again = rng.permutation(np.repeat(rows, times, axis=0))
+    repeated = draw(program, rows=again, weights=1.0, offsets=np.array([0, len(again)]))
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-12)
 
 
 def test_a_key_of_minus_infinity_shows_that_no_row_is_left():
     users = Users(ROWS, OFFSETS, weights=WEIGHTS)
-    run = Simulator(ring(4)).run(Draw(seed=1, step=0), users, ROWS, rounds=2)
+    run = Simulator(ring(4)).run(Draw(seed=1, step=0), users, everywhere(ROWS), rounds=2)
     assert np.isneginf(run.states[0].best).all()
     assert np.isnan(run.states[0].drawn).all()
 

@@ -7,9 +7,11 @@ import pytest
 
 from instances import LOSSES
 from peerclust import testing
-from peerclust.losses import Huber, KMeans
+from peerclust.losses import KMeans
 from peerclust.programs.dgc import DGC
+from peerclust.programs.draw import Draw
 from peerclust.runtimes import RUNTIMES, Loopback, Simulator
+from peerclust.testing import Trial
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
@@ -17,9 +19,9 @@ def test_every_runtime_conforms(runtime):
     testing.check_runtime(runtime)
 
 
-@pytest.mark.parametrize("make", testing.PROGRAMS.values(), ids=testing.PROGRAMS)
-def test_every_program_conforms(make):
-    testing.check_program(make)
+@pytest.mark.parametrize("trial", testing.PROGRAMS.values(), ids=testing.PROGRAMS)
+def test_every_program_conforms(trial):
+    testing.check_program(trial)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -28,13 +30,13 @@ def test_every_loss_conforms(loss):
 
 
 def test_some_cases_stop_by_themselves_and_some_run_out_of_rounds():
-    make = testing.PROGRAMS["dgc"]
-    stopped = {testing._end(Simulator, make(c), c)["stopped"] for c in testing.cases()}
-    assert stopped == {True, False}
+    trial = testing.PROGRAMS["dgc"]
+    ends = [testing._end(Simulator, trial, case, case.start()) for case in testing.cases()]
+    assert {end["stopped"] for end in ends} == {True, False}
 
 
 class Off(Simulator):
-    """Sums neighbors in the wrong order."""
+    """Hears every sum one bit too large."""
 
     def deliver(self, said):
         heard, traffic = super().deliver(said)
@@ -70,7 +72,7 @@ class Forgetful(DGC):
 
 def test_a_program_that_keeps_more_than_its_state_is_caught():
     with pytest.raises(AssertionError):
-        testing.check_program(lambda case: Forgetful(rho=5.0, alpha=case.step(5.0)))
+        testing.check_program(Trial(lambda case: Forgetful(rho=5.0, alpha=case.step(5.0))))
 
 
 @dataclass(frozen=True)
@@ -113,5 +115,51 @@ def test_runtimes_count_the_same_messages():
         assert run.traffic.bytes == run.traffic.messages * (4 * 3 * 8 + 16)
 
 
-def test_huber_is_in_the_suite():
-    assert any(isinstance(case.loss, Huber) for case in testing.cases())
+@dataclass(frozen=True)
+class Writes(DGC):
+    """Writes to its start."""
+
+    def start(self, users, x):
+        x += 1.0
+        return super().start(users, x)
+
+
+def test_a_program_that_writes_to_its_start_is_caught():
+    with pytest.raises(AssertionError, match="wrote to its start"):
+        testing.check_program(Trial(lambda case: Writes(rho=5.0, alpha=case.step(5.0))))
+
+
+@dataclass(frozen=True)
+class Secret(Draw):
+    """Keeps what it drew on the users instead of in its state."""
+
+    def start(self, users, x):
+        state = super().start(users, x)
+        users.secret = state.values
+        return replace(state, values=np.zeros_like(state.values))
+
+    def say(self, state):
+        return super().say(state)
+
+    def hear(self, users, state, heard):
+        if state.round == 0:
+            state = replace(state, values=getattr(users, "secret", state.values))
+        return super().hear(users, state, heard)
+
+
+def test_a_draw_that_keeps_a_secret_is_caught():
+    with pytest.raises(AssertionError, match="taken up half way"):
+        testing.check_program(Trial(lambda _: Secret(seed=3, step=1, n=5), True, 2, -1.0))
+
+
+def test_a_runtime_that_cuts_rows_differently_is_caught(monkeypatch):
+    from peerclust import kernels
+
+    class OtherSegments(Simulator):
+        def run(self, program, users, x, **options):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(kernels, "SEGMENT", 4096)
+                return super().run(program, users.weighted(users._weights), x, **options)
+
+    with pytest.raises(AssertionError, match="a large user"):
+        testing.check_runtime(OtherSegments)

@@ -35,9 +35,14 @@ class Measure:
     at_least: float | None = None
 
     @property
-    def target(self) -> str:
-        """The target in words, such as "<= 1.5"."""
-        return f"<= {self.at_most:g}" if self.at_most is not None else f">= {self.at_least:g}"
+    def target(self) -> float:
+        """The number to meet."""
+        return self.at_most if self.at_most is not None else self.at_least or 0.0
+
+    @property
+    def sense(self) -> str:
+        """Whether the value is to be at most or at least the target."""
+        return "at most" if self.at_most is not None else "at least"
 
     @property
     def holds(self) -> bool:
@@ -53,7 +58,7 @@ class Measure:
             "value": self.value,
             "target": self.target,
             "holds": self.holds,
-            "detail": self.detail,
+            "detail": f"{self.sense} {self.target:g}: {self.detail}",
         }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from peerclust.errors import GraphError, ParameterError
 from peerclust.graphs.graph import Graph, Known, Measure
 from peerclust.graphs.named import NAMED, complete, erdos_renyi, geometric, grid, path, ring, star
-from peerclust.graphs.read import from_edges, from_file, from_networkx, relabeled
+from peerclust.graphs.read import build_from_networkx, from_edges, from_file, from_networkx
 from peerclust.validation import check_name
 
 __all__ = [
@@ -45,7 +45,8 @@ def resolve(graph: Graph | str | Any, m: int) -> Graph:
         must = f"be a Graph, a networkx graph or one of {', '.join(map(repr, NAMED))}"
         raise ParameterError(f"`graph` of cluster must {must}. Got {reprlib.repr(graph)}.")
     if not isinstance(graph, Graph):
-        graph = relabeled(graph, "`graph` of cluster", "from_networkx(...)")
+        graph = build_from_networkx(graph, "`graph` of cluster", "from_networkx(...)")
+    graph.check_connected("`graph` of cluster")
     if graph.m != m:
         must = "have as many users as there are parts"
         got = f"{graph.m} users in {graph.name} and {m} parts"

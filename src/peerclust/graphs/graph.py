@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
-from scipy.sparse.csgraph import dijkstra, shortest_path
+from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 
-from peerclust.errors import ParameterError
+from peerclust.errors import GraphError, ParameterError
+from peerclust.names import shorten
 from peerclust.validation import check_count
 
 DENSE = 1500  # up to so many users, measures without a closed form are computed exactly
@@ -48,8 +49,8 @@ class Graph:
     """A connected graph of the users 0 to m - 1, never changed once built.
 
     User i's neighbors are `indices[indptr[i]:indptr[i + 1]]`, ascending. `names[i]` is the name of
-    user i; `names` is None where users have numbers only. The functions of this module build
-    graphs and check what they are given; the class itself trusts.
+    user i; `names` is None where users have numbers only. `named` and `read` build graphs
+    and check what they are given; the class itself trusts.
 
     >>> from peerclust.graphs import ring
     >>> graph = ring(10)
@@ -112,6 +113,37 @@ class Graph:
         rows = np.repeat(place, np.diff(self.indptr))
         names = self.names and tuple(self.names[int(i)] for i in order)
         return build(rows, place[self.indices], self.m, self.name, names, self.known)
+
+    def matched(self, users: Sequence[str], subject: str) -> Graph:
+        """Return the same graph with its users in the order of these names.
+
+        A graph without names has them in order already. Raise if the names are not the same.
+
+        >>> from peerclust.graphs import from_edges
+        >>> from_edges([("a", "b"), ("b", "c")]).matched(["c", "a", "b"], "The graph").names
+        ('c', 'a', 'b')
+        """
+        if self.names is None:
+            return self
+        adds = [repr(name) for name in sorted(set(self.names) - set(users))]
+        lacks = [repr(name) for name in sorted(set(users) - set(self.names))]
+        if adds or lacks:
+            said = [f"adds {shorten(adds)}"] if adds else []
+            said += [f"lacks {shorten(lacks)}"] if lacks else []
+            raise GraphError(f"{subject} must name exactly the users; it {' and '.join(said)}.")
+        place = {name: i for i, name in enumerate(self.names)}
+        return self.reordered([place[name] for name in users])
+
+    def check_connected(self, subject: str) -> None:
+        """Raise if users cannot reach others, naming a component; errors begin with `subject`."""
+        count, part = connected_components(self.adjacency, directed=False)
+        if count > 1:
+            # The smallest component; at a tie, not that of user 0.
+            size = np.bincount(part) + 0.5 * (np.arange(count) == part[0])
+            inside = part == size.argmin()
+            labels = self.names or range(self.m)
+            alone = [labels[int(i)] for i in np.flatnonzero(inside)]
+            raise disconnected(subject, alone, labels[int(inside.argmin())])
 
     @property
     def edges(self) -> int:
@@ -241,3 +273,9 @@ def index_type(largest: int) -> Any:
 def _lock(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array
+
+
+def disconnected(subject: str, alone: Sequence[Any], other: Any) -> GraphError:
+    """Return the error that names users who cannot reach another."""
+    some = f"user{'s' * (len(alone) > 1)} {shorten(alone)}"
+    return GraphError(f"{subject} must connect all users: {some} cannot reach user {other}.")

@@ -94,16 +94,14 @@ def grid(rows: int, columns: int) -> Graph:
     return build(u, v, rows * columns, f"grid({rows}, {columns})", known=known)
 
 
-def erdos_renyi(m: int, p: float, random_state: RandomState = None) -> Graph:
+def erdos_renyi(m: int, p: float, *, random_state: RandomState = None) -> Graph:
     """Return a graph in which each pair of users talks with probability `p`, drawn until connected.
 
     >>> erdos_renyi(20, 0.3, random_state=0)
     <Graph erdos_renyi(20, 0.3): m=20, edges=56>
     """
     m = check_count(m, "m", "erdos_renyi")
-    p = check_number(p, "p", "erdos_renyi", above=0)
-    if p > 1:
-        raise ParameterError(f"`p` of erdos_renyi must be a number > 0 and <= 1. Got {p}.")
+    p = check_number(p, "p", "erdos_renyi", above=0, at_most=1)
     # All pairs in a row: (0, 1), (0, 2), (1, 2), (0, 3), ...; those of v begin at first[v].
     first = np.arange(m) * (np.arange(m) - 1) // 2
     pairs = m * (m - 1) // 2
@@ -113,10 +111,10 @@ def erdos_renyi(m: int, p: float, random_state: RandomState = None) -> Graph:
         v = np.searchsorted(first, chosen, side="right") - 1
         return chosen - first[v], v
 
-    return _drawn(draw, random_state, m, "erdos_renyi", "p", p, math.log(m) / m)
+    return _draw_until_connected(draw, random_state, m, "erdos_renyi", "p", p, math.log(m) / m)
 
 
-def geometric(m: int, radius: float, random_state: RandomState = None) -> Graph:
+def geometric(m: int, radius: float, *, random_state: RandomState = None) -> Graph:
     """Return m points, uniform in the unit square, who talk within `radius`, drawn until connected.
 
     >>> geometric(20, 0.4, random_state=0)
@@ -132,7 +130,7 @@ def geometric(m: int, radius: float, random_state: RandomState = None) -> Graph:
         return u, v
 
     advice = math.sqrt(2 * math.log(m) / (math.pi * m))
-    return _drawn(draw, random_state, m, "geometric", "radius", radius, advice)
+    return _draw_until_connected(draw, random_state, m, "geometric", "radius", radius, advice)
 
 
 def _square(m: int) -> Graph:
@@ -152,7 +150,7 @@ def _known_path(m: int) -> Known:
     return Known(_wave(m - 1, 2 * m), _wave(min(m - 1, 1), 2 * m), m - 1)
 
 
-def _drawn(
+def _draw_until_connected(
     draw: Callable[[np.random.Generator], tuple[Ints, Ints]],
     random_state: Any,
     m: int,

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from peerclust.errors import GraphError, ParameterError
-from peerclust.graphs.graph import Graph, build
+from peerclust.graphs.graph import Graph, build, disconnected
+from peerclust.names import sort_names
 from peerclust.validation import check_count
 
 
@@ -38,7 +38,7 @@ def from_edges(edges: Iterable[Sequence[Any]], m: int | None = None) -> Graph:
     if all(isinstance(user, str) for user in used) and (used or m is None):
         if m not in (None, len(used)):
             raise GraphError(f"`m` of from_edges must be {len(used)}, the users named. Got {m}.")
-        return _from_labels(ends, _in_order(used), subject, name)
+        return _from_labels(ends, sort_names(used), subject, name)
     if not all(isinstance(user, Integral) and not isinstance(user, bool) for user in used):
         kinds = " and ".join(sorted({type(user).__name__ for user in used}))
         raise ParameterError(f"{subject} must be of whole numbers or of strings. Got {kinds}.")
@@ -49,7 +49,7 @@ def from_edges(edges: Iterable[Sequence[Any]], m: int | None = None) -> Graph:
         raise ParameterError(f"{subject} must be of users 0 to {m - 1}. Got {got}.")
     if m > max(len(used), 1):  # said before there is an array, which a wild number makes huge
         alone = next(user for user in range(m) if user not in used)
-        raise _apart(subject, [alone], int(alone == 0))
+        raise disconnected(subject, [alone], int(alone == 0))
     return _from_ends(ends, m, subject, name)
 
 
@@ -73,7 +73,7 @@ def from_file(path: str | PathLike[str]) -> Graph:
         raise ParameterError(f"`path` of from_file must be a readable file. Got {got}.") from None
     subject, name = f"The graph file {Path(path)}", f"from_file({Path(path).name!r})"
     if kind in (".graphml", ".gml"):
-        return relabeled(_parse(data, kind, subject), subject, name)
+        return build_from_networkx(_parse(data, kind, subject), subject, name)
     ends: list[str] = []
     for number, line in enumerate(data.splitlines(), start=1):
         text = line.decode("utf-8-sig", errors="replace").partition("#")[0].strip()
@@ -82,7 +82,7 @@ def from_file(path: str | PathLike[str]) -> Graph:
             must = "have two names a line in UTF-8, separated by blanks or a comma"
             raise GraphError(f"{subject} must {must}. Got {reprlib.repr(text)} in line {number}.")
         ends += pair
-    return _from_labels(ends, _in_order(set(ends)), subject, name)
+    return _from_labels(ends, sort_names(set(ends)), subject, name)
 
 
 def from_networkx(g: Any) -> Graph:
@@ -95,15 +95,10 @@ def from_networkx(g: Any) -> Graph:
     >>> from_networkx(networkx.cycle_graph(5))
     <Graph from_networkx(...): m=5, edges=5>
     """
-    return relabeled(g, "`g` of from_networkx", "from_networkx(...)")
+    return build_from_networkx(g, "`g` of from_networkx", "from_networkx(...)")
 
 
-def _in_order(labels: set[str]) -> list[str]:
-    digits = all(label.isdecimal() for label in labels)
-    return sorted(labels, key=lambda label: (len(label) if digits else 0, label))
-
-
-def relabeled(g: Any, subject: str, name: str) -> Graph:
+def build_from_networkx(g: Any, subject: str, name: str) -> Graph:
     """Return a networkx graph as `from_networkx` does; `subject` is what errors call it."""
     try:
         labels = [str(node) for node in g.nodes]
@@ -141,17 +136,5 @@ def _from_labels(ends: list[str], labels: list[str], subject: str, name: str) ->
 
 def _from_ends(ends: list[int], m: int, subject: str, name: str, names: Any = None) -> Graph:
     graph = build(np.array(ends[::2], int), np.array(ends[1::2], int), m, name, names)
-    count, part = connected_components(graph.adjacency, directed=False)
-    if count > 1:
-        size = np.bincount(part) + 0.5 * (np.arange(count) == part[0])  # at a tie, not user 0's
-        inside = part == size.argmin()
-        labels = names or range(m)
-        alone = [labels[i] for i in np.flatnonzero(inside)]
-        raise _apart(subject, alone, labels[int(inside.argmin())])
+    graph.check_connected(subject)
     return graph
-
-
-def _apart(subject: str, alone: Sequence[Any], other: Any) -> GraphError:
-    some = f"user{'s' * (len(alone) > 1)} {', '.join(map(str, alone[:5]))}"
-    some += f" and {len(alone) - 5} more" if len(alone) > 5 else ""
-    return GraphError(f"{subject} must connect all users: {some} cannot reach user {other}.")

@@ -29,7 +29,7 @@ from peerclust.users import Users
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DGCState:
     """The centers of the block's users and where in the rounds they are."""
 

@@ -20,13 +20,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust.bregman import Bregman
+from peerclust.nearest import nearest
 from peerclust.programs.protocol import HeardMax, Max
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DrawState:
     """The block's keys (u, n) and candidates' values (u, n, width), and what was agreed.
 
@@ -61,8 +63,9 @@ class Draw:
         No row's D^2 counts for more than this.
     tell : "row" or "distance"
         Whether a winner tells its row or only its D^2.
-    nearest : int
-        If above 1, the winner tells the mean of this many of its rows around the one drawn.
+    mean_of : int
+        If above 1, the winner tells the weighted mean of this many of its distinct rows, those
+        nearest to the one drawn; a user with fewer does not take part.
     """
 
     seed: int
@@ -70,20 +73,25 @@ class Draw:
     n: int = 1
     cap: float = np.inf
     tell: Literal["row", "distance"] = "row"
-    nearest: int = 1
+    mean_of: int = 1
 
     def start(self, users: Users, x: Array) -> DrawState:
-        """Draw each user's candidates; x (k, d) are the centers agreed so far, maybe none."""
+        """Draw each user's candidates; x (u, k, d) are the centers agreed so far, maybe none."""
         rows, weights, offsets = users.distinct
-        far = users.nearest(x)[1][rows] if len(x) else np.ones(len(rows))
+        agreed = x[0]
+        far = users.nearest(agreed)[1][rows] if len(agreed) else np.ones(len(rows))
         mass = weights * (1.0 if self.tell == "distance" else np.minimum(far, self.cap))
+        if isinstance(users.loss, Bregman) and users.loss.domain is not None:
+            # A row outside the domain cannot be a center.
+            mass = mass * users.loss.domain(users.rows[rows].astype(np.float64))
         width = 1 if self.tell == "distance" else users.d
         keys = np.full((users.m, self.n), -np.inf)
         values = np.full((users.m, self.n, width), -np.inf)
         for i in range(users.m):
             here = slice(offsets[i], offsets[i + 1])
             running = np.cumsum(mass[here])
-            if not len(running) or not running[-1] > 0:
+            # Who has fewer rows than a mean is of does not take part: it would tell them.
+            if len(running) < self.mean_of or not running[-1] > 0:
                 continue
             generator = users.generator(i, self.seed, self.step)
             keys[i] = np.log(running[-1]) + generator.gumbel(size=self.n)
@@ -92,16 +100,19 @@ class Draw:
             if self.tell == "distance":
                 values[i, :, 0] = far[chosen]
             else:
-                values[i] = [self._row(users, i, row) for row in rows[chosen]]
+                own = users.rows[rows[here]].astype(np.float64)
+                values[i] = [
+                    self._value(users, own, weights[here], at - offsets[i]) for at in chosen
+                ]
         return DrawState(x=x, keys=keys, values=values)
 
-    def _row(self, users: Users, i: int, row: int) -> Array:
-        if self.nearest == 1:
-            return np.asarray(users.rows[row], dtype=np.float64)
-        own = users.rows[users.offsets[i] : users.offsets[i + 1]].astype(np.float64)
-        near = np.argsort(((own - own[row - users.offsets[i]]) ** 2).sum(axis=1), kind="stable")
-        mean: Array = own[near[: self.nearest]].mean(axis=0)
-        return mean
+    def _value(self, users: Users, own: Array, weights: Array, at: int) -> Array:
+        """Give the row own[at], or the weighted mean of the distinct rows nearest to it."""
+        if self.mean_of == 1:
+            return np.asarray(own[at])
+        far = nearest(own, own[at : at + 1], loss=users.loss, distance=users.distance)[1]
+        near = np.argsort(far, kind="stable")[: self.mean_of]
+        return np.asarray(np.average(own[near], axis=0, weights=weights[near]))
 
     def say(self, state: DrawState) -> Max:
         """Tell the keys; then, of those that won, the values."""

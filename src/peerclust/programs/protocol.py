@@ -22,21 +22,21 @@ from peerclust.users import Users
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sum:
     """Tell every neighbor x[i], (u, ...); hear the neighbors' total and how many they were."""
 
     x: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Max:
     """Tell the whole network v[i], (u, ...); hear the elementwise maximum over all users."""
 
     v: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeardSum:
     """For each user of the block its neighbors' total, (u, ...), and their number, (u, 1, ...).
 
@@ -47,7 +47,7 @@ class HeardSum:
     degree: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeardMax:
     """The elementwise maximum over all users of what they said, (...)."""
 
@@ -73,14 +73,14 @@ class State(Protocol):
     def residual(self) -> Array:
         """How far each user was from a fixed point when its last round began, (u,).
 
-        In the units of a gradient of the cost J; the runtime compares it with tol W s.
+        In the units of a gradient of the cost J; the runtime compares it with a threshold.
         """
 
 
 class Program(Protocol):
     """An algorithm from the view of a block of users."""
 
-    def start(self, users: Users, x: Array) -> Any:
+    def start(self, users: Users, x: Array) -> State:
         """Return the state before the first round."""
 
     def say(self, state: Any) -> Sum | Max:

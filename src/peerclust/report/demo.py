@@ -17,7 +17,7 @@ try:
     from matplotlib.figure import Figure
 except ImportError:
     raise MissingExtraError(
-        "Pictures need matplotlib, which is not installed: pip install 'peerclust[plots]'."
+        "Pictures need matplotlib, which is not installed; it comes with the extra `plots`."
     ) from None
 
 Array = NDArray[np.float64]

@@ -92,7 +92,7 @@ def solution_table(solution: Solution) -> Table:
         ("rounds", f"{certificate.rounds:,}"),
         ("residual", f"{certificate.residual:.3g}"),
         ("disagreement", f"{certificate.disagreement:.3g} ({share:.2%} of the data's spread)"),
-        ("cost", f"{certificate.pooled_cost:.6g} of all rows at the joint centers"),
+        ("pooled cost", f"{certificate.pooled_cost:.6g} of all rows at the joint centers"),
         ("rho", f"{solution.rho:.6g}: {solution.why['rho']}"),
         ("sent", f"{certificate.bytes + certificate.setup_bytes:,} bytes between the users"),
     ):

@@ -10,6 +10,7 @@ from typing import Any
 
 from peerclust.errors import ParameterError
 from peerclust.graphs import Graph
+from peerclust.names import show
 from peerclust.runtimes.loopback import Loopback
 from peerclust.runtimes.protocol import Run, Runtime
 from peerclust.runtimes.simulator import Simulator
@@ -32,7 +33,7 @@ def resolve(runtime: Any, graph: Graph, of: str = "cluster") -> Runtime:
     if not callable(runtime) or not hasattr(runtime, "run"):
         raise ParameterError(
             f"`runtime` of {of} must be a name or a class that takes a graph and has run(...)."
-            f" Got {runtime!r}."
+            f" Got {show(runtime)}."
         )
     made: Runtime = runtime(graph)
     return made

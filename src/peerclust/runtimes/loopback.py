@@ -5,6 +5,7 @@ Nothing is shared between users but the messages they send; it is slow and plain
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program
-from peerclust.runtimes.protocol import Run, Traffic, Watch, check_states
-from peerclust.stopping import NEVER, VOTE_BYTES, Vote, first_vote, next_vote
+from peerclust.runtimes.drive import drive
+from peerclust.runtimes.protocol import Run, Traffic, Watch
+from peerclust.stopping import NEVER, VOTE_BYTES, Vote
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -46,66 +48,56 @@ class Loopback:
         watch: Watch | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`."""
-        self._traffic = Traffic()
-        blocks = [users.block(i) for i in range(users.m)]
-        votes = [first_vote(1) for _ in blocks]
-        # Starts differ from user to user (m, K, d), or are common to all (k, d).
-        starts = [x[i : i + 1] if x.ndim == 3 else x for i in range(users.m)]
-        states = [program.start(b, s) for b, s in zip(blocks, starts, strict=True)]
-        with np.errstate(over="ignore", invalid="ignore"):
-            while states[0].round < rounds:
-                now = states[0].round
-                voting = threshold >= 0 and states[0].update == 0
-                said = [program.say(state) for state in states]
-                heard = self._maxima(said) if isinstance(said[0], Max) else self._totals(said)
-                neighbors_votes = [self._least(votes, i) for i in range(users.m)]
-                states = [
-                    program.hear(b, s, h) for b, s, h in zip(blocks, states, heard, strict=True)
-                ]
-                if voting:
-                    check_states(states, now)
-                    votes = [
-                        next_vote(vote, least, state.residual <= threshold, now, self._D)
-                        for vote, least, state in zip(votes, neighbors_votes, states, strict=True)
-                    ]
-                if watch is not None and states[0].update == 0:
-                    watch(states, blocks)
-                if votes[0].due(now) and states[0].update == 0:
-                    break
-        done = states[0].round
-        return Run(states, done, votes[0].due(done - 1), self._traffic)
+        return drive(
+            program,
+            [users.block(i) for i in range(users.m)],
+            [x[i : i + 1] for i in range(users.m)],
+            deliver=self._deliver,
+            least=self._least,
+            D=self._D,
+            rounds=rounds,
+            threshold=threshold,
+            watch=watch,
+        )
 
-    def _send(self, letters: list[Array], extra: int) -> list[list[Array]]:
+    def _deliver(self, said: Sequence[Any]) -> tuple[Sequence[HeardSum | HeardMax], Traffic]:
+        return self._maxima(said) if isinstance(said[0], Max) else self._totals(said)
+
+    def _send(self, letters: list[Array], extra: int) -> tuple[list[list[Array]], Traffic]:
         """Carry each user's letter to its neighbors; an inbox is in ascending order of sender."""
         inboxes: list[list[Array]] = [[] for _ in letters]
+        sent = Traffic()
         for sender, letter in enumerate(letters):
             for receiver in self._neighbors[sender]:
                 inboxes[receiver].append(letter.copy())
-                self._traffic += Traffic(1, letter.nbytes + extra)
-        return inboxes
+                sent += Traffic(1, letter.nbytes + extra)
+        return inboxes, sent
 
-    def _totals(self, said: list[Any]) -> list[HeardSum]:
+    def _totals(self, said: Sequence[Any]) -> tuple[list[HeardSum], Traffic]:
+        inboxes, sent = self._send([s.x for s in said], VOTE_BYTES)
         heard = []
-        for inbox, own in zip(self._send([s.x for s in said], VOTE_BYTES), said, strict=True):
+        for inbox, own in zip(inboxes, said, strict=True):
             total = np.zeros_like(own.x)
             for letter in inbox:
                 total = total + letter
-            degree = np.full((1,) * own.x.ndim, float(len(inbox)))
-            heard.append(HeardSum(total, degree))
-        return heard
+            heard.append(HeardSum(total, np.full((1,) * own.x.ndim, float(len(inbox)))))
+        return heard, sent
 
-    def _maxima(self, said: list[Any]) -> list[HeardMax]:
+    def _maxima(self, said: Sequence[Any]) -> tuple[list[HeardMax], Traffic]:
         """Flood the maximum: after D exchanges everyone has heard of everyone."""
-        held = [s.v[0] for s in said]
+        held, traffic = [s.v[0] for s in said], Traffic()
         for _ in range(self._D):
-            inboxes = self._send(held, 0)
+            inboxes, sent = self._send(held, 0)
+            traffic += sent
             held = [
                 np.maximum.reduce([own, *inbox]) for own, inbox in zip(held, inboxes, strict=True)
             ]
-        return [HeardMax(v) for v in held]
+        return [HeardMax(v) for v in held], traffic
 
-    def _least(self, votes: list[Vote], i: int) -> Vote:
-        heard = [votes[j] for j in self._neighbors[i]]
-        s = min((int(vote.s[0]) for vote in heard), default=NEVER)
-        R = min((int(vote.R[0]) for vote in heard), default=NEVER)
-        return Vote(np.array([s]), np.array([R]))
+    def _least(self, votes: Sequence[Vote]) -> list[Vote]:
+        least = []
+        for near in self._neighbors:
+            s = min((int(votes[j].s[0]) for j in near), default=NEVER)
+            R = min((int(votes[j].R[0]) for j in near), default=NEVER)
+            least.append(Vote(np.array([s]), np.array([R])))
+        return least

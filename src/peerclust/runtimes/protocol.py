@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from peerclust.errors import DivergedError
 from peerclust.graphs import Graph
-from peerclust.programs.protocol import Program
+from peerclust.programs.protocol import Program, State
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
 
 # Called between rounds with the blocks' states and the blocks.
-Watch = Callable[[Sequence[Any], Sequence[Users]], None]
+Watch = Callable[[Sequence[State], Sequence[Users]], None]
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,11 @@ class Traffic:
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(self.messages + other.messages, self.bytes + other.bytes)
 
+    def __sub__(self, other: Traffic) -> Traffic:
+        return Traffic(self.messages - other.messages, self.bytes - other.bytes)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Run:
     """Where a program ended.
 
@@ -75,17 +78,15 @@ class Runtime(Protocol):
     ) -> Run:
         """Start the program at x and drive it for at most so many rounds.
 
-        x is (m, K, d), a user's own part for each, for a program with a residual; what is common
-        to all users for others. The users stop by themselves once every residual has been at most
-        `threshold` (see `stopping`); below zero they never do.
+        x is (m, k, d), each user's own centers. The users stop by themselves once every residual
+        has been at most `threshold` (see `stopping`); below zero they never do.
         """
 
 
-def check_states(states: Sequence[Any], round_: int) -> None:
-    """Raise if a residual is no number any more: the centers have run away."""
-    for state in states:
-        if np.isnan(state.residual).any() or np.isinf(state.residual).any():
-            raise DivergedError(
-                f"The centers ran away in round {round_}: the step `alpha` is too long."
-                " Use alpha='auto', which is always safe."
-            )
+def check_finite(values: Array, round_: int) -> None:
+    """Raise if residuals or centers are no numbers any more: the centers have run away."""
+    if not np.isfinite(values).all():
+        raise DivergedError(
+            f"The centers ran away within {round_} rounds: the step `alpha` is too long."
+            " alpha='auto' is safe for every loss that the theory covers."
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ from numpy.typing import NDArray
 
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum
-from peerclust.runtimes.protocol import Run, Traffic, Watch, check_states
-from peerclust.stopping import NEVER, VOTE_BYTES, Vote, first_vote, next_vote
+from peerclust.runtimes.drive import drive
+from peerclust.runtimes.protocol import Run, Traffic, Watch
+from peerclust.stopping import NEVER, VOTE_BYTES, Vote
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -43,26 +45,22 @@ class Simulator:
         watch: Watch | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`."""
-        traffic = Traffic()
-        vote = first_vote(users.m)
-        state = program.start(users, x)
-        with np.errstate(over="ignore", invalid="ignore"):
-            while state.round < rounds:
-                now = state.round
-                voting = threshold >= 0 and state.update == 0
-                said = program.say(state)
-                heard, sent = self.deliver(said)
-                traffic += sent
-                state = program.hear(users, state, heard)
-                if voting:
-                    check_states([state], now)
-                    quiet = state.residual <= threshold
-                    vote = next_vote(vote, self._least(vote), quiet, now, self._D)
-                if watch is not None and state.update == 0:
-                    watch([state], [users])
-                if vote.due(now) and state.update == 0:
-                    break
-        return Run([state], state.round, vote.due(state.round - 1), traffic)
+
+        def deliver(said: Sequence[Sum | Max]) -> tuple[list[HeardSum | HeardMax], Traffic]:
+            heard, sent = self.deliver(said[0])
+            return [heard], sent
+
+        return drive(
+            program,
+            [users],
+            [x],
+            deliver=deliver,
+            least=lambda votes: [self._least(votes[0])],
+            D=self._D,
+            rounds=rounds,
+            threshold=threshold,
+            watch=watch,
+        )
 
     def deliver(self, said: Sum | Max) -> tuple[HeardSum | HeardMax, Traffic]:
         """Give what all users hear, and what it sent over the links."""

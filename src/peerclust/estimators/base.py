@@ -1,0 +1,84 @@
+"""What both estimators do the same way: check rows, split them by user, keep the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from peerclust import graphs, partition
+from peerclust.errors import DataError
+from peerclust.solution import Solution
+from peerclust.validation import check_count, check_rows
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """The base of both estimators."""
+
+    def _flatten(
+        self, X: Any, sample_weight: Any, users: Any
+    ) -> tuple[tuple[NDArray[Any], NDArray[np.int64]], Any, NDArray[np.intp] | None]:
+        """Give the rows in flat form, their weights, and the order that made them so."""
+        check_count(self.max_iter, "max_iter", type(self).__name__)
+        X = self._check(X, reset=True)
+        weights: Any = "unit"
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        if users is None:
+            self.user_names_ = np.array([0])
+            return (X, np.array([0, len(X)])), weights, None
+        if np.shape(users) != (len(X),):
+            raise DataError(
+                f"`users` of {type(self).__name__}.fit must name the user of each of the {len(X)}"
+                f" rows. Got shape {np.shape(users)}."
+            )
+        self.user_names_, parts = partition.by_user(users)
+        order = np.concatenate(parts)
+        offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        if not isinstance(weights, str):
+            weights = weights[order]
+        return (X[order], offsets), weights, order
+
+    def _graph(self) -> Any:
+        """Give the graph for `cluster`; one that names its nodes is matched by the users' names."""
+        graph: Any = self.graph
+        if isinstance(graph, str):
+            return graph
+        found = graphs.resolve(graph, len(self.user_names_))
+        names = [str(name) for name in self.user_names_.tolist()]
+        return found.matched(names, f"`graph` of {type(self).__name__}")
+
+    def _keep(self, solution: Solution, order: NDArray[np.intp] | None) -> None:
+        """Set what both estimators learn."""
+        self.solution_ = solution
+        self.cluster_centers_ = solution.consensus
+        self.user_centers_ = solution.centers
+        self.n_iter_ = solution.certificate.rounds
+        flat = np.concatenate(solution.labels)
+        self.labels_ = flat
+        if order is not None:
+            self.labels_ = np.empty_like(flat)
+            self.labels_[order] = flat
+
+    def _check_fitted(self, X: Any) -> NDArray[Any]:
+        """Give rows that fit the fitted model."""
+        check_is_fitted(self)
+        return self._check(X, reset=False)
+
+    def _check(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        dtypes = [np.float64, np.float32]
+        # Our own check names the first row that is not finite.
+        X = validate_data(self, X, reset=reset, dtype=dtypes, order="C", ensure_all_finite=False)
+        return check_rows(X, "X")
+
+
+def convert_random_state(random_state: Any) -> Any:
+    """Give what `cluster` takes: a seed from scikit-learn's RandomState, else the thing itself."""
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(np.iinfo(np.int32).max))
+    return random_state

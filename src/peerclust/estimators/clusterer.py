@@ -1,0 +1,172 @@
+"""`DGC`: distributed gradient clustering behind the scikit-learn API."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import _check_sample_weight
+
+from peerclust.bregman import Bregman
+from peerclust.clustering import cluster
+from peerclust.estimators.base import Estimator, convert_random_state
+from peerclust.nearest import nearest
+
+Array = NDArray[np.float64]
+
+
+class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
+    """Distributed gradient clustering behind the scikit-learn API.
+
+    Parameters
+    ----------
+    n_clusters : int, default=3
+        How many clusters.
+    loss : str or object, default="kmeans"
+        "kmeans", "huber", "logistic", "fair", or an object; see `peerclust.losses`.
+    distance : str or object, default="euclidean"
+        Or `peerclust.Mahalanobis(A)`.
+    graph : str or object, default="ring"
+        Who talks with whom, when `fit` is told of users.
+    rho, alpha, B, init, n_init, runtime
+        As in `peerclust.cluster`.
+    max_iter : int, default=1000
+        At most so many rounds.
+    tol : float, default=1e-4
+        Stop once every residual is below this.
+    random_state : int, RandomState or None, default=None
+        Seed of the starts.
+
+    Attributes
+    ----------
+    cluster_centers_ : (K, d) array
+        The mean of the users' centers.
+    user_centers_ : (m, K, d) array
+        Each user's own.
+    labels_ : (N,) int array
+        Each row's cluster, by its own user's centers.
+    inertia_ : float
+        Sum of squared distances of the rows to `cluster_centers_`, weighted; of divergences for a
+        Bregman loss.
+    n_iter_ : int
+        Rounds done.
+    solution_ : Solution
+        Status, certificate and the rest.
+    user_names_ : array
+        The distinct `users`, in the order of `user_centers_`; [0] if `fit` was told of none.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X = load_iris().data
+    >>> hospital = np.arange(150) % 5
+    >>> model = DGC(n_clusters=3, loss="huber", random_state=0).fit(X, users=hospital)
+    >>> model.cluster_centers_.shape, model.user_centers_.shape, model.transform(X).shape
+    ((3, 4), (5, 3, 4), (150, 3))
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 3,
+        *,
+        loss: Any = "kmeans",
+        distance: Any = "euclidean",
+        graph: Any = "ring",
+        rho: float | str = "auto",
+        alpha: float | str = "auto",
+        B: int = 1,
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        init: Any = "k-means++",
+        n_init: int = 1,
+        runtime: Any = "simulator",
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.loss = loss
+        self.distance = distance
+        self.graph = graph
+        self.rho = rho
+        self.alpha = alpha
+        self.B = B
+        self.max_iter = max_iter
+        self.tol = tol
+        self.init = init
+        self.n_init = n_init
+        self.runtime = runtime
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None) -> Self:  # noqa: ARG002
+        """Cluster the rows of X; `users` names the user of each row, None is one user."""
+        parts, weights, order = self._flatten(X, sample_weight, users)
+        solution = cluster(
+            parts,
+            n_clusters=self.n_clusters,
+            graph=self._graph(),
+            loss=self.loss,
+            distance=self.distance,
+            rho=self.rho,
+            alpha=self.alpha,
+            B=self.B,
+            rounds=self.max_iter,
+            tol=self.tol,
+            init=self.init,
+            n_init=self.n_init,
+            weights=weights,
+            runtime=self.runtime,
+            random_state=convert_random_state(self.random_state),
+        )
+        self._keep(solution, order)
+        _, r2 = self._nearest(parts[0])
+        self.inertia_ = float(r2.sum() if isinstance(weights, str) else weights @ r2)
+        return self
+
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None
+    ) -> NDArray[np.int32]:
+        """Cluster the rows of X and return `labels_`."""
+        labels: NDArray[np.int32] = self.fit(X, y, sample_weight, users=users).labels_
+        return labels
+
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None
+    ) -> Array:
+        """Cluster the rows of X and return their distances to the centers."""
+        return self.fit(X, y, sample_weight, users=users).transform(X)
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Give the nearest of `cluster_centers_` for each row."""
+        return self._nearest(self._check_fitted(X))[0]
+
+    def transform(self, X: Any) -> Array:
+        """Give the distance of each row to each of `cluster_centers_`, (N, K).
+
+        For a Bregman loss the square root of its divergence stands for the distance.
+        """
+        rows = self._check_fitted(X)
+        loss, distance = self.solution_.loss, self.solution_.distance
+        squared = [
+            nearest(rows, c[None], loss=loss, distance=distance)[1] for c in self.cluster_centers_
+        ]
+        return np.sqrt(np.column_stack(squared))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
+        """Give minus the clustering cost of X at `cluster_centers_`: the higher, the better."""
+        rows = self._check_fitted(X)
+        _, r2 = self._nearest(rows)
+        loss = self.solution_.loss
+        # The divergence of a Bregman loss is its value already.
+        values = r2 if isinstance(loss, Bregman) else loss.value(r2)
+        if sample_weight is None:
+            return -float(values.sum())
+        return -float(_check_sample_weight(sample_weight, rows, dtype=np.float64) @ values)
+
+    def _nearest(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], Array]:
+        solution = self.solution_
+        return nearest(rows, self.cluster_centers_, loss=solution.loss, distance=solution.distance)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)

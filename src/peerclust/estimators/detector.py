@@ -1,0 +1,173 @@
+"""`DGCOutlierDetector`: finds rows far from every center of a robust clustering."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import OutlierMixin
+
+from peerclust.clustering import cluster
+from peerclust.estimators.base import Estimator, convert_random_state
+from peerclust.initialize import KMeansPlusPlus
+from peerclust.losses import Huber
+from peerclust.nearest import nearest
+from peerclust.outliers import CAP, agree_on_delta, find_threshold
+from peerclust.runtimes.protocol import Traffic
+from peerclust.solution import Solution
+from peerclust.validation import check_name, check_number
+
+Array = NDArray[np.float64]
+
+
+class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
+    """Finds outliers as the rows far from every center of a robust clustering.
+
+    The centers are found with the Huber loss, from several k-means++ starts drawn with D^2 capped
+    at a quantile, so that far rows are seldom drawn. A row's score is its distance to the nearest
+    center. A tight group of many outliers is a cluster to any center-based method, unless `init`
+    says otherwise.
+
+    Parameters
+    ----------
+    n_clusters : int, default=3
+        How many clusters of good rows.
+    contamination : float in (0, 0.5], default=0.1
+        The share of the rows of `fit` to call outliers; sets `offset_`.
+    delta : float or "auto", default="auto"
+        Of the Huber loss; "auto" is the median distance of the rows to a start's centers, agreed by
+        the users.
+    init : str, array or object, default="auto"
+        "auto" is k-means++ with D^2 capped at its 90 % quantile; else as in `peerclust.cluster`.
+    n_init : int, default=5
+        How many starts.
+    distance, graph, rho, alpha, B, max_iter, tol, runtime, random_state
+        As in `DGC`.
+
+    Attributes
+    ----------
+    offset_ : float
+        Rows whose `score_samples` is below are outliers.
+    delta_ : float
+        The delta that was used.
+    cluster_centers_, user_centers_, labels_, n_iter_, solution_, user_names_
+        As in `DGC`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(size=(95, 2)), rng.uniform(20, 40, size=(5, 2))])
+    >>> detector = DGCOutlierDetector(n_clusters=1, contamination=0.05, random_state=0)
+    >>> np.flatnonzero(detector.fit_predict(X, users=np.arange(100) % 4) == -1).tolist()
+    [95, 96, 97, 98, 99]
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 3,
+        *,
+        contamination: float = 0.1,
+        delta: float | str = "auto",
+        distance: Any = "euclidean",
+        graph: Any = "ring",
+        rho: float | str = "auto",
+        alpha: float | str = "auto",
+        B: int = 1,
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        init: Any = "auto",
+        n_init: int = 5,
+        runtime: Any = "simulator",
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.contamination = contamination
+        self.delta = delta
+        self.distance = distance
+        self.graph = graph
+        self.rho = rho
+        self.alpha = alpha
+        self.B = B
+        self.max_iter = max_iter
+        self.tol = tol
+        self.init = init
+        self.n_init = n_init
+        self.runtime = runtime
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None) -> Self:  # noqa: ARG002
+        """Find the centers of the good rows; `users` names the user of each row."""
+        contamination = check_number(
+            self.contamination, "contamination", "DGCOutlierDetector", above=0, at_most=0.5
+        )
+        parts, weights, order = self._flatten(X, sample_weight, users)
+        common: dict[str, Any] = {
+            "n_clusters": self.n_clusters,
+            "graph": self._graph(),
+            "distance": self.distance,
+            "weights": weights,
+            "runtime": self.runtime,
+            "random_state": convert_random_state(self.random_state),
+        }
+        delta: Any = self.delta
+        sent = Traffic()
+        if isinstance(delta, str):
+            check_name(delta, ("auto",), "delta", "DGCOutlierDetector")
+            delta, sent = agree_on_delta(parts, **common)
+        automatic = isinstance(self.init, str) and self.init == "auto"
+        solution = cluster(
+            parts,
+            loss=Huber(delta),
+            rho=self.rho,
+            alpha=self.alpha,
+            B=self.B,
+            rounds=self.max_iter,
+            tol=self.tol,
+            init=KMeansPlusPlus(cap=CAP) if automatic else self.init,
+            n_init=self.n_init,
+            **common,
+        )
+        self.delta_ = delta
+        self._keep(_count_in(solution, sent), order)
+        scores = self._score(parts[0])
+        weights = np.ones(len(scores)) if isinstance(weights, str) else weights
+        self.offset_ = find_threshold(scores, weights, contamination)
+        return self
+
+    def score_samples(self, X: Any) -> Array:
+        """Give minus the distance of each row to the nearest center: the lower, the odder."""
+        return self._score(self._check_fitted(X))
+
+    def _score(self, rows: NDArray[Any]) -> Array:
+        solution = self.solution_
+        _, r2 = nearest(rows, self.cluster_centers_, loss=solution.loss, distance=solution.distance)
+        return -np.sqrt(r2)
+
+    def decision_function(self, X: Any) -> Array:
+        """Give `score_samples` less `offset_`: negative for outliers."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Give -1 for outliers and 1 for the rest."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None
+    ) -> NDArray[np.int64]:
+        """Fit to X and give -1 for its outliers and 1 for the rest."""
+        return self.fit(X, y, sample_weight, users=users).predict(X)
+
+
+def _count_in(solution: Solution, sent: Traffic) -> Solution:
+    """Count what agreeing on delta sent as setup."""
+    certificate = solution.certificate
+    return replace(
+        solution,
+        certificate=replace(
+            certificate,
+            setup_messages=certificate.setup_messages + sent.messages,
+            setup_bytes=certificate.setup_bytes + sent.bytes,
+        ),
+    )

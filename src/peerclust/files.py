@@ -1,0 +1,59 @@
+"""Files and directories that appear only once they are whole."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from peerclust.errors import ParameterError
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Give a place to write a file that appears at `path` once it is whole.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with new_file(Path(folder, "a.txt")) as place:
+    ...         _ = place.write_text("whole")
+    ...     Path(folder, "a.txt").read_text()
+    'whole'
+    """
+    path = path.resolve()
+    with _beside(path) as folder:
+        yield folder / path.name
+        (folder / path.name).replace(path)
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """Give a place to write a directory that appears at `path`, replacing what is there."""
+    path = path.resolve()
+    with _beside(path) as folder:
+        fresh, old = folder / "new", folder / "old"
+        fresh.mkdir()
+        yield fresh
+        if path.exists():
+            path.rename(old)
+        try:
+            fresh.rename(path)
+        except OSError:
+            if old.exists():
+                old.rename(path)
+            raise
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Give a temporary folder on the file system of `path`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    except OSError as error:
+        raise ParameterError(f"{path} cannot be written: {error.strerror}.") from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

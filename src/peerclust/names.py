@@ -1,0 +1,48 @@
+"""Names and values as one sentence shows them: shortened, sorted, guessed."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Iterable, Sequence
+
+
+def shorten(names: Sequence[object]) -> str:
+    """Give the first five names, and how many more there are.
+
+    >>> shorten(["a", "b"]), shorten(range(7))
+    ('a, b', '0, 1, 2, 3, 4 and 2 more')
+    """
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(map(str, names[:5])) + more
+
+
+def sort_names(names: Iterable[str]) -> list[str]:
+    """Give the names in order: by size if all are made of digits, else as text.
+
+    >>> sort_names(["10", "9"]), sort_names(["b", "a"])
+    (['9', '10'], ['a', 'b'])
+    """
+    held = list(names)
+    digits = all(name.isdecimal() for name in held)
+    return sorted(held, key=lambda name: (len(name) if digits else 0, name))
+
+
+def guess(name: object, known: Iterable[str]) -> str:
+    """Give " Did you mean ...?" with the known name that is nearest, or nothing.
+
+    >>> guess("hubber", ["kmeans", "huber"])
+    " Did you mean 'huber'?"
+    """
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.4)
+    near = near or difflib.get_close_matches(str(name).lower(), list(known), n=1, cutoff=0.4)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def show(value: object) -> str:
+    """Give a value as a sentence shows it: on one line, and not too long.
+
+    >>> show([1, 2]), show("rign")
+    ('[1, 2]', "'rign'")
+    """
+    return " ".join(reprlib.repr(value).split())

@@ -1,0 +1,57 @@
+"""The loop that every runtime in this process shares; how messages travel is the runtime's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum
+from peerclust.runtimes.protocol import Run, Traffic, Watch, check_finite
+from peerclust.stopping import Vote, first_vote, next_vote
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+Deliver = Callable[[Sequence[Sum | Max]], tuple[Sequence[HeardSum | HeardMax], Traffic]]
+Least = Callable[[Sequence[Vote]], Sequence[Vote]]
+
+
+def drive(
+    program: Program,
+    blocks: Sequence[Users],
+    starts: Sequence[Array],
+    *,
+    deliver: Deliver,
+    least: Least,
+    D: int,
+    rounds: int,
+    threshold: float,
+    watch: Watch | None,
+) -> Run:
+    """Give where the blocks end; `least` gives the least votes among each user's neighbors."""
+    traffic = Traffic()
+    votes = [first_vote(block.m) for block in blocks]
+    for block in blocks:
+        block.forget()
+    states = [program.start(b, x) for b, x in zip(blocks, starts, strict=True)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        while states[0].round < rounds:
+            now, voting = states[0].round, threshold >= 0 and states[0].update == 0
+            heard, sent = deliver([program.say(state) for state in states])
+            traffic += sent
+            states = [program.hear(b, s, h) for b, s, h in zip(blocks, states, heard, strict=True)]
+            if voting:
+                for state in states:
+                    check_finite(state.residual, now + 1)
+                votes = [
+                    next_vote(vote, near, state.residual <= threshold, now, D)
+                    for vote, near, state in zip(votes, least(votes), states, strict=True)
+                ]
+            if states[0].update == 0:
+                if watch is not None:
+                    watch(states, blocks)
+                if votes[0].due(now):
+                    break
+    done = states[0].round
+    return Run(states, done, votes[0].due(done - 1), traffic)

@@ -1,0 +1,52 @@
+"""Watches a run between its rounds: keeps the trace, tells progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from peerclust.certify import penalized_cost
+from peerclust.metrics import measure_disagreement
+from peerclust.problem import Problem
+from peerclust.programs.protocol import State
+from peerclust.solution import Trace
+from peerclust.users import Users
+
+
+class Tracer:
+    """Looks at the states between rounds: keeps the trace, tells progress."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        rho: float,
+        c: float,
+        keep: bool,
+        progress: Callable[[int, float], None] | None,
+    ) -> None:
+        self._problem, self._rho, self._c = problem, rho, c
+        self._keep, self._progress = keep, progress
+        self._rows: list[tuple[float, float, float, int, float]] = []
+
+    def __call__(self, states: Sequence[State], blocks: Sequence[Users]) -> None:
+        """Take one look."""
+        residual = (
+            max(float(state.residual.max()) for state in states) / self._problem.residual_scale
+        )
+        if self._keep:
+            x = np.concatenate([state.x for state in states])
+            costs = np.concatenate([b.cost(s.x) for b, s in zip(blocks, states, strict=True)])
+            cost = penalized_cost(self._problem, costs, x, self._rho, self._c)
+            apart = measure_disagreement(x)
+            changed = sum(block.changed for block in blocks)
+            self._rows.append((cost, apart.mean, apart.stacked, changed, residual))
+        if self._progress is not None:
+            self._progress(states[0].round, residual)
+
+    def trace(self) -> Trace | None:
+        """Give what was kept, if anything was to be."""
+        if not self._keep:
+            return None
+        return Trace(*(np.array(column) for column in zip(*self._rows, strict=True)))
