@@ -18,6 +18,8 @@ import numpy as np
 
 SEGMENT = 8192
 TILE = 64
+# A tile's lines are this much longer than a power of two, so that they do not share cache sets.
+PAD = 8
 
 KMEANS, HUBER, LOGISTIC, FAIR, GIVEN = 0, 1, 2, 3, 4
 
@@ -63,7 +65,23 @@ def _load(rows, first, n, tile):
 
 
 @compiled(inline="always")
-def _score_distance(tile, n, center, score):
+def _score_four(tile, n, x, k, score):
+    """Give the squared distances of n rows to the centers k to k + 3: each row is read once."""
+    s0, s1, s2, s3 = score[0], score[1], score[2], score[3]
+    score[:] = 0.0
+    for j in range(x.shape[1]):
+        c0, c1, c2, c3 = x[k, j], x[k + 1, j], x[k + 2, j], x[k + 3, j]
+        for r in range(n):
+            y = tile[j, r]
+            d0, d1, d2, d3 = y - c0, y - c1, y - c2, y - c3
+            s0[r] += d0 * d0
+            s1[r] += d1 * d1
+            s2[r] += d2 * d2
+            s3[r] += d3 * d3
+
+
+@compiled(inline="always")
+def _score_one(tile, n, center, score):
     """Give the squared distance of n rows to a center."""
     score[:] = 0.0
     for j in range(center.size):
@@ -84,12 +102,26 @@ def _score_affine(tile, n, slope, offset, score):
 
 
 @compiled(inline="always")
-def _keep_lowest(k, n, score, best, label):
-    """Keep the lowest score of each row; of equal ones the first, as argmin does."""
-    for r in range(n):
-        lower = score[r] < best[r]
-        best[r] = score[r] if lower else best[r]
-        label[r] = k if lower else label[r]
+def _find_lowest(tile, n, x, slope, offset, affine, score, best, label):
+    """Give each row's lowest score over the centers; of equal ones the first, as argmin does."""
+    best[:] = np.inf
+    label[:] = 0
+    k = 0
+    while k < x.shape[0]:
+        scored = 1
+        if affine:
+            _score_affine(tile, n, slope[k], offset[k], score[0])
+        elif k + 4 <= x.shape[0]:
+            _score_four(tile, n, x, k, score)
+            scored = 4
+        else:
+            _score_one(tile, n, x[k], score[0])
+        for q in range(scored):
+            for r in range(n):
+                lower = score[q, r] < best[r]
+                best[r] = score[q, r] if lower else best[r]
+                label[r] = k + q if lower else label[r]
+        k += scored
 
 
 @compiled(nogil=True)
@@ -104,9 +136,10 @@ def assign(
     its weight (`unit` where there are no `weights`) times gamma at its own center:
     s0[t, k] = sum w gamma, s1[t, k] = sum w gamma y. With code GIVEN nothing is summed.
     """
-    K, d = x.shape[1], x.shape[2]
-    tile = np.zeros((d, TILE))
-    score = np.zeros(TILE)
+    d = x.shape[2]
+    none = np.empty(0)
+    tile = np.zeros((d, TILE + PAD))
+    score = np.zeros((4, TILE))
     best = np.zeros(TILE)
     label = np.zeros(TILE, np.int32)
     weighted = weights.size > 0
@@ -117,14 +150,10 @@ def assign(
         for begin in range(start[t], stop[t], TILE):
             n = min(TILE, stop[t] - begin)
             _load(rows, begin, n, tile)
-            best[:] = np.inf
-            label[:] = 0
-            for k in range(K):
-                if affine:
-                    _score_affine(tile, n, slope[i, k], offset[i, k], score)
-                else:
-                    _score_distance(tile, n, x[i, k], score)
-                _keep_lowest(k, n, score, best, label)
+            _find_lowest(
+                tile, n, x[i], slope[i] if affine else x[i], offset[i] if affine else none,
+                affine, score, best, label,
+            )  # fmt: skip
             for r in range(n):
                 row = begin + r
                 k = label[r]
@@ -186,22 +215,15 @@ def own_r2(rows, owner, start, stop, first, last, x, labels, r2):
 @compiled(nogil=True)
 def nearest(rows, first, last, x, slope, offset, labels, r2):
     """Give the nearest of one set of centers (K, d) and its score (see `assign`), row by row."""
-    K, d = x.shape
-    tile = np.zeros((d, TILE))
-    score = np.zeros(TILE)
+    affine = slope.size > 0
+    tile = np.zeros((x.shape[1], TILE + PAD))
+    score = np.zeros((4, TILE))
     best = np.zeros(TILE)
     label = np.zeros(TILE, np.int32)
     for begin in range(first, last, TILE):
         n = min(TILE, last - begin)
         _load(rows, begin, n, tile)
-        best[:] = np.inf
-        label[:] = 0
-        for k in range(K):
-            if slope.size > 0:
-                _score_affine(tile, n, slope[k], offset[k], score)
-            else:
-                _score_distance(tile, n, x[k], score)
-            _keep_lowest(k, n, score, best, label)
+        _find_lowest(tile, n, x, slope if affine else x, offset, affine, score, best, label)
         labels[begin : begin + n] = label[:n]
         r2[begin : begin + n] = best[:n]
 

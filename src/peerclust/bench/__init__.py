@@ -12,6 +12,7 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -105,11 +106,20 @@ def this_machine() -> Machine:
     """Describe the machine and the versions that matter."""
     packages = ("peerclust", "numpy", "scipy", "scikit-learn", "numba")
     return Machine(
-        processor=platform.processor() or platform.machine(),
+        processor=_processor(),
         cores=os.cpu_count() or 1,
         python=platform.python_version(),
         versions={package: version(package) for package in packages},
     )
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def ratio(
