@@ -12,6 +12,7 @@ from peerclust.bregman import Bregman, generalized_kl, squared_euclidean, square
 from peerclust.distances import Mahalanobis
 from peerclust.errors import ParameterError
 from peerclust.losses import KMeans
+from plain import slope
 
 # f(x, y) of each in closed form, as others write it: no psi, no gradient
 CLOSED = {
@@ -31,16 +32,6 @@ bregmans = pytest.mark.parametrize("make", BREGMANS, ids=repr)
 def points(d, *shape, seed=0):
     """Points in the domain of every loss."""
     return np.random.default_rng((seed, d)).uniform(0.2, 4.0, size=(*shape, d))
-
-
-def slope(f, x, step):
-    """The gradient of f at x by central differences of fourth order."""
-    out = np.empty_like(x)
-    for j in range(x.size):
-        e = np.zeros_like(x)
-        e[j] = step
-        out[j] = (f(x - 2 * e) - 8 * f(x - e) + 8 * f(x + e) - f(x + 2 * e)) / (12 * step)
-    return out
 
 
 @bregmans

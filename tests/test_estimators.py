@@ -121,6 +121,8 @@ def test_it_works_in_a_pipeline_with_every_loss_and_distance():
         ({"rho": 0.5}, {"users": SITE}, "`rho` of cluster must be a number >= 1"),
         ({"max_iter": 0}, {}, "`max_iter` of"),
         ({"graph": "rnig"}, {"users": SITE}, "Did you mean 'ring'"),
+        ({"graph": nx.empty_graph(4)}, {"users": SITE}, "must connect all users"),
+        ({"distance": "euclid"}, {}, "Did you mean 'euclidean'"),
         ({"graph": pc.graphs.ring(5)}, {"users": SITE}, "as many users as there are parts"),
         ({}, {"users": SITE[:10]}, "`users` of .*fit must name the user of each of the 150 rows"),
         ({}, {"X": X[:, 0]}, "Expected 2D array"),
@@ -132,6 +134,13 @@ def test_it_works_in_a_pipeline_with_every_loss_and_distance():
 def test_bad_input_gets_one_clear_sentence(kind, options, fit, sentence):
     with pytest.raises(ValueError, match=sentence):
         kind(**options).fit(**({"X": X} | fit))
+
+
+def test_unknown_losses_are_refused_with_the_nearest_name():
+    with pytest.raises(InputError, match="Did you mean 'huber'"):
+        pc.DGC(loss="hubr").fit(X)
+    with pytest.raises(InputError, match="`delta` of DGCOutlierDetector"):
+        pc.DGCOutlierDetector(delta="automatic").fit(X)
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 0.6, "many", np.nan])

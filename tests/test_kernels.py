@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 from instances import LOSSES
 from peerclust import kernels
 from peerclust.kernels import TILE
+from plain import same
 
 NONE = np.empty(0)
 NO_SLOPE, NO_OFFSET = np.empty((0, 0, 0)), np.empty((0, 0))
@@ -27,15 +28,6 @@ def squares(rows, x):
         step = rows[:, j, None].astype(np.float64) - x[:, j]
         total += step * step
     return total
-
-
-def same(a, b):
-    """Equal to the last bit, shape and type."""
-    a, b = np.asarray(a), np.asarray(b)
-    assert a.dtype == b.dtype
-    assert a.shape == b.shape
-    np.testing.assert_array_equal(a, b)
-    assert a.tobytes() == b.tobytes()
 
 
 def run_nearest(rows, x, first=0, last=None):

@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from instances import BREGMANS, DISTANCES, LOSSES, PseudoHuber
 from peerclust.errors import ParameterError
 from peerclust.losses import Fair, Huber, KMeans, Logistic, Loss, resolve
+from plain import slope
 
 # Every loss as the paper writes it (Examples 1-5), of r^2 and in as many digits as one likes.
 # Only log(1 + exp(s)) is written as s + log(1 + exp(-s)), which is the same number.
@@ -81,16 +82,6 @@ def curvature(loss, r):
         step = r.scaleb(-20)
         h = exact(loss)
         return float((h((r + step) ** 2) - 2 * h(r * r) + h((r - step) ** 2)) / step**2)
-
-
-def slope(f, x, step):
-    """The gradient of f at x by central differences of fourth order."""
-    out = np.empty_like(x)
-    for j in range(x.size):
-        e = np.zeros_like(x)
-        e[j] = step
-        out[j] = (f(x - 2 * e) - 8 * f(x - e) + 8 * f(x + e) - f(x + 2 * e)) / (12 * step)
-    return out
 
 
 def radii(loss):

@@ -18,6 +18,7 @@ from peerclust.errors import DivergedError
 from peerclust.losses import Fair, Huber, KMeans
 from peerclust.nearest import nearest
 from peerclust.users import Users
+from plain import same
 
 # The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.SEGMENT 8192.
 SHAPES = [
@@ -121,17 +122,8 @@ def each_weight(weights, n):
     return np.broadcast_to(weights, n)
 
 
-def same(a, b):
-    """Equal to the last bit, shape and type."""
-    a, b = np.asarray(a), np.asarray(b)
-    assert a.dtype == b.dtype
-    assert a.shape == b.shape
-    np.testing.assert_array_equal(a, b)
-    assert a.tobytes() == b.tobytes()
-
-
 def part(users, a, b):
-    """The users a to b as a block of their own, as a rank would hold them."""
+    """The users a to b as a block of their own, whoever holds them."""
     here = slice(users.offsets[a], users.offsets[b])
     whole = isinstance(users.weights, float)
     return Users(
