@@ -26,10 +26,11 @@ Array = NDArray[np.float64]
 SOLVERS: dict[str, Callable[..., Program]] = {"dgc": DGC}
 
 # Each pilot run of rho="auto" stops at this residual, or after this many rounds; with a residual
-# above the last of these it has not settled.
+# above the third number it has not settled, and beyond the last no larger rho is tried.
 _PILOT_TOL = 1e-3
 _PILOT_ROUNDS = 1000
 _UNSETTLED = 5e-2
+_LARGEST_RHO = 1e12
 
 
 def cluster(
@@ -241,7 +242,7 @@ def _find_rho(
             larger = theory.scale_rho(rho, measured / aimed, consensus_factor)
             why = f"{said}disagreement falls like 1/rho, so {larger:.4g} aims at {aimed:.0%}"
             return _Pilot(x, larger, why, rounds, traffic)
-        if problem.residual(run) > _UNSETTLED:
+        if problem.residual(run) > _UNSETTLED or rho > _LARGEST_RHO:
             why = f"{said}{aimed:.0%} was aimed at, but {_PILOT_ROUNDS} rounds did not settle it"
             return _Pilot(x, rho, why, rounds, traffic)
         rho = theory.scale_rho(rho, theory.LARGEST_STEP, consensus_factor)
