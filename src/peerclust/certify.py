@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 def measure_pooled(problem: Problem, x: Array) -> tuple[float, float]:
     """Give (cost, residual) of the pooled problem at the mean of the centers x, (m, K, d)."""
     users = problem.users
-    mean = np.repeat(x.mean(axis=0)[None], len(x), axis=0)
+    mean = users.everywhere(x.mean(axis=0))
     users.assign(mean)
     gradient = users.pull(mean).sum(axis=0)
     weight = float(users.total_weights.sum())

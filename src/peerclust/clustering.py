@@ -242,7 +242,7 @@ def _find_rho(
             larger = theory.scale_rho(rho, measured / aimed, consensus_factor)
             why = f"{said}disagreement falls like 1/rho, so {larger:.4g} aims at {aimed:.0%}"
             return _Pilot(x, larger, why, rounds, traffic)
-        if problem.residual(run) > _UNSETTLED or rho > _LARGEST_RHO:
+        if problem.residual(run.states) > _UNSETTLED or rho > _LARGEST_RHO:
             why = f"{said}{aimed:.0%} was aimed at, but {_PILOT_ROUNDS} rounds did not settle it"
             return _Pilot(x, rho, why, rounds, traffic)
         rho = theory.scale_rho(rho, theory.LARGEST_STEP, consensus_factor)

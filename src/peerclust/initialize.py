@@ -78,7 +78,7 @@ class KMeansPlusPlus:
                 # A cap of 0 (most rows are centers already) would leave nothing to draw.
                 cap = float(np.quantile(far, self.cap)) or np.inf
             program = Draw(seed, k, cap=cap, mean_of=self.mean_of)
-            run = runtime.run(program, users, _everywhere(drawn, users), rounds=2)
+            run = runtime.run(program, users, users.everywhere(drawn), rounds=2)
             traffic += run.traffic
             row = run.states[0].drawn
             if np.isnan(row).any() and self.mean_of > 1:
@@ -91,7 +91,7 @@ class KMeansPlusPlus:
                     f"`n_clusters` must be at most the number of distinct rows, {k}. Got {K}."
                 )
             drawn = np.concatenate([drawn, row])
-        return _everywhere(drawn, users), traffic
+        return users.everywhere(drawn), traffic
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Given:
             )
         if not np.isfinite(x).all():
             raise ParameterError("`init` of cluster must be finite. Got NaN or infinite centers.")
-        return (_everywhere(x, users) if x.ndim == 2 else x), Traffic()
+        return (users.everywhere(x) if x.ndim == 2 else x), Traffic()
 
 
 STARTS: dict[str, Any] = {
@@ -226,13 +226,8 @@ def sample_distances(
 ) -> tuple[Array, Traffic]:
     """Agree on the D^2 to common centers (k, d) of rows drawn from the joint data, (1000,)."""
     program = Draw(seed, _OTHER_STEPS + 1 + step, n=QUANTILE_SAMPLE, tell="distance")
-    run = runtime.run(program, users, _everywhere(centers, users), rounds=2)
+    run = runtime.run(program, users, users.everywhere(centers), rounds=2)
     return run.states[0].drawn[:, 0], run.traffic
-
-
-def _everywhere(centers: Array, users: Users) -> Array:
-    """Give common centers (k, d) to each user, (m, k, d)."""
-    return np.repeat(centers[None], users.m, axis=0)
 
 
 def _each_user(

@@ -57,6 +57,16 @@ def gamma(code, parameter, r2):
 
 
 @compiled(inline="always")
+def _distance(row, center):
+    """Give the squared distance of one row to a center."""
+    total = 0.0
+    for j in range(center.size):
+        step = row[j] - center[j]
+        total += step * step
+    return total
+
+
+@compiled(inline="always")
 def _load(rows, first, n, tile):
     """Turn n rows into columns, so that the loops over them run over neighboring numbers."""
     for r in range(n):
@@ -187,11 +197,7 @@ def pull(
             if code == GIVEN:
                 w *= given[row]
             elif code != KMEANS:
-                r2 = 0.0
-                for j in range(d):
-                    step = rows[row, j] - x[i, k, j]
-                    r2 += step * step
-                w *= _gamma(code, parameter, r2)
+                w *= _gamma(code, parameter, _distance(rows[row], x[i, k]))
             s0[t, k] += w
             for j in range(d):
                 s1[t, k, j] += w * rows[row, j]
@@ -204,12 +210,7 @@ def own_r2(rows, owner, start, stop, first, last, x, labels, r2):
     for t in range(first, last):
         i = owner[t]
         for row in range(start[t], stop[t]):
-            k = labels[row]
-            total = 0.0
-            for j in range(x.shape[2]):
-                step = rows[row, j] - x[i, k, j]
-                total += step * step
-            r2[row - origin] = total
+            r2[row - origin] = _distance(rows[row], x[i, labels[row]])
 
 
 @compiled(nogil=True)

@@ -6,6 +6,7 @@ judgment of where it ended in `certify`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,8 @@ from peerclust.bregman import Bregman
 from peerclust.errors import DataError
 from peerclust.graphs import Graph
 from peerclust.metrics import check_loss_fits, measure_disagreement
-from peerclust.runtimes.protocol import Run, Runtime
+from peerclust.programs.protocol import State
+from peerclust.runtimes.protocol import Runtime
 from peerclust.users import Users
 from peerclust.validation import check_count, check_generator, check_parts, check_weights
 
@@ -73,10 +75,9 @@ class Problem:
                 " does not; give `init` centers that do."
             )
 
-    def residual(self, run: Run) -> float:
-        """Give the largest residual when the run's last round began."""
-        worst = max(float(state.residual.max()) for state in run.states)
-        return worst / self.residual_scale
+    def residual(self, states: Sequence[State]) -> float:
+        """Give the largest residual of the blocks' users when their last round began."""
+        return max(float(state.residual.max()) for state in states) / self.residual_scale
 
     def disagreement(self, x: Array) -> float:
         """Give how far the users' centers x are apart, as a fraction of the data's spread."""
@@ -147,7 +148,7 @@ def _spread(users: Users) -> float:
     origin = np.zeros((users.m, 1, users.d))
     probe.assign(origin)
     mean = -probe.pull(origin).sum(axis=0) / total
-    at_mean = np.repeat(mean[None], users.m, axis=0)
+    at_mean = users.everywhere(mean)
     # A K-means cost is half the sum of squares.
     spread = float(np.sqrt(2.0 * probe.cost(at_mean).sum() / total))
     # Rows that are all equal have no spread but rounding; their size will do as a unit then.

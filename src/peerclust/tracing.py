@@ -32,9 +32,7 @@ class Tracer:
 
     def __call__(self, states: Sequence[State], blocks: Sequence[Users]) -> None:
         """Take one look."""
-        residual = (
-            max(float(state.residual.max()) for state in states) / self._problem.residual_scale
-        )
+        residual = self._problem.residual(states)
         if self._keep:
             x = np.concatenate([state.x for state in states])
             costs = np.concatenate([b.cost(s.x) for b, s in zip(blocks, states, strict=True)])

@@ -117,6 +117,10 @@ class Users:
             return np.diff(self.offsets) * float(self._unit)
         return self._weighted_sums(lambda a, b: np.ones(self._stop[b - 1] - self._start[a]))
 
+    def everywhere(self, centers: Array) -> Array:
+        """Give common centers (k, d) to each user of the block, (u, k, d)."""
+        return np.repeat(centers[None], self.m, axis=0)
+
     def forget(self) -> None:
         """Drop labels and sums, as before the first assignment."""
         self.labels = np.full(len(self.rows), -1, np.int32)

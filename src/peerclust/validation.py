@@ -228,8 +228,7 @@ def _flatten(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     held = {
         i: _as_rows(part, f"user {i}")
         for i, part in enumerate(arrays)
-        if part.ndim != 1 or len(part)
-        if part.ndim != 2 or len(part)
+        if part.ndim not in (1, 2) or len(part)
     }
     if not held:
         raise DataError("`parts` of cluster must hold at least one row. Got none (n_samples=0).")

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from peerclust import graphs, partition
 from peerclust.errors import DataError
+from peerclust.nearest import nearest
 from peerclust.solution import Solution
 from peerclust.validation import check_count, check_rows
 
@@ -64,6 +65,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if order is not None:
             self.labels_ = np.empty_like(flat)
             self.labels_[order] = flat
+
+    def _nearest(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Give each row's nearest of `cluster_centers_`, and its squared distance."""
+        solution = self.solution_
+        return nearest(rows, self.cluster_centers_, loss=solution.loss, distance=solution.distance)
 
     def _check_fitted(self, X: Any) -> NDArray[Any]:
         """Give rows that fit the fitted model."""

@@ -163,10 +163,6 @@ class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estim
             return -float(values.sum())
         return -float(_check_sample_weight(sample_weight, rows, dtype=np.float64) @ values)
 
-    def _nearest(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], Array]:
-        solution = self.solution_
-        return nearest(rows, self.cluster_centers_, loss=solution.loss, distance=solution.distance)
-
     @property
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)

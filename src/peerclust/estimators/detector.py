@@ -13,7 +13,6 @@ from peerclust.clustering import cluster
 from peerclust.estimators.base import Estimator, convert_random_state
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.losses import Huber
-from peerclust.nearest import nearest
 from peerclust.outliers import CAP, agree_on_delta, find_threshold
 from peerclust.runtimes.protocol import Traffic
 from peerclust.solution import Solution
@@ -131,19 +130,14 @@ class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         )
         self.delta_ = delta
         self._keep(_count_in(solution, sent), order)
-        scores = self._score(parts[0])
+        scores = -np.sqrt(self._nearest(parts[0])[1])
         weights = np.ones(len(scores)) if isinstance(weights, str) else weights
         self.offset_ = find_threshold(scores, weights, contamination)
         return self
 
     def score_samples(self, X: Any) -> Array:
         """Give minus the distance of each row to the nearest center: the lower, the odder."""
-        return self._score(self._check_fitted(X))
-
-    def _score(self, rows: NDArray[Any]) -> Array:
-        solution = self.solution_
-        _, r2 = nearest(rows, self.cluster_centers_, loss=solution.loss, distance=solution.distance)
-        return -np.sqrt(r2)
+        return -np.sqrt(self._nearest(self._check_fitted(X))[1])
 
     def decision_function(self, X: Any) -> Array:
         """Give `score_samples` less `offset_`: negative for outliers."""

@@ -99,17 +99,17 @@ class Draw:
             chosen = offsets[i] + np.minimum(draws, len(running) - 1)
             if self.tell == "distance":
                 values[i, :, 0] = far[chosen]
+            elif self.mean_of == 1:
+                values[i] = users.rows[rows[chosen]]
             else:
                 own = users.rows[rows[here]].astype(np.float64)
                 values[i] = [
-                    self._value(users, own, weights[here], at - offsets[i]) for at in chosen
+                    self._mean(users, own, weights[here], at - offsets[i]) for at in chosen
                 ]
         return DrawState(x=x, keys=keys, values=values)
 
-    def _value(self, users: Users, own: Array, weights: Array, at: int) -> Array:
-        """Give the row own[at], or the weighted mean of the distinct rows nearest to it."""
-        if self.mean_of == 1:
-            return np.asarray(own[at])
+    def _mean(self, users: Users, own: Array, weights: Array, at: int) -> Array:
+        """Give the weighted mean of the distinct rows nearest to the row own[at]."""
         far = nearest(own, own[at : at + 1], loss=users.loss, distance=users.distance)[1]
         near = np.argsort(far, kind="stable")[: self.mean_of]
         return np.asarray(np.average(own[near], axis=0, weights=weights[near]))
