@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from peerclust import kernels
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean
+from peerclust.distinct import distinct_rows
 from peerclust.errors import DivergedError
 from peerclust.losses import KMeans
 from peerclust.nearest import nearest
@@ -191,6 +192,24 @@ class Users:
             return self.loss.back(x, pull)
         return self.distance.back(pull)
 
+    def curvature(self, x: Array) -> Array:
+        """Bound the curvature of each user's cost: beta times the weight of C_i(k), (u, K).
+
+        The labels are those of the last `assign`. For K-means this is S0, and x - pull / curvature
+        is the cluster's mean; for every radial loss that step does not raise the cost.
+        """
+        if self._code == kernels.KMEANS and self._sums is not None:
+            weights = self._sums[0]
+        else:
+            K = x.shape[1]
+            owner = np.repeat(np.arange(self.m), np.diff(self.offsets))
+            # bincount adds in the order of the rows, so that a user's sums are its own.
+            flat = np.bincount(
+                owner * K + self.labels, weights=self._each_weight(), minlength=self.m * K
+            )
+            weights = flat.reshape(self.m, K)
+        return np.asarray(weights * (float(self.loss.smoothness) * self.distance.largest))
+
     def cost(self, x: Array) -> Array:
         """Give each user's cost, the sum of w f(x_i(label), y) over its rows, (u,)."""
         if isinstance(self.loss, Bregman):
@@ -225,23 +244,15 @@ class Users:
         ordered, and whether a row is given three times or once with a weight of 3. Draws that
         walk in this order cannot tell the difference.
         """
-        code = np.empty(len(self.rows), np.uint64)
-        kernels.hashes(self.rows, code)
-        owner = np.repeat(np.arange(self.m), np.diff(self.offsets))
-        order = np.lexsort((code, owner))
-        code, owner = code[order], owner[order]
-        new = np.ones(len(order), bool)
-        new[1:] = (code[1:] != code[:-1]) | (owner[1:] != owner[:-1])
-        starts = np.flatnonzero(new)
-        each = self._weights[order] if self._weights.size else np.full(len(order), self._unit)
-        weights = np.add.reduceat(each, starts) if len(order) else np.empty(0)
-        offsets = np.searchsorted(owner[starts], np.arange(self.m + 1))
-        return order[starts], weights, offsets
+        return distinct_rows(self.rows, self.offsets, self._each_weight())
 
     def generator(self, i: int, seed: int, step: int) -> np.random.Generator:
         """Return user i's random stream for a step, the same on every runtime."""
         children = np.random.SeedSequence(seed, spawn_key=(self.first + i, step))
         return np.random.default_rng(children)
+
+    def _each_weight(self) -> Array:
+        return self._weights if self._weights.size else np.full(len(self.rows), self._unit)
 
     def _sum_by_labels(self, x: Array, z: Array) -> None:
         s0, s1 = self._empty_sums(x.shape[1])
