@@ -19,8 +19,11 @@ from peerclust.bregman import generalized_kl, squared_mahalanobis
 from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.graphs import Graph
 from peerclust.losses import Fair, Huber, KMeans, Logistic, Loss
+from peerclust.programs.admm import ADMM
 from peerclust.programs.dgc import DGC
 from peerclust.programs.draw import Draw
+from peerclust.programs.lsp2p import LSP2P
+from peerclust.programs.nk_means import NKMeans
 from peerclust.programs.protocol import Program, State
 from peerclust.runtimes.loopback import Loopback
 from peerclust.runtimes.protocol import Run
@@ -69,6 +72,13 @@ class Case:
             rho=rho,
             lambda_max=self.graph.lambda_max.value,
         )
+
+    def relative_step(self, rho: float) -> float:
+        """Give a safe step for a program that divides it by a center's own curvature.
+
+        That curvature, weight / rho + |N_i|, is at least the least degree.
+        """
+        return self.step(rho) * float(self.graph.degree.min())
 
 
 def cases() -> Iterator[Case]:
@@ -133,6 +143,10 @@ PROGRAMS = {
     "dgc, B = 3, c = 0.5": Trial(
         lambda case: DGC(rho=20.0, alpha=case.step(20.0), B=3, consensus_factor=0.5)
     ),
+    # With a smaller c the multipliers carry centers out of the domain of the KL divergence.
+    "admm": Trial(lambda _: ADMM(c=5.0)),
+    "nk-means": Trial(lambda case: NKMeans(rho=20.0, alpha=case.relative_step(20.0))),
+    "lsp2p": Trial(lambda _: LSP2P()),
     "draw": Trial(lambda _: Draw(seed=3, step=1, n=5), True, 2, -1.0),
     "draw of distances": Trial(
         lambda _: Draw(seed=3, step=1, n=50, tell="distance"), True, 2, -1.0

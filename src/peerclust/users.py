@@ -204,10 +204,9 @@ class Users:
             K = x.shape[1]
             owner = np.repeat(np.arange(self.m), np.diff(self.offsets))
             # bincount adds in the order of the rows, so that a user's sums are its own.
-            flat = np.bincount(
-                owner * K + self.labels, weights=self._each_weight(), minlength=self.m * K
-            )
-            weights = flat.reshape(self.m, K)
+            cell = owner * K + self.labels
+            flat = np.bincount(cell, weights=self._each_weight(), minlength=self.m * K)
+            weights = flat.reshape(self.m, K).astype(np.float64)
         return np.asarray(weights * (float(self.loss.smoothness) * self.distance.largest))
 
     def cost(self, x: Array) -> Array:

@@ -7,16 +7,13 @@ machine changes both sides alike. `peerclust bench NAME` prints them.
 from __future__ import annotations
 
 import importlib
-import os
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
+from peerclust.machine import Machine, this_machine
 from peerclust.validation import check_name
 
 NAMES = ("core", "outliers")
@@ -64,16 +61,6 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What the numbers were measured on."""
-
-    processor: str
-    cores: int
-    python: str
-    versions: dict[str, str]
-
-
-@dataclass(frozen=True)
 class Report:
     """A benchmark's measures and the machine they were taken on."""
 
@@ -100,26 +87,6 @@ def run(name: str, say: Callable[[str], None] = lambda _: None) -> Report:
     check_name(name, NAMES, "name", "bench")
     benchmark = importlib.import_module(f"peerclust.bench.{name}")
     return Report(name, this_machine(), list(benchmark.measure(say)))
-
-
-def this_machine() -> Machine:
-    """Describe the machine and the versions that matter."""
-    packages = ("peerclust", "numpy", "scipy", "scikit-learn", "numba")
-    return Machine(
-        processor=_processor(),
-        cores=os.cpu_count() or 1,
-        python=platform.python_version(),
-        versions={package: version(package) for package in packages},
-    )
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def ratio(

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from peerclust.demo import NAMES, Outcome
+from peerclust.experiments.plan import Experiment
 from peerclust.solution import Solution
 
 # Seconds between two lines of progress where there is no terminal.
@@ -47,6 +56,46 @@ def progress(rounds: int, *, quiet: bool) -> Iterator[Callable[[int, float], Non
         lines = _Lines(console)
         yield lines
         lines.end()
+
+
+@contextmanager
+def effort(name: str, *, quiet: bool) -> Iterator[Callable[[float, float, str], None]]:
+    """Give what an experiment tells its jobs to: a bar with the time left, or a line at times."""
+    console = Console(stderr=True)
+    if quiet:
+        yield lambda *_: None
+    elif console.is_terminal:
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
+                   TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+                   TextColumn("{task.fields[what]}"))  # fmt: skip
+        # The speed is taken from all jobs of the last ten minutes, as they differ in length.
+        with Progress(*columns, console=console, transient=True, speed_estimate_period=600) as bar:
+            task = bar.add_task(name, total=1.0, what="")
+            yield lambda done, total, what: bar.update(task, completed=done, total=total, what=what)
+    else:
+        begin, due = time.monotonic(), 0.0
+        before: float | None = None
+
+        def line(done: float, total: float, what: str) -> None:
+            nonlocal due, before
+            now = time.monotonic()
+            before = done if before is None else before
+            if now < due and done < total:
+                return
+            due = now + PAUSE
+            left = (now - begin) * (total - done) / (done - before) if done > before else None
+            ahead = "" if left is None else f", about {_span(left)} left"
+            said = f": {what}" if what else ""
+            console.print(f"{name} {done / total:.0%}{ahead}{said}", highlight=False)
+
+        yield line
+
+
+def _span(seconds: float) -> str:
+    """Write a time: 40 s, 3 min, 2.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class _Lines:
@@ -117,6 +166,14 @@ def demo_table(outcomes: list[Outcome]) -> Table:
             f"{outcome.solution.certificate.rounds:,}",
             outcome.solution.status.name,
         )
+    return table
+
+
+def experiments_table(experiments: Sequence[Experiment]) -> Table:
+    """Give the experiments' names and titles, and the data they need from files."""
+    table = Table("name", "what it shows", "runs", "data from files", box=SIMPLE, pad_edge=False)
+    for each in experiments:
+        table.add_row(each.name, each.title, str(each.runs), ", ".join(each.needs))
     return table
 
 

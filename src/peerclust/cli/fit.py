@@ -1,93 +1,18 @@
-"""The command line: parses and prints. What is heavy is imported inside the commands."""
+"""The commands that cluster files: fit and predict."""
 
 from __future__ import annotations
 
-import json
-import re
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from peerclust import __version__
-from peerclust.errors import ParameterError, PeerclustError
-
-
-class _Sentences(TyperGroup):
-    """Commands whose expected errors are one sentence on stderr and exit code 2."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except PeerclustError as error:
-            sentence = _in_options(str(error))
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            sentence = f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."
-        typer.echo(sentence, err=True)
-        raise typer.Exit(2)
-
-
-app = typer.Typer(
-    cls=_Sentences, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
-)
-
-
-def main() -> None:
-    """Run the command line."""
-    app(prog_name="peerclust")
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"peerclust {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _peerclust(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
-    ] = False,
-) -> None:
-    """Cluster data that lives with many users, without pooling it and without a server."""
-
-
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="CSV or Parquet files.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result.")]
+from peerclust.cli.app import Files, Force, Json, Seed, app, print_json
+from peerclust.errors import ParameterError
 
 _data = partial(typer.Option, rich_help_panel="The rows")
 _method = partial(typer.Option, rich_help_panel="The method")
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(metavar="FILE.png", help="Where to save a picture.")] = Path(
-        "peerclust-demo.png"
-    ),
-    seed: Seed = 0,
-    as_json: Json = False,
-) -> None:
-    """Cluster Iris with 20 % outliers, held by five users on a ring: K-means beside Huber."""
-    from peerclust import demo as iris
-    from peerclust.files import new_file
-    from peerclust.report import demo as picture, terminal
-
-    if out.suffix.lower() != ".png":
-        raise ParameterError(f"`--out` of demo must end in .png. Got {out}.")
-    result = iris.run(seed, lambda line: _tell(line, as_json))
-    with new_file(out) as file:
-        picture.draw(result, file)
-    if as_json:
-        _print_json({"seed": seed, **result.as_dict(), "picture": str(out)})
-    else:
-        terminal.show(terminal.demo_table(result.outcomes), result.sentence, f"Picture: {out}")
 
 
 @app.command()
@@ -177,7 +102,7 @@ def fit(
     record = results.describe(solution, table, users, settings=ctx.params)
     results.write(out, solution, table, users, record, force=force)
     if as_json:
-        _print_json(record | {"out": str(out)})
+        print_json(record | {"out": str(out)})
     else:
         terminal.show(
             terminal.clusters_table(solution, table.features, record["cluster_sizes"]),
@@ -211,45 +136,9 @@ def predict(
         tables.write(file, table.places() | {"label": label, "outlier_score": score})
     sizes = results.count(label, len(solution.consensus))
     if as_json:
-        _print_json({"out": str(out), "rows": len(label), "cluster_sizes": sizes})
+        print_json({"out": str(out), "rows": len(label), "cluster_sizes": sizes})
     else:
         terminal.show(
             terminal.clusters_table(solution, tuple(features), sizes),
             f"{len(label)} rows written to {out}.",
         )
-
-
-@app.command()
-def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="core or outliers.")],
-    as_json: Json = False,
-) -> None:
-    """Run a benchmark; exit code 1 if a measure misses its target."""
-    from peerclust import bench as benchmarks
-    from peerclust.report import terminal
-
-    result = benchmarks.run(name, say=lambda line: _tell(line, as_json))
-    if as_json:
-        _print_json(result.as_dict())
-    else:
-        terminal.show(terminal.bench_table(result.as_dict()))
-    if not result.holds:
-        raise typer.Exit(1)
-
-
-def _in_options(sentence: str) -> str:
-    """Name the options where a sentence names parameters of `cluster`."""
-    words = {"n_clusters": "clusters", "B": "updates", "n_init": "starts"}
-    words |= {"random_state": "seed", "weights": "weights-column"}
-    return re.sub(
-        r"`(\w+)` of cluster", lambda found: f"`--{words.get(found[1], found[1])}` of fit", sentence
-    )
-
-
-def _tell(line: str, quiet: bool) -> None:
-    if not quiet:
-        typer.echo(line, err=True)
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    typer.echo(json.dumps(value, indent=2))

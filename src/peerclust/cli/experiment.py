@@ -1,0 +1,135 @@
+"""The commands that show and measure: demo, reproduce and bench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from peerclust.cli.app import Json, Seed, app, print_json, tell
+from peerclust.errors import DataError, ParameterError
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(metavar="FILE.png", help="Where to save a picture.")] = Path(
+        "peerclust-demo.png"
+    ),
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Cluster Iris with 20 % outliers, held by five users on a ring: K-means beside Huber."""
+    from peerclust import demo as iris
+    from peerclust.files import new_file
+    from peerclust.report import demo as picture, terminal
+
+    if out.suffix.lower() != ".png":
+        raise ParameterError(f"`--out` of demo must end in .png. Got {out}.")
+    result = iris.run(seed, lambda line: tell(line, as_json))
+    with new_file(out) as file:
+        picture.draw(result, file)
+    if as_json:
+        print_json({"seed": seed, **result.as_dict(), "picture": str(out)})
+    else:
+        terminal.show(terminal.demo_table(result.outcomes), result.sentence, f"Picture: {out}")
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="table-1 to 7, figure-2 to 9, rivals, or all.")
+    ] = "",
+    show_list: Annotated[
+        bool, typer.Option("--list", help="List the experiments and end.")
+    ] = False,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Runs of each cell; else each experiment's own.")
+    ] = None,
+    seed: Seed = 0,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Results go to DIR/NAME; an earlier run goes on.")
+    ] = Path("reproduction"),
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where MNIST and CIFAR-10 are; else from OpenML."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these data sets of table-3 or table-5.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A smaller version, marked as such.")
+    ] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; else one a core.")] = None,
+    own: Annotated[
+        list[Path],
+        typer.Option("--methods", metavar="FILE.py", help="Python that registers methods."),
+    ] = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Run a table or figure of the paper and set the numbers beside the paper's."""
+    from peerclust import experiments, methods, options, threads
+    from peerclust.report import terminal
+
+    if show_list:
+        listed = [experiments.get(each) for each in experiments.NAMES]
+        if as_json:
+            print_json({each.name: each.title for each in listed})
+        else:
+            terminal.show(terminal.experiments_table(listed))
+        return
+    chosen = experiments.NAMES if name == "all" else (name,)
+    for each in chosen:
+        experiments.get(each)
+    for file in own:
+        methods.load(file)
+    results, left_out = [], []
+    for each in chosen:
+        with terminal.effort(each, quiet=as_json) as progress:
+            try:
+                result = experiments.run(
+                    each,
+                    out=out,
+                    runs=runs,
+                    seed=seed,
+                    quick=quick,
+                    data_dir=data_dir,
+                    data=options.split_names(data) or (),
+                    workers=workers or threads.cores(),
+                    progress=progress,
+                )
+            except DataError as error:
+                if name != "all":
+                    raise
+                left_out.append(f"{each} was left out. {error}")
+                continue
+            except KeyboardInterrupt:
+                typer.echo("Interrupted; the same command goes on from here.", err=True)
+                raise typer.Exit(130) from None
+        results.append(result)
+        if not as_json:
+            terminal.show(result.page, f"Written to {result.directory}.\n")
+    for sentence in left_out:
+        tell(sentence, as_json)
+    if as_json:
+        print_json({"results": [each.as_dict() for each in results], "left_out": left_out})
+    if left_out:
+        raise typer.Exit(1)
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="core or outliers.")],
+    as_json: Json = False,
+) -> None:
+    """Run a benchmark; exit code 1 if a measure misses its target."""
+    from peerclust import bench as benchmarks
+    from peerclust.report import terminal
+
+    result = benchmarks.run(name, say=lambda line: tell(line, as_json))
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        terminal.show(terminal.bench_table(result.as_dict()))
+    if not result.holds:
+        raise typer.Exit(1)

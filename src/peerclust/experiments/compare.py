@@ -1,0 +1,142 @@
+"""Our numbers beside the paper's: means, differences, and the Markdown table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from peerclust.experiments.pictures import Dot, DotPanel, Dots
+from peerclust.experiments.plan import Line, Row, Stat
+
+# A mean agrees with the paper's if it is within so many of the paper's deviations, or so near.
+DEVIATIONS = 2.0
+NEAR = {"percent": 2.0, "score": 0.02}
+# A scale agrees if its ratio to the paper's is in this range.
+RATIOS = (0.6, 1.5)
+
+
+def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
+    """Give the rows that have these values."""
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def stat(rows: Sequence[Row], column: str, factor: float = 1.0) -> Stat:
+    """Give the mean and the standard deviation of a column.
+
+    >>> stat([{"a": 0.5}, {"a": 1.0}], "a", 100)
+    Stat(mean=75.0, std=25.0)
+    """
+    values = factor * np.array([row[column] for row in rows], dtype=np.float64)
+    return Stat(float(values.mean()), float(values.std()))
+
+
+def agrees(line: Line) -> bool | None:
+    """Tell whether our mean agrees with the paper's; None where the paper has none.
+
+    >>> agrees(Line({}, Stat(90.0), Stat(88.5, 0.1)))
+    True
+    """
+    if line.paper is None or line.form in ("seconds", "count"):
+        return None
+    if line.form == "scale":
+        return RATIOS[0] <= line.ours.mean / line.paper.mean <= RATIOS[1]
+    allowed = max(DEVIATIONS * (line.paper.std or 0.0), NEAR[line.form])
+    return abs(line.ours.mean - line.paper.mean) <= allowed
+
+
+def difference(line: Line) -> str:
+    """Say how far ours is from the paper's, in its deviations where it has them.
+
+    >>> difference(Line({}, Stat(90.0), Stat(89.0, 0.5)))
+    '+2.0 σ'
+    """
+    if line.paper is None:
+        return "-"
+    off = line.ours.mean - line.paper.mean
+    if line.form in ("scale", "seconds", "count"):
+        return f"x {line.ours.mean / line.paper.mean:.2f}"
+    if line.paper.std:
+        return f"{off / line.paper.std:+.1f} σ"
+    return f"{off:+.2f}" if line.form == "score" else f"{off:+.1f}"
+
+
+def show(stat: Stat | None, form: str) -> str:
+    """Write a number with its deviation.
+
+    >>> show(Stat(90.64, 0.5), "percent"), show(Stat(0.047), "scale")
+    ('90.6 ± 0.5 %', '0.047')
+    """
+    if stat is None:
+        return "-"
+    digits = {"percent": ".1f", "score": ".3f", "count": ",.0f"}.get(form, ".3g")
+    text = f"{stat.mean:{digits}}"
+    if stat.std is not None:
+        text += f" ± {stat.std:{digits}}"
+    return text + {"percent": " %", "seconds": " s"}.get(form, "")
+
+
+def markdown(lines: Sequence[Line]) -> str:
+    """Give the Markdown table: where | paper | ours | difference | agrees."""
+    names = list(lines[0].where)
+    head = [*names, "paper", "ours", "difference", "agrees"]
+    table = [head, ["---"] * len(head)]
+    for line in lines:
+        verdict = {True: "yes", False: "**no**", None: ""}[agrees(line)]
+        cells = [show(line.paper, line.form), show(line.ours, line.form), difference(line), verdict]
+        table.append([*(line.where.get(name, "") for name in names), *cells])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in table) + "\n"
+
+
+def dots(
+    lines: Sequence[Line],
+    *,
+    panel: str,
+    label: str,
+    x_label: str,
+    x_log: bool = False,
+    columns: int = 2,
+) -> Dots:
+    """Give the lines as a picture: a panel for each value of one column, a dot for each other's."""
+    titles = list(dict.fromkeys(line.where[panel] for line in lines))
+    return Dots(
+        [
+            DotPanel(
+                title,
+                [_dot(line, line.where[label]) for line in lines if line.where[panel] == title],
+                x_label,
+                x_log,
+            )
+            for title in titles
+        ],
+        columns,
+    )
+
+
+def _dot(line: Line, label: str) -> Dot:
+    paper = None if line.paper is None else (line.paper.mean, line.paper.std or 0.0)
+    return Dot(label, (line.ours.mean, line.ours.std or 0.0), paper)
+
+
+def curve(rows: Sequence[Row], column: str) -> tuple[Any, Any, Any]:
+    """Give the rounds, and the mean and deviation of a column over the runs at each of them."""
+    by_round: dict[int, list[float]] = {}
+    for row in rows:
+        by_round.setdefault(int(row["round"]), []).append(float(row[column]))
+    rounds = np.array(sorted(by_round))
+    held: Mapping[int, list[float]] = by_round
+    mean = np.array([np.mean(held[t]) for t in rounds])
+    std = np.array([np.std(held[t]) for t in rounds])
+    return rounds.astype(np.float64), mean, std
+
+
+def kept_rounds(rounds: int, most: int = 100) -> list[int]:
+    """Give the rounds whose values are kept for a curve: dense at first, then sparser.
+
+    >>> kept_rounds(10)
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    """
+    even = np.linspace(1, rounds, min(rounds, most))
+    dense = np.geomspace(1, rounds, min(rounds, most))
+    return sorted({round(float(t)) for t in np.concatenate([even, dense, [rounds // 2 or 1]])})

@@ -1,0 +1,106 @@
+"""What a picture shows, as numbers and words; `report.figures` draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """A curve: its mean and standard deviation at each x."""
+
+    label: str
+    x: Array
+    mean: Array
+    std: Array
+
+
+@dataclass(frozen=True, eq=False)
+class CurvePanel:
+    """Curves that share axes."""
+
+    title: str
+    series: Sequence[Series]
+    x_label: str
+    y_label: str
+    x_log: bool = False
+    y_log: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Panels of curves, so many a row: mean lines with shaded deviations."""
+
+    panels: Sequence[CurvePanel]
+    columns: int = 2
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A number with its deviation beside the paper's, None where there is none."""
+
+    label: str
+    ours: tuple[float, float]
+    paper: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class DotPanel:
+    """Numbers of one kind, one below the other."""
+
+    title: str
+    dots: Sequence[Dot]
+    x_label: str
+    x_log: bool = False
+
+
+@dataclass(frozen=True)
+class Dots:
+    """A table as a picture: ours and the paper's with error bars."""
+
+    panels: Sequence[DotPanel]
+    columns: int = 2
+
+
+@dataclass(frozen=True, eq=False)
+class StackPanel:
+    """How many rows of each class each user holds: counts (m, C)."""
+
+    title: str
+    counts: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Panels of stacked bars, a bar a user."""
+
+    panels: Sequence[StackPanel]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Users at places (m, 2), and the links (e, 2) between them."""
+
+    title: str
+    places: Array
+    links: NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """Rows in the plane, (n, 2), with a class each, and the methods' centers, (K, 2) each."""
+
+    title: str
+    rows: Array
+    classes: NDArray[np.intp]
+    class_names: Sequence[str]
+    centers: Sequence[tuple[str, Array]]
+
+
+Picture = Curves | Dots | Stacks | Network | Embedding

@@ -1,0 +1,235 @@
+"""Runs an experiment's jobs, several at a time, and goes on where an earlier run stopped.
+
+In the directory of an experiment: `runs/`, one file a job, written when the job is done;
+`runs.csv`, `table.md`, `figure.png` and `config.json`, written at the end. A job whose file is
+there, with the same arguments and the same version, is not run again.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pickle
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from typing import Any
+
+from peerclust import __version__, methods
+from peerclust.errors import ParameterError
+from peerclust.experiments.compare import agrees, markdown
+from peerclust.experiments.plan import Experiment, Job, Row, Settings, Summary
+from peerclust.files import new_file
+from peerclust.machine import this_machine
+
+# Told after each job: (effort done, effort in all, what was done).
+Progress = Callable[[float, float, str], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What running an experiment gave, and where it was written."""
+
+    experiment: Experiment
+    settings: Settings
+    directory: Path
+    summary: Summary
+
+    @property
+    def page(self) -> str:
+        """The Markdown page: title, what was run, table, sentences."""
+        return describe(self.experiment, self.settings, self.summary)
+
+    @property
+    def disagreeing(self) -> int:
+        """How many numbers do not agree with the paper's."""
+        return sum(agrees(line) is False for line in self.summary.lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the numbers as JSON can hold them."""
+        return {
+            "name": self.experiment.name,
+            "title": self.experiment.title,
+            "settings": asdict(self.settings),
+            "directory": str(self.directory),
+            "lines": [
+                {
+                    **line.where,
+                    "form": line.form,
+                    "paper": None if line.paper is None else asdict(line.paper),
+                    "ours": asdict(line.ours),
+                    "agrees": agrees(line),
+                }
+                for line in self.summary.lines
+            ],
+            "notes": list(self.summary.notes),
+        }
+
+
+def run_experiment(
+    experiment: Experiment,
+    settings: Settings,
+    out: Path,
+    *,
+    workers: int = 1,
+    progress: Progress = lambda *_: None,
+) -> Result:
+    """Run what is not there yet, then write the results to `out` / the experiment's name."""
+    directory = out / experiment.name
+    jobs = experiment.plan(settings)
+    rows = [
+        row
+        for each in _run_jobs(
+            jobs, directory / "runs", 1 if experiment.timed else workers, progress
+        )
+        for row in each
+    ]
+    summary = experiment.summarize(rows, settings)
+    result = Result(experiment, settings, directory, summary)
+    _write(result, jobs, rows)
+    return result
+
+
+def _run_jobs(
+    jobs: Sequence[Job], folder: Path, workers: int, progress: Progress
+) -> list[list[dict[str, Any]]]:
+    """Give the rows of every job, in their order."""
+    if len({job.key for job in jobs}) < len(jobs):
+        raise ParameterError("The jobs of an experiment must have different keys.")
+    done: dict[str, list[dict[str, Any]]] = {}
+    for job in jobs:
+        found = _read(job, folder) if job.reuse else None
+        if found is not None:
+            done[job.key] = found
+    total = sum(job.effort for job in jobs)
+    finished = sum(job.effort for job in jobs if job.key in done)
+    progress(finished, total, f"{len(done)} of {len(jobs)} there already" if done else "")
+    missing = [job for job in jobs if job.key not in done]
+    for job, rows in _results(missing, workers):
+        with new_file(_place(job, folder)) as place:
+            place.write_text(json.dumps(_record(job) | {"rows": rows}))
+        done[job.key] = rows
+        finished += job.effort
+        progress(finished, total, job.key)
+    return [done[job.key] for job in jobs]
+
+
+def _results(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, list[dict[str, Any]]]]:
+    """Yield each job with its rows as they come."""
+    if min(workers, len(jobs)) <= 1:
+        for job in jobs:
+            yield job, job.work(**job.given)
+        return
+    with _pool(workers) as pool:
+        # The longest first, so that no long one is left alone at the end.
+        queue = sorted(jobs, key=lambda job: -job.effort)
+        waiting: dict[Future[Any], Job] = {pool.submit(_work, job): job for job in queue}
+        while waiting:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                yield waiting.pop(future), future.result()
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Give processes of one thread each; none is left behind, whatever happens."""
+    before = set(active_children())
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=get_context("spawn"),
+        initializer=_begin_process,
+        initargs=_picklable(methods.shared()),
+    )
+    try:
+        yield pool
+    except BaseException:
+        for process in set(active_children()) - before:
+            process.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    pool.shutdown(wait=True)
+
+
+def _picklable(shared: tuple[Any, Any]) -> tuple[Any, Any]:
+    try:
+        pickle.dumps(shared)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ParameterError(
+            "`workers` of experiments.run must be 1 with a method that other processes cannot"
+            f" have. {error}."
+        ) from None
+    return shared
+
+
+def _begin_process(files: list[Path], own: dict[str, methods.Method]) -> None:
+    """Prepare a process: one thread, the user's own methods, and Ctrl-C left to the parent."""
+    from threadpoolctl import threadpool_limits
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["PEERCLUST_THREADS"] = "1"
+    threadpool_limits(1)
+    for file in files:
+        methods.load(file)
+    for name, method in own.items():
+        methods.register(name, method)
+
+
+def _work(job: Job) -> list[dict[str, Any]]:
+    return job.work(**job.given)
+
+
+def _record(job: Job) -> dict[str, Any]:
+    given: dict[str, Any] = json.loads(json.dumps(dict(job.given)))
+    return {"version": __version__, "work": job.work.__name__, "given": given}
+
+
+def _place(job: Job, folder: Path) -> Path:
+    return folder / f"{job.key}.json"
+
+
+def _read(job: Job, folder: Path) -> list[dict[str, Any]] | None:
+    """Give the rows of a job that was done before with the same arguments, if it was."""
+    try:
+        held = json.loads(_place(job, folder).read_text())
+        rows: list[dict[str, Any]] = held.pop("rows")
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return None
+    return rows if held == _record(job) else None
+
+
+def _write(result: Result, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
+    from peerclust.report import figures
+
+    directory = result.directory
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with new_file(directory / "runs.csv") as place, place.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+    with new_file(directory / "table.md") as place:
+        place.write_text(result.page)
+    config = {
+        "experiment": result.experiment.name,
+        "title": result.experiment.title,
+        "settings": asdict(result.settings),
+        "jobs": [{"key": job.key, **_record(job)} for job in jobs],
+        "machine": asdict(this_machine()),
+    }
+    with new_file(directory / "config.json") as place:
+        place.write_text(json.dumps(config, indent=1) + "\n")
+    with new_file(directory / "figure.png") as place:
+        figures.draw(result.summary.picture, place)
+
+
+def describe(experiment: Experiment, settings: Settings, summary: Summary) -> str:
+    """Give the page of an experiment: title, what was run, table, sentences."""
+    runs = f"{settings.runs} run{'s' if settings.runs > 1 else ''} a cell, seed {settings.seed}"
+    quick = "**Quick version, smaller than the paper's experiment.** " if settings.quick else ""
+    page = f"# {experiment.name}: {experiment.title}\n\n{quick}{runs}.\n\n"
+    if summary.lines:
+        page += markdown(summary.lines) + "\n"
+    return page + "".join(f"{note}\n\n" for note in summary.notes).rstrip("\n") + "\n"

@@ -1,0 +1,70 @@
+"""Table 4: 2,000,000 rows of four Gaussians; iterations, time an iteration, accuracy.
+
+Times are those of one machine in one run: jobs go one after the other, each with all cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from peerclust import methods
+from peerclust.experiments.compare import dots, select, stat
+from peerclust.experiments.measure import method_job
+from peerclust.experiments.paper import HUGE
+from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
+
+RHO = 100
+ROUNDS = 1000
+QUICK_ROUNDS = 200
+
+
+def plan(settings: Settings) -> list[Job]:
+    """Run the methods in turns, so that a busy moment of the machine meets them all."""
+    return [
+        method_job(
+            "gaussians",
+            method,
+            start="random",
+            sklearn="pooled",
+            rho=RHO,
+            rounds=QUICK_ROUNDS if settings.quick else ROUNDS,
+            seed=seed,
+            quick=settings.quick,
+        )
+        for seed in settings.seeds()
+        for method in (*HUGE, *methods.registered())
+    ]
+
+
+def summarize(rows: Sequence[Row], settings: Settings) -> Summary:  # noqa: ARG001
+    """Compare the numbers, and times by their ratio to scikit-learn's."""
+    timed = [{**row, "each": row["seconds"] / max(row["iterations"], 1)} for row in rows]
+    lines, notes = [], []
+    first = stat(select(timed, method="SKL-KM"), "each")
+    for method in dict.fromkeys(row["method"] for row in rows):
+        cell = select(timed, method=method)
+        paper = HUGE.get(method, {})
+        for measure, column, form, factor in (
+            ("iterations", "iterations", "count", 1.0),
+            ("time an iteration", "each", "seconds", 1.0),
+            ("accuracy", "accuracy", "percent", 100.0),
+        ):
+            known = paper.get({"iterations": "rounds", "each": "seconds"}.get(column, column))
+            where = {"measure": measure, "method": method}
+            lines.append(Line(where, stat(cell, column, factor), known, form))
+        share = stat(cell, "each").mean / first.mean
+        theirs = ""
+        if method in HUGE:
+            ratio = HUGE[method]["seconds"].mean / HUGE["SKL-KM"]["seconds"].mean
+            theirs = f" (the paper's code: {ratio:.1f})"
+        notes.append(f"{method}: an iteration takes {share:.2f} of SKL-KM's{theirs}.")
+    lines.sort(key=lambda line: ("accuracy", "iterations").index(line.where["measure"])
+               if line.where["measure"] in ("accuracy", "iterations") else 2)  # fmt: skip
+    accuracies = [line for line in lines if line.where["measure"] == "accuracy"]
+    picture = dots(accuracies, panel="measure", label="method", x_label="accuracy (%)", columns=1)
+    return Summary(lines, picture, notes)
+
+
+EXPERIMENT = Experiment(
+    "table-4", "2,000,000 rows of four Gaussians", plan, summarize, runs=5, timed=True
+)

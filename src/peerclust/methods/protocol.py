@@ -1,0 +1,100 @@
+"""What a method of clustering is: what it is given, and what it must give; no method itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.graphs import Graph
+from peerclust.runtimes.protocol import Traffic, Watch
+from peerclust.users import Rows, Users
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One clustering problem, the same for every method that is compared on it.
+
+    Attributes
+    ----------
+    rows : (N, d) array
+        The rows of all users, user after user; float32 or float64.
+    offsets : (m + 1,) int array
+        User i holds the rows offsets[i]:offsets[i + 1].
+    graph : Graph
+        Who talks with whom.
+    start : (m, K, d) array
+        Where each user's centers start.
+    pooled_start : (K, d) array
+        Where the centers of a method that sees all rows start.
+    sklearn_start : (K, d) array or None
+        Where scikit-learn's K-means starts; None for its own k-means++.
+    rho : float
+        The penalty; methods of other papers take it as theirs.
+    rounds : int
+        How many rounds (T).
+    B : int
+        Center updates a round, for methods that make several.
+    seed : int
+        For methods that draw.
+    """
+
+    rows: Rows
+    offsets: NDArray[np.int64]
+    graph: Graph
+    start: Array
+    pooled_start: Array
+    rho: float
+    rounds: int
+    sklearn_start: Array | None = None
+    B: int = 1
+    seed: int = 0
+
+    @property
+    def K(self) -> int:
+        """How many clusters."""
+        return int(self.start.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Where a method ended.
+
+    Attributes
+    ----------
+    centers : (m, K, d) array
+        Each user's centers; the same for all where a method has one set of them.
+    labels : (N,) int array
+        Each row's cluster, by its own user's centers.
+    rounds : int
+        How many rounds, or iterations, it made.
+    seconds : float
+        How long these took, without preparations.
+    traffic : Traffic
+        What went over the links; a start counts only where it is common and must be told.
+    """
+
+    centers: Array
+    labels: NDArray[np.int32]
+    rounds: int
+    seconds: float
+    traffic: Traffic = field(default_factory=Traffic)
+
+
+class Method(Protocol):
+    """A way to cluster a task."""
+
+    def fit(self, task: Task, watch: Watch | None = None) -> Outcome:
+        """Cluster; `watch` is called between rounds, by methods that are programs."""
+
+
+def judge(
+    users: Users, x: Array, rounds: int, seconds: float, traffic: Traffic | None = None
+) -> Outcome:
+    """Label every row by the centers x (m, K, d) of its user and give the outcome."""
+    users.assign(x)
+    return Outcome(x, users.labels.copy(), rounds, seconds, traffic or Traffic())

@@ -1,0 +1,92 @@
+"""The methods by their names, and how one's own join them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from peerclust.errors import ParameterError
+from peerclust.losses import Fair, Huber, KMeans, Logistic
+from peerclust.methods.coreset import Coreset
+from peerclust.methods.network import (
+    OverNetwork,
+    make_admm,
+    make_dgc,
+    make_lsp2p,
+    make_nk_means,
+)
+from peerclust.methods.pooled import CGC, LGC, SklearnKMeans
+from peerclust.methods.protocol import Method
+from peerclust.validation import check_name
+
+LOSSES = {"KM": KMeans(), "HL": Huber(5.0), "LL": Logistic(), "FL": Fair(1.0)}
+
+METHODS: dict[str, Method] = {"SKL-KM": SklearnKMeans()}
+for _short, _loss in LOSSES.items():
+    METHODS[f"CGC-{_short}"] = CGC(_loss)
+    METHODS[f"LGC-{_short}"] = LGC(_loss)
+    METHODS[f"DGC-{_short}"] = OverNetwork(make_dgc, _loss)
+METHODS["ADMM-KM"] = OverNetwork(make_admm)
+METHODS["NK-MEANS"] = OverNetwork(make_nk_means)
+METHODS["LSP2P-KM"] = OverNetwork(make_lsp2p, common=True, tol=1e-6)
+METHODS["CORESET-KM"] = Coreset()
+METHODS["CORESET-MED"] = Coreset(median=True)
+
+# What users have added, and the files that were loaded to do so with the names they added.
+_OWN: dict[str, Method] = {}
+_FILES: dict[Path, list[str]] = {}
+
+
+def register(name: str, method: Method) -> None:
+    """Add a method of one's own to every experiment that compares methods, under a new name.
+
+    `method.fit(task, watch=None)` gives an `Outcome`; `OverNetwork` makes one of a program.
+    """
+    if not isinstance(name, str) or not name or name in METHODS or name in _OWN:
+        raise ParameterError(f"`name` of register must be new. Got {name!r}.")
+    if not callable(getattr(method, "fit", None)):
+        raise ParameterError(f"`method` of register must have fit(task, watch). Got {method!r}.")
+    _OWN[name] = method
+
+
+def unregister(name: str) -> None:
+    """Take out a method that `register` has added."""
+    del _OWN[check_name(name, _OWN, "name", "unregister")]
+
+
+def registered() -> dict[str, Method]:
+    """Give the methods that users have added, by name."""
+    return dict(_OWN)
+
+
+def load(path: str | os.PathLike[str]) -> None:
+    """Run a Python file that registers methods; other processes of an experiment run it too."""
+    place = Path(path).resolve()
+    spec = importlib.util.spec_from_file_location(place.stem, place)
+    if place.suffix != ".py" or not place.is_file() or spec is None or spec.loader is None:
+        raise ParameterError(f"`path` of methods.load must be a Python file. Got {path}.")
+    before = set(_OWN)
+    module = importlib.util.module_from_spec(spec)
+    # What the file defines can then be found by the name of its module, as pickle does.
+    sys.modules[place.stem] = module
+    spec.loader.exec_module(module)
+    _FILES[place] = sorted(set(_OWN) - before)
+    if not _FILES[place]:
+        raise ParameterError(f"{path} registers no method; it must call methods.register.")
+
+
+def shared() -> tuple[list[Path], dict[str, Method]]:
+    """Give what another process needs: files to load, and the methods that none of them adds."""
+    from_files = {name for names in _FILES.values() for name in names}
+    return list(_FILES), {name: _OWN[name] for name in _OWN if name not in from_files}
+
+
+def get(name: str) -> Method:
+    """Give the method of a name.
+
+    >>> get("ADMM-KM").fit.__name__
+    'fit'
+    """
+    return (METHODS | _OWN)[check_name(name, METHODS | _OWN, "name", "methods.get")]

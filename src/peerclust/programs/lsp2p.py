@@ -1,0 +1,87 @@
+"""LSP2P K-means: each user's next centers are the averages of its own and its neighbors' clusters.
+
+S. Datta, C. Giannella and H. Kargupta, "Approximate distributed K-means clustering over a
+peer-to-peer network", IEEE Transactions on Knowledge and Data Engineering 21(10), 2009, on a graph
+that stays as it is, in step, with all neighbors asked. Round t assigns each row to the nearest of
+its user's centers, then
+
+    x_i(k) <- sum_j S1_j(k) / sum_j S0_j(k),    j over i and its neighbors N_i,
+
+with S0_j(k) and S1_j(k) the number and the sum of the rows of C_j(k): the average of the clusters'
+means, weighted with their counts. A center whose counts are all 0 stays. On a complete graph and
+from one start this is Lloyd's algorithm on all rows. For another loss S0 is a bound on the
+curvature (`users.curvature`), and the step a majorized one.
+
+| symbol        | here                                                           |
+|---------------|----------------------------------------------------------------|
+| x_i(k)        | `state.x[i, k]`                                                |
+| C_i(k)        | `users.labels`, set by `users.assign`                          |
+| S0_i(k)       | `users.curvature(x)[i, k]`, kept in `state.sums[i, k, -1]`     |
+| S1_i(k)       | S0 x - `users.pull`, kept in `state.sums[i, k, :-1]`           |
+| sum_j         | `state.sums + heard.total`                                     |
+
+The users stop by the rule that all programs share, not by the paper's bound on how far a user's
+centers moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LSP2PState:
+    """The centers of the block's users, and the sums S1 and S0 at them, (u, K, d + 1)."""
+
+    x: Array
+    sums: Array
+    round: int
+    residual: Array
+    update: int = 0
+
+
+@dataclass(frozen=True)
+class LSP2P:
+    """Locally synchronized K-means; it has no parameters.
+
+    >>> users = Users(np.array([[0.0], [2.0], [10.0]]), np.array([0, 2, 3]))
+    >>> program = LSP2P()
+    >>> state = program.start(users, np.array([[[0.0], [9.0]], [[0.0], [9.0]]]))
+    >>> said = program.say(state).x
+    >>> said.tolist()
+    [[[2.0, 2.0], [0.0, 0.0]], [[0.0, 0.0], [10.0, 1.0]]]
+    >>> program.hear(users, state, HeardSum(said[::-1], np.ones((2, 1, 1)))).x.tolist()
+    [[[1.0], [10.0]], [[1.0], [10.0]]]
+    """
+
+    def start(self, users: Users, x: Array) -> LSP2PState:
+        """Begin at the centers x, (u, K, d): assign."""
+        return LSP2PState(x=x, sums=_sums(users, x), round=0, residual=np.full(users.m, np.inf))
+
+    def say(self, state: LSP2PState) -> Sum:
+        """Tell the neighbors the sum and the number of each cluster's rows."""
+        return Sum(state.sums)
+
+    def hear(self, users: Users, state: LSP2PState, heard: HeardSum) -> LSP2PState:
+        """Move the centers to the averages, then assign."""
+        total = state.sums + heard.total
+        S1, S0 = total[..., :-1], total[..., -1:]
+        off = S0 * state.x - S1
+        x = np.divide(S1, S0, out=state.x.copy(), where=S0 > 0)
+        residual = np.sqrt((off * off).sum(axis=2)).max(axis=1)
+        return LSP2PState(x=x, sums=_sums(users, x), round=state.round + 1, residual=residual)
+
+
+def _sums(users: Users, x: Array) -> Array:
+    """Assign, then give S1 and S0 side by side, (u, K, d + 1)."""
+    users.assign(x)
+    S0 = users.curvature(x)[..., None]
+    return np.concatenate([S0 * x - users.pull(x), S0], axis=2)
