@@ -230,7 +230,8 @@ def _network(picture: Network) -> Figure:
     axes.set_axis_off()
     axes.set_aspect("equal")
     axes.margins(0.06)
-    axes.add_collection(LineCollection(list(places[picture.links]), colors=GRAY, linewidths=0.9))
+    links = LineCollection(list(places[picture.links]), colors=GRAY, linewidths=0.9, zorder=1)
+    axes.add_collection(links)
     gaps = np.linalg.norm(places[:, None] - places, axis=2)
     np.fill_diagonal(gaps, inf)
     # The span of a single node is 0. A few may overlap, or all would be small.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, inf
 from textwrap import fill
 
 import numpy as np
@@ -17,7 +17,13 @@ from matplotlib.collections import PathCollection
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerErrorbar
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import (
+    LogFormatterSciNotation,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    ScalarFormatter,
+)
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -76,9 +82,10 @@ def set_scale(axis: Axis, values: Array, *, log: bool = False) -> None:
     # A new scale brings its own ticks: powers of ten, which are too few on a short axis.
     axis.axes.set(**{f"{name}scale": "log", f"{name}lim": (low / pad, high * pad)})
     axis.set_minor_formatter(NullFormatter())
-    if high < 100 * low and low > 1e-4 and high < 1e6:
+    if high < 100 * low:
         axis.set_major_locator(even if high < 10 * low else LogLocator(subs=(1, 2, 5)))
-        axis.set_major_formatter(_Plain())
+        powers = LogFormatterSciNotation(minor_thresholds=(inf, inf))
+        axis.set_major_formatter(_Plain() if low > 1e-4 and high < 1e6 else powers)
 
 
 def lower_end(mean: Array, std: Array, *, log: bool) -> Array:
@@ -94,8 +101,8 @@ def legend_below(figure: Figure) -> None:
             held.setdefault(wrap(label, 3.0), handle)
     for rows in range(1, len(held) + 1):
         legend = figure.legend(
-            held.values(),
-            held,
+            list(held.values()),
+            list(held),
             loc="outside lower center",
             ncols=ceil(len(held) / rows),
             frameon=False,

@@ -1,0 +1,26 @@
+"""A method of one's own in the paper's tables: DGC-KM with the longer step that is proved safe.
+
+python own_method.py                                    Table 2 with one more method
+peerclust reproduce table-5 --methods own_method.py     any other table
+"""
+
+import tempfile
+
+from peerclust import experiments, methods, theory
+from peerclust.programs.dgc import DGC
+
+
+def long_steps(task):
+    """Give the program for a task: its rows, users, graph, start and rho."""
+    largest = max(b - a for a, b in zip(task.offsets, task.offsets[1:], strict=False))
+    alpha = theory.safe_step(
+        beta=1.0, W=float(largest), rho=task.rho, lambda_max=task.graph.lambda_max.value
+    )
+    return DGC(rho=task.rho, alpha=alpha)
+
+
+methods.register("LONG-STEPS", methods.OverNetwork(long_steps))
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        print(experiments.run("table-2", out=folder, runs=2).page)
