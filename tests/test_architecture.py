@@ -22,16 +22,20 @@ BELOW = {
     "names.py": set(),
     "files.py": {"errors"},
     "validation.py": {"names", "errors"},
-    "kernels.py": set(),
+    "kernels": {"kernels"},
     "threads.py": set(),
     "losses.py": {"names", "kernels", "bregman", "errors", "validation"},
     "distances.py": {"names", "kernels", "errors", "validation"},
     "bregman.py": {"kernels", "distances", "errors", "validation"},
     "graphs": {"graphs", "names", "errors", "validation"},
     "distinct.py": {"kernels"},
+    "lazy.py": {"kernels"},
+    "tasks.py": {"kernels"},
     "nearest.py": {"kernels", "threads", "distances", "bregman"},
     "users.py": {
         "distinct",
+        "lazy",
+        "tasks",
         "nearest",
         "kernels",
         "threads",
@@ -62,7 +66,7 @@ BELOW = {
 
 # A package and the only places that may import it.
 OUTSIDE = {
-    "numba": {"kernels.py"},
+    "numba": {"kernels"},
     "matplotlib": {"report"},
     "polars": {"tables.py"},
     "typer": {"cli"},

@@ -41,11 +41,13 @@ def run_nearest(rows, x, first=0, last=None):
 def run_assign(rows, x, first, last, code, parameter, weights=NONE):
     labels = np.full(len(rows), -7, np.int32)
     s0, s1 = np.zeros((4, x.shape[1])), np.zeros((4, *x.shape[1:]))
-    changed = np.full(4, -7)
+    changed, looked = np.full((2, 4), -7)
+    drift, expiry = np.zeros(x.shape[:2]), np.empty(len(rows))
     kernels.assign(
         rows, weights, 1.0, OWNER, START, STOP, first, last, x, NO_SLOPE, NO_OFFSET,
-        code, parameter, labels, s0, s1, changed,
+        code, parameter, True, drift, expiry, labels, s0, s1, changed, looked,
     )  # fmt: skip
+    same(looked, np.where(changed == -7, -7, STOP - START))
     return labels, s0, s1, changed
 
 

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import kl_div
 
 from instances import BREGMANS, DISTANCES, LOSSES, WEIGHTS, PseudoHuber, spd
-from peerclust import kernels, threads, users as users_module
+from peerclust import kernels, tasks, threads
 from peerclust.bregman import Bregman, generalized_kl
 from peerclust.distances import Euclidean, Mahalanobis
 from peerclust.errors import DivergedError
@@ -718,7 +718,7 @@ def test_cost_does_not_depend_on_how_many_rows_are_held_at_a_time(
     users = Users(rows, offsets, weights=weights(len(rows)), loss=loss(3), distance=distance(3))
     users.assign(x)
     at_once, total = users.cost(x), users.total_weights
-    monkeypatch.setattr(users_module, "_CHUNK", chunk)
+    monkeypatch.setattr(tasks, "CHUNK", chunk)
     same(users.cost(x), at_once)
     fresh = Users(rows, offsets, weights=weights(len(rows)))
     same(fresh.total_weights, total)

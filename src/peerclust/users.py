@@ -18,15 +18,14 @@ from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean
 from peerclust.distinct import distinct_rows
 from peerclust.errors import DivergedError
+from peerclust.lazy import Memory
 from peerclust.losses import KMeans
 from peerclust.nearest import nearest
+from peerclust.tasks import plan_tasks, sum_by_user, sum_values
 from peerclust.threads import spread
 
 Array = NDArray[np.float64]
 Rows = NDArray[Any]
-
-# Rows whose values are held at a time when a cost is added up.
-_CHUNK = 1 << 18
 
 
 class Users:
@@ -82,18 +81,14 @@ class Users:
         self._plan_tasks()
 
     def _plan_tasks(self) -> None:
-        sizes = np.diff(self.offsets)
-        pieces = -(-sizes // kernels.SEGMENT)
-        self._owner = np.repeat(np.arange(self.m), pieces)
-        piece = np.arange(len(self._owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        self._start = self.offsets[self._owner] + piece * kernels.SEGMENT
-        self._stop = np.minimum(self._start + kernels.SEGMENT, self.offsets[self._owner + 1])
+        self._tasks = plan_tasks(self.offsets)
+        self._owner, self._start, self._stop = self._tasks
         self._ends = np.cumsum(self._stop - self._start)
-        self._tasks = (self._owner, self._start, self._stop)
-        self._changed = np.zeros(len(self._owner), np.int64)
+        self._changed, self._looked = np.zeros((2, len(self._owner)), np.int64)
         self.labels: NDArray[np.int32]
         self._sums: tuple[Array, Array] | None
         self._summed_at: Array | None
+        self._memory: Memory | None
         self.forget()
 
     @property
@@ -111,12 +106,17 @@ class Users:
         """How many labels the last assignment changed."""
         return int(self._changed.sum())
 
+    @property
+    def looked(self) -> int:
+        """How many rows the last assignment measured against the centers."""
+        return int(self._looked.sum())
+
     @cached_property
     def total_weights(self) -> Array:
         """Each user's total weight, (u,)."""
         if self._weights.size == 0:
             return np.diff(self.offsets) * float(self._unit)
-        return self._weighted_sums(lambda a, b: np.ones(self._stop[b - 1] - self._start[a]))
+        return self._sum_values(lambda a, b: np.ones(self._stop[b - 1] - self._start[a]))
 
     def everywhere(self, centers: Array) -> Array:
         """Give common centers (k, d) to each user of the block, (u, k, d)."""
@@ -125,7 +125,7 @@ class Users:
     def forget(self) -> None:
         """Drop labels and sums, as before the first assignment."""
         self.labels = np.full(len(self.rows), -1, np.int32)
-        self._sums = self._summed_at = None
+        self._sums = self._summed_at = self._memory = None
 
     def block(self, i: int) -> Users:
         """Return the block of user i of this block alone; its rows are a view."""
@@ -153,27 +153,35 @@ class Users:
     def assign(self, x: Array) -> None:
         """Label each row with its nearest center among its user's x[i] (steps 2-5 of Algorithm 1).
 
-        Of equally near centers the first is taken.
+        Of equally near centers the first is taken. Rows whose label cannot have changed since the
+        last assignment, by how far the centers went, are not read (see `lazy`).
         """
-        K = x.shape[1]
+        N, K = len(self.rows), x.shape[1]
         slope, offset = np.empty((0, 0, 0)), np.empty((0, 0))
         if isinstance(self.loss, Bregman):
             self._check_domain(x)
             slope, offset = self.loss.affine(x)
         z = np.ascontiguousarray(self.distance.forward(x))
-        s0, s1 = self._empty_sums(K)
+        # Nothing is remembered while labels and sums change: this may be broken off.
+        memory = self._memory
+        self._sums = self._summed_at = self._memory = None
+        fresh = memory is None or not memory.follow(z)
+        at = Memory(z, N, len(self._owner)) if memory is None or fresh else memory
 
         def loop(first: int, last: int) -> None:
             kernels.assign(
                 self._y, self._weights, self._unit, *self._tasks, first, last, z, slope, offset,
-                self._code, self._parameter, self.labels, s0, s1, self._changed,
+                self._code, self._parameter, fresh, at.drift, at.expiry, self.labels,
+                at.s0, at.s1, self._changed, self._looked,
             )  # fmt: skip
 
-        spread(loop, self._ends, self._y.size * K)
-        if self._code == kernels.GIVEN:
-            self._summed_at = None
-        else:
-            self._keep_sums(x, s0, s1)
+        summed = N if self.changed or self._code != kernels.KMEANS else 0
+        work = N * K if fresh else self.looked * K + summed  # about as much as last time
+        spread(loop, self._ends, self.d * work + N)
+        if self._code != kernels.GIVEN:
+            self._keep_sums(x, at.s0, at.s1)
+        if not isinstance(self.loss, Bregman):
+            self._memory = at
 
     def pull(self, x: Array) -> Array:
         """Give the gradient of each user's cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
@@ -226,7 +234,7 @@ class Users:
             r2[:] = self.loss.value(r2)
             return r2
 
-        return self._weighted_sums(values)
+        return self._sum_values(values)
 
     def nearest(self, centers: Array) -> tuple[NDArray[np.int32], Array]:
         """Give each row's nearest of common centers (K, d), and its squared distance, both (N,).
@@ -276,25 +284,11 @@ class Users:
 
     def _keep_sums(self, x: Array, s0: Array, s1: Array) -> None:
         """Keep the tasks' sums, added up by user."""
-        if len(self._owner) != self.m or np.any(self._owner != np.arange(self.m)):
-            parts0, parts1 = s0, s1
-            s0, s1 = np.zeros((self.m, s0.shape[1])), np.zeros((self.m, *s1.shape[1:]))
-            kernels.by_user(self._owner, parts0, s0)
-            kernels.by_user(self._owner, parts1, s1)
+        s0, s1 = (sum_by_user(self._owner, self.m, parts) for parts in (s0, s1))
         self._sums, self._summed_at = (s0, s1), x
 
-    def _weighted_sums(self, values: Callable[[int, int], Array]) -> Array:
-        """Add up each user's weighted values, (u,); `values` gives those of tasks first to last."""
-        out = np.zeros(self.m)
-        first = 0
-        while first < len(self._owner):
-            limit = self._start[first] + _CHUNK
-            last = max(first + 1, int(np.searchsorted(self._stop, limit, side="right")))
-            kernels.weighted_sum(
-                values(first, last), self._weights, self._unit, *self._tasks, first, last, out
-            )
-            first = last
-        return out
+    def _sum_values(self, values: Callable[[int, int], Array]) -> Array:
+        return sum_values(values, self._weights, float(self._unit), self._tasks, self.m)
 
     def _check_domain(self, x: Array) -> None:
         if not self.loss.contains(x):

@@ -1,0 +1,61 @@
+"""The loops that know nothing of centers: sums, products and hashes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from peerclust.kernels.compiling import compiled
+
+
+@compiled(nogil=True)
+def weighted_sum(values, weights, unit, owner, start, stop, first, last, out):
+    """Add the weighted values of tasks first to last to out[user]; values[0] is the first row's."""
+    origin = start[first]
+    for t in range(first, last):
+        total = 0.0
+        for row in range(start[t], stop[t]):
+            w = weights[row] if weights.size > 0 else unit
+            total += w * values[row - origin]
+        out[owner[t]] += total
+
+
+@compiled(nogil=True)
+def by_user(owner, parts, out):
+    """Add the tasks' sums (tasks, K, ...) to out (users, K, ...), in ascending order."""
+    flat, total = parts.reshape(parts.shape[0], -1), out.reshape(out.shape[0], -1)
+    for t in range(owner.size):
+        i = owner[t]
+        for e in range(flat.shape[1]):
+            total[i, e] += flat[t, e]
+
+
+@compiled(nogil=True)
+def times(v, matrix, out):
+    """Multiply each row vector of v (n, d) by matrix[i % len(matrix)] (d, d), in a fixed order."""
+    n, d = v.shape
+    for i in range(n):
+        a = matrix[i % matrix.shape[0]]
+        for j in range(d):
+            total = 0.0
+            for e in range(d):
+                total += v[i, e] * a[e, j]
+            out[i, j] = total
+
+
+@compiled(nogil=True)
+def hashes(rows, out):
+    """Give a 64-bit hash of each row's values: equal rows have equal hashes, whatever their order.
+
+    Each value's bits (with -0.0 taken as 0.0) are mixed in by a splitmix64 step.
+    """
+    n, d = rows.shape
+    value = np.zeros(1)
+    bits = value.view(np.uint64)
+    for r in range(n):
+        h = np.uint64(0x9E3779B97F4A7C15)
+        for j in range(d):
+            value[0] = rows[r, j] + 0.0
+            h = (h ^ bits[0]) * np.uint64(0xBF58476D1CE4E5B9)
+            h = (h ^ (h >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
+            h ^= h >> np.uint64(29)
+        out[r] = h

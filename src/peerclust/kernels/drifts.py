@@ -1,0 +1,43 @@
+"""How far centers have gone, never told too small, so that a row knows when it must be read again.
+
+A row with label a whose distances to center a and to the nearest other center are near and other
+keeps its label while center a and the fastest of the others together have gone less than
+other - near: by the triangle inequality no center can have come to be as near as a.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from peerclust.kernels.compiling import compiled
+
+EPS = 2.0**-52
+# More than what a distance loses when squares underflow.
+TINY = 1e-155
+
+
+@compiled(nogil=True)
+def add_drifts(x, last, drift):
+    """Add to drift[i, k] how far center k of user i went since `last`, and the farthest other.
+
+    Rounded up, whatever rounds here; where a center is not finite, to infinity. Then last is x.
+    """
+    m, K, d = x.shape
+    gone = np.zeros(K)
+    for i in range(m):
+        largest, second = 0.0, 0.0
+        for k in range(K):
+            r2 = 0.0
+            for j in range(d):
+                step = x[i, k, j] - last[i, k, j]
+                r2 += step * step
+                last[i, k, j] = x[i, k, j]
+            r = math.sqrt(r2) * (1.0 + (d + 8) * EPS) + TINY
+            gone[k] = r if r < np.inf else np.inf
+            second = max(second, min(largest, gone[k]))
+            largest = max(largest, gone[k])
+        for k in range(K):
+            other = second if gone[k] == largest else largest
+            drift[i, k] = (drift[i, k] + gone[k] + other) * (1.0 + 4.0 * EPS)
