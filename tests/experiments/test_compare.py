@@ -65,6 +65,11 @@ def test_the_table_has_a_line_a_number_and_marks_what_does_not_agree():
     ]
 
 
+def test_a_table_without_the_papers_numbers_shows_ours_alone():
+    lines = [Line({"m": "10"}, Stat(0.716), None, "score")]
+    assert markdown(lines).splitlines() == ["| m | ours |", "| --- | --- |", "| 10 | 0.716 |"]
+
+
 def test_the_picture_has_a_panel_a_value_and_a_dot_a_line():
     lines = [
         Line({"data": data, "method": method}, Stat(1.0, 0.1), Stat(2.0) if method == "A" else None)

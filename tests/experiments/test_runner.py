@@ -59,7 +59,7 @@ def test_an_experiment_writes_runs_table_picture_and_configuration(tmp_path, wor
     assert "# toy: a toy" in page
     assert "3 runs a cell, seed 5." in page
     assert "A note." in page
-    assert "| value | - | 61.5 ± 8.18 | - |  |" in page
+    assert "| value | 61.5 ± 8.18 |" in page
     config = json.loads((result.directory / "config.json").read_text())
     assert config["settings"]["seed"] == 5
     assert [job["given"]["seed"] for job in config["jobs"]] == [5, 6, 7]

@@ -100,6 +100,8 @@ def _round(users: Users, centers: Rows) -> Callable[[], object]:
     x = np.repeat(np.asarray(centers, dtype=np.float64)[None], users.m, axis=0)
 
     def assign_and_pull() -> None:
+        # As in a first round: nothing is known of the last assignment.
+        users.forget()
         users.assign(x)
         users.pull(x)
 

@@ -38,7 +38,8 @@ def demo(
 @app.command()
 def reproduce(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="table-1 to 7, figure-2 to 9, rivals, or all.")
+        str,
+        typer.Argument(metavar="NAME", help="table-1 to 7, figure-2 to 9, splits, rivals, or all."),
     ] = "",
     show_list: Annotated[
         bool, typer.Option("--list", help="List the experiments and end.")
@@ -70,6 +71,7 @@ def reproduce(
     """Run a table or figure of the paper and set the numbers beside the paper's."""
     from peerclust import experiments, methods, options, threads
     from peerclust.report import terminal
+    from peerclust.validation import check_name
 
     if show_list:
         listed = [experiments.get(each) for each in experiments.NAMES]
@@ -78,9 +80,8 @@ def reproduce(
         else:
             terminal.show(terminal.experiments_table(listed))
         return
+    check_name(name, (*experiments.NAMES, "all"), "NAME", "reproduce")
     chosen = experiments.NAMES if name == "all" else (name,)
-    for each in chosen:
-        experiments.get(each)
     for file in own:
         methods.load(file)
     results, left_out = [], []

@@ -21,6 +21,7 @@ from peerclust.validation import check_count, check_name
 NAMES = (
     *(f"table-{i}" for i in range(1, 8)),
     *(f"figure-{i}" for i in range(2, 10)),
+    "splits",
     "rivals",
 )
 

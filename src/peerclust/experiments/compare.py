@@ -78,14 +78,20 @@ def show(stat: Stat | None, form: str) -> str:
 
 
 def markdown(lines: Sequence[Line]) -> str:
-    """Give the Markdown table: where | paper | ours | difference | agrees."""
+    """Give the Markdown table: where | paper | ours | difference | agrees.
+
+    If the paper has none of the numbers: where | ours.
+    """
     names = list(lines[0].where)
-    head = [*names, "paper", "ours", "difference", "agrees"]
+    compared = any(line.paper is not None for line in lines)
+    head = [*names, *(["paper", "ours", "difference", "agrees"] if compared else ["ours"])]
     table = [head, ["---"] * len(head)]
     for line in lines:
-        verdict = {True: "yes", False: "**no**", None: ""}[agrees(line)]
-        cells = [show(line.paper, line.form), show(line.ours, line.form), difference(line), verdict]
-        table.append([*(line.where.get(name, "") for name in names), *cells])
+        cells = [*(line.where.get(name, "") for name in names), show(line.ours, line.form)]
+        if compared:
+            verdict = {True: "yes", False: "**no**", None: ""}[agrees(line)]
+            cells[-1:] = [show(line.paper, line.form), cells[-1], difference(line), verdict]
+        table.append(cells)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in table) + "\n"
 
 

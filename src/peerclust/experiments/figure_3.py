@@ -97,7 +97,8 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:
             lines.append(
                 Line({"measure": measure, "method": method}, stat(cell, column), None, form)
             )
-    lines.sort(key=lambda line: line.where["measure"], reverse=True)
+    measures = list(dict.fromkeys(line.where["measure"] for line in lines))
+    lines.sort(key=lambda line: measures.index(line.where["measure"]))
     return Summary(lines, _embed(rows, settings.seed), notes)
 
 

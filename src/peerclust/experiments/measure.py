@@ -13,8 +13,10 @@ from peerclust import methods
 from peerclust.experiments.compare import dots, select, stat
 from peerclust.experiments.paper import Table
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
-from peerclust.experiments.setting import SETTINGS, Scene, make_scene, make_task
+from peerclust.experiments.setting import SETTINGS, Scene, draw_seeds, make_scene, make_task
 from peerclust.metrics import accuracy, ari, cost, measure_disagreement
+
+Array = NDArray[np.float64]
 
 # Sizes of the quick version.
 QUICK_PER_CLASS = 100
@@ -28,16 +30,21 @@ def method_job(
     seed: int,
     quick: bool = False,
     data_dir: str | None = None,
+    start_seed: int | None = None,
     **task: Any,
 ) -> Job:
-    """Give the job of one run of a method; `task` are the arguments of `make_task`."""
-    key = "-".join(str(part) for part in (setting, method, *task.values(), seed)).replace("+", "p")
+    """Give the job of one run of a method; `task` are the arguments of `make_task`.
+
+    With a `start_seed` the run's data and split come from `seed`, its starts from that.
+    """
+    seeds = (seed,) if start_seed is None else (seed, start_seed)
+    key = "-".join(str(part) for part in (setting, method, *task.values(), *seeds))
     given = {"setting": setting, "method": method, "seed": seed, "quick": quick, **task}
-    given["data_dir"] = data_dir
+    given |= {"data_dir": data_dir, "start_seed": start_seed}
     size = _effort(setting, quick) * task["rounds"] * task.get("B", 1)
     effort = size * (0.05 if method == "SKL-KM" else 1.0)
     # What a user's own method does may have changed since.
-    return Job(key, run_method, given, effort, reuse=method in methods.METHODS)
+    return Job(key.replace("+", "p"), run_method, given, effort, reuse=method in methods.METHODS)
 
 
 def run_method(
@@ -47,29 +54,39 @@ def run_method(
     seed: int,
     quick: bool = False,
     data_dir: str | None = None,
+    start_seed: int | None = None,
     **task: Any,
 ) -> list[dict[str, Any]]:
     """Run a method once and give one row.
 
     `accuracy` and `ari` are those of each user's rows by its own centers, averaged over the users;
-    `accuracy_joint` and `ari_joint` take the labels of all users as one labeling.
+    `accuracy_joint` and `ari_joint` take the labels of all users as one labeling. `pooled_cost` is
+    the K-means cost of all rows by one user's centers, averaged over the users.
     """
     scene = _scene(setting, seed, quick=quick, data_dir=data_dir)
+    if start_seed is not None:
+        scene = replace(scene, seeds=draw_seeds(start_seed)[-3:])
     posed = make_task(scene, **task)
     outcome = methods.get(method).fit(posed)
     apart = measure_disagreement(outcome.centers)
-    row = {"setting": setting, "method": method, **task, "seed": seed}
+    row = {"setting": setting, "method": method, **task, "seed": seed, "start_seed": start_seed}
     row |= scores(scene, outcome.labels)
     row |= {
         "disagreement": apart.mean,
         "disagreement_stacked": apart.stacked,
-        "pooled_cost": cost(scene.rows, outcome.centers.mean(axis=0)),
+        "pooled_cost": _pooled_cost(scene, outcome.centers),
         "iterations": outcome.rounds,
         "seconds": outcome.seconds,
         "messages": outcome.traffic.messages,
         "bytes": outcome.traffic.bytes,
     }
     return [row]
+
+
+def _pooled_cost(scene: Scene, centers: Array) -> float:
+    different = np.unique(centers, axis=0, return_counts=True)
+    each = [cost(scene.rows, x) for x in different[0]]
+    return float(np.average(each, weights=different[1]))
 
 
 def sweep(name: str, title: str, by: str, paper: Table, **task: Any) -> Experiment:

@@ -58,7 +58,12 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:  # noqa: ARG0
                 lines.append(line)
     shown = [line for line in lines if line.where["measure"] == "accuracy"]
     picture = dots(shown, panel="data", label="method", x_label="accuracy (%)", columns=3)
-    return Summary(lines, picture, ["Pooled cost is in units of the least that any run found."])
+    notes = [
+        "Pooled cost is that of all rows by one user's centers, averaged over the users, in units"
+        " of the least that any run found.",
+        "SKL-KM and CGC-KM see all rows; bringing these together is not counted.",
+    ]
+    return Summary(lines, picture, notes)
 
 
 EXPERIMENT = Experiment("rivals", "every method: accuracy, cost, bytes", plan, summarize, runs=10)

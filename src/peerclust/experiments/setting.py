@@ -74,7 +74,10 @@ SETTINGS: Mapping[str, Setting] = {
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """The rows of all users, user after user, with their classes; the graph; seeds for starts."""
+    """The rows of all users, user after user, with their classes, and the graph.
+
+    `seeds` are those of the users' starts, of the pooled start, and of methods that draw.
+    """
 
     rows: NDArray[Any]
     classes: Classes
@@ -93,8 +96,7 @@ def make_scene(
     setting: Setting, seed: int, *, data_dir: str | None = None, n: int | None = None
 ) -> Scene:
     """Draw the data and its split; `n` is the number of rows of the Gaussian set."""
-    seeds = np.random.SeedSequence(seed).generate_state(6, np.uint64).astype(object).tolist()
-    subset, split, network, *rest = (int(s) for s in seeds)
+    subset, split, network, *rest = draw_seeds(seed)
     rows, classes = _load(setting.data, data_dir, n, subset if setting.data == "gaussians" else 0)
     if setting.per_class is not None:
         rows, classes = datasets.first_classes(
@@ -112,6 +114,15 @@ def make_scene(
             classes, setting.m, per_user=setting.per_user, proportions=uneven, random_state=split
         )
     return gather(rows, classes, parts, make_graph(setting, network), setting.K, rest)
+
+
+def draw_seeds(seed: int) -> list[int]:
+    """Give the seeds of the subset, the split, the graph, and the three of `Scene.seeds`.
+
+    >>> len(draw_seeds(0)), draw_seeds(0) == draw_seeds(1)
+    (6, False)
+    """
+    return [int(state) for state in np.random.SeedSequence(seed).generate_state(6, np.uint64)]
 
 
 def gather(

@@ -58,8 +58,8 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:  # noqa: ARG0
             ratio = HUGE[method]["seconds"].mean / HUGE["SKL-KM"]["seconds"].mean
             theirs = f" (the paper's code: {ratio:.1f})"
         notes.append(f"{method}: an iteration takes {share:.2f} of SKL-KM's{theirs}.")
-    lines.sort(key=lambda line: ("accuracy", "iterations").index(line.where["measure"])
-               if line.where["measure"] in ("accuracy", "iterations") else 2)  # fmt: skip
+    measures = list(dict.fromkeys(line.where["measure"] for line in lines))
+    lines.sort(key=lambda line: measures.index(line.where["measure"]))
     accuracies = [line for line in lines if line.where["measure"] == "accuracy"]
     picture = dots(accuracies, panel="measure", label="method", x_label="accuracy (%)", columns=1)
     return Summary(lines, picture, notes)

@@ -421,7 +421,9 @@ def test_a_missing_extra_is_named(package, words, sentence):
     assert done.stderr == f"{sentence} it comes with the extra `{extra}`.\n"
 
 
-@pytest.mark.parametrize("words", [(), ("demo",), ("fit",), ("predict",), ("bench",)])
+@pytest.mark.parametrize(
+    "words", [(), ("demo",), ("fit",), ("predict",), ("bench",), ("reproduce",)]
+)
 def test_help_answers_at_once(words):
     # The seconds of the processor, not of the clock: other tests run beside this one.
     seconds = []

@@ -1,0 +1,154 @@
+"""peerclust reproduce: listing, running, going on, refusing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from peerclust import experiments, methods
+from peerclust.cli import app
+from peerclust.errors import DataError
+
+OWN = """
+from peerclust import methods
+from peerclust.programs.dgc import DGC
+
+def program(task):
+    return DGC(rho=task.rho, alpha=0.01)
+
+methods.register("MINE", methods.OverNetwork(program))
+"""
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_list_names_every_experiment():
+    result = run("reproduce", "--list")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in experiments.NAMES)
+    listed = json.loads(run("reproduce", "--list", "--json").stdout)
+    assert list(listed) == list(experiments.NAMES)
+
+
+def test_a_figure_is_written_and_told(folder):
+    result = run("reproduce", "figure-5", "--out", "results")
+    assert result.exit_code == 0, result.output
+    assert "| lambda_max(L) | 4 |" in result.stdout
+    assert "Written to results/figure-5." in result.stdout
+    names = {path.name for path in Path("results/figure-5").iterdir()}
+    assert names == {"runs", "runs.csv", "table.md", "figure.png", "config.json"}
+
+
+def test_json_is_one_object_and_nothing_else():
+    result = run("reproduce", "table-6", "--runs", 1, "--workers", 1, "--json")
+    assert result.exit_code == 0
+    assert not result.stderr
+    (found,) = json.loads(result.stdout)["results"]
+    assert found["name"] == "table-6"
+    assert len(found["lines"]) == 12
+    assert {"method", "rho", "paper", "ours", "agrees", "form"} <= set(found["lines"][0])
+
+
+def test_a_second_run_finds_the_first_there_already():
+    run("reproduce", "figure-5")
+    assert "1 of 1 there already" in run("reproduce", "figure-5").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["tabel-1"], "Got 'tabel-1'. Did you mean 'table-1'?"),
+        ([], "`NAME` of reproduce must be one of"),
+        (["table-1", "--data", "iris"], "`--data` of reproduce must be left out with table-1."),
+        (["table-5", "--data", "irs-het"], "Did you mean 'iris-het'?"),
+        (["table-2", "--methods", "no.py"], "`--methods` of reproduce must be a Python file."),
+        (["table-3", "--data-dir", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_sentence(folder, words, sentence):
+    result = run("reproduce", *words, "--workers", 1)
+    assert result.exit_code == 2
+    assert sentence in result.stderr.splitlines()[-1]
+    assert not list(folder.rglob("*.md"))
+
+
+def test_all_leaves_out_what_has_no_data_and_says_so(monkeypatch):
+    done = []
+
+    def fake(name, **given):
+        if name in ("table-3", "figure-4"):
+            raise DataError("There is no file mnist.npz.")
+        done.append(name)
+        return kept("figure-5", out=given["out"])
+
+    kept = experiments.run
+    monkeypatch.setattr(experiments, "run", fake)
+    result = run("reproduce", "all", "--quick")
+    assert result.exit_code == 1
+    assert "table-3 was left out. There is no file mnist.npz." in result.stderr
+    assert done == [name for name in experiments.NAMES if name not in ("table-3", "figure-4")]
+
+
+def test_methods_of_ones_own_come_from_a_file_and_reach_other_processes(folder):
+    (folder / "mine.py").write_text(OWN)
+    code = "from peerclust.cli import main; main()"
+    words = ["reproduce", "table-2", "--runs", "1", "--workers", "2", "--methods", "mine.py"]
+    result = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "| random | MINE | - |" in result.stdout
+
+
+def test_a_file_that_registers_nothing_is_refused(folder):
+    (folder / "empty.py").write_text("x = 1\n")
+    result = run("reproduce", "table-2", "--methods", "empty.py")
+    assert result.exit_code == 2
+    assert "registers no method" in result.stderr
+    assert not methods.registered()
+
+
+def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process_behind(folder):
+    code = "from peerclust.cli import main; main()"
+    words = ["reproduce", "table-7", "--workers", "2", "--out", "out"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    told = iter(process.stderr)
+    # the first line says that nothing is done yet, the second comes after a job
+    next(told)
+    next(told)
+    os.killpg(process.pid, signal.SIGINT)
+    rest = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "Interrupted; the same command goes on from here." in rest
+    assert "Traceback" not in rest
+    assert list(Path("out/table-7/runs").glob("*.json"))
+    assert not Path("out/table-7/table.md").exists()
+    # The group ends with its last process; Python's own resource tracker takes a moment.
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            break
+    else:
+        pytest.fail("a process was left behind")
