@@ -105,12 +105,18 @@ def dots(
     columns: int = 2,
 ) -> Dots:
     """Give the lines as a picture: a panel for each value of one column, a dot for each other's."""
+    # A number alone does not say what it is the value of.
+    before = "" if label in ("method", "measure") else f"{label} = "
     titles = list(dict.fromkeys(line.where[panel] for line in lines))
     return Dots(
         [
             DotPanel(
                 title,
-                [_dot(line, line.where[label]) for line in lines if line.where[panel] == title],
+                [
+                    _dot(line, before + line.where[label])
+                    for line in lines
+                    if line.where[panel] == title
+                ],
                 x_label,
                 x_log,
             )

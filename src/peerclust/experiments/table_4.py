@@ -11,11 +11,11 @@ from peerclust import methods
 from peerclust.experiments.compare import dots, select, stat
 from peerclust.experiments.measure import method_job
 from peerclust.experiments.paper import HUGE
+from peerclust.experiments.pictures import Dots
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
 
 RHO = 100
 ROUNDS = 1000
-QUICK_ROUNDS = 200
 
 
 def plan(settings: Settings) -> list[Job]:
@@ -27,7 +27,7 @@ def plan(settings: Settings) -> list[Job]:
             start="random",
             sklearn="pooled",
             rho=RHO,
-            rounds=QUICK_ROUNDS if settings.quick else ROUNDS,
+            rounds=ROUNDS,
             seed=seed,
             quick=settings.quick,
         )
@@ -60,9 +60,10 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:  # noqa: ARG0
         notes.append(f"{method}: an iteration takes {share:.2f} of SKL-KM's{theirs}.")
     measures = list(dict.fromkeys(line.where["measure"] for line in lines))
     lines.sort(key=lambda line: measures.index(line.where["measure"]))
-    accuracies = [line for line in lines if line.where["measure"] == "accuracy"]
-    picture = dots(accuracies, panel="measure", label="method", x_label="accuracy (%)", columns=1)
-    return Summary(lines, picture, notes)
+    by = {form: [line for line in lines if line.form == form] for form in ("percent", "seconds")}
+    accuracy = dots(by["percent"], panel="measure", label="method", x_label="accuracy (%)")
+    time = dots(by["seconds"], panel="measure", label="method", x_label="seconds", x_log=True)
+    return Summary(lines, Dots([*accuracy.panels, *time.panels]), notes)
 
 
 EXPERIMENT = Experiment(

@@ -165,8 +165,9 @@ def _dots(picture: Dots) -> Figure:
 
 
 def _dot_panel(axes: Axes, panel: DotPanel) -> None:
-    ours = [(place - 0.15, dot.ours) for place, dot in enumerate(panel.dots)]
-    paper = [(place + 0.15, dot.paper) for place, dot in enumerate(panel.dots) if dot.paper]
+    # Ours stands above its line only where the paper's needs the place below.
+    ours = [(i - (0.15 if dot.paper else 0.0), dot.ours) for i, dot in enumerate(panel.dots)]
+    paper = [(i + 0.15, dot.paper) for i, dot in enumerate(panel.dots) if dot.paper]
     ends: list[float] = []
     for points, label, marker, color, face in (
         (ours, "ours (mean ± std)", "o", "#0072B2", "#0072B2"),
