@@ -11,8 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from peerclust.experiments.compare import dots, select
+from peerclust.experiments.compare import select
 from peerclust.experiments.measure import method_job
+from peerclust.experiments.paper import STARTS as PAPER
+from peerclust.experiments.pictures import Dot, DotPanel, Dots
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Stat, Summary
 
 METHODS = ("DGC-KM", "DGC-HL", "DGC-LL")
@@ -35,7 +37,7 @@ def plan(settings: Settings) -> list[Job]:
 
 def summarize(rows: Sequence[Row], settings: Settings) -> Summary:
     """Set the deviation within a split beside that between the splits' means."""
-    lines = []
+    lines, panels = [], []
     for method in METHODS:
         table = 100 * np.array(
             [
@@ -52,8 +54,15 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:
             ("highest mean of a split", Stat(float(means.max()))),
         ):
             lines.append(Line({"method": method, "measure": measure}, value))
-    picture = dots(lines, panel="method", label="measure", x_label="accuracy (%)", columns=3)
-    return Summary(lines, picture)
+        paper = PAPER[method]["warm"]
+        shown = [
+            Dot(f"split {split}", (float(each.mean()), float(each.std())), None)
+            for split, each in zip(settings.seeds(), table, strict=True)
+        ]
+        mean = (float(table.mean()), float(table.std()))
+        shown.append(Dot("all splits", mean, (paper.mean, paper.std or 0.0)))
+        panels.append(DotPanel(method, shown, "accuracy (%)"))
+    return Summary(lines, Dots(panels, columns=3))
 
 
 EXPERIMENT = Experiment("splits", "accuracy on Iris by split and start", plan, summarize)
