@@ -72,9 +72,10 @@ def load(path: str | os.PathLike[str]) -> None:
     # What the file defines can then be found by the name of its module, as pickle does.
     sys.modules[place.stem] = module
     spec.loader.exec_module(module)
-    _FILES[place] = sorted(set(_OWN) - before)
-    if not _FILES[place]:
+    added = sorted(set(_OWN) - before)
+    if not added:
         raise ParameterError(f"{path} registers no method; it must call methods.register.")
+    _FILES[place] = added
 
 
 def shared() -> tuple[list[Path], dict[str, Method]]:
