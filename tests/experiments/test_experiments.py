@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from peerclust import datasets, experiments
-from peerclust.experiments import figure_3, paper, setting, table_3, table_5
+from peerclust.experiments import cifar_classes, figure_3, paper, setting, table_3, table_5
 from peerclust.experiments.measure import run_method
 from peerclust.experiments.plan import Settings
 from peerclust.experiments.setting import SETTINGS, make_scene
@@ -141,9 +141,9 @@ def images(monkeypatch):
 
     monkeypatch.setattr(datasets, "mnist", make)
     monkeypatch.setattr(datasets, "cifar10", make)
-    setting._load.cache_clear()
+    setting.load.cache_clear()
     yield
-    setting._load.cache_clear()
+    setting.load.cache_clear()
 
 
 @pytest.mark.parametrize(("name", "module"), [("table-3", table_3), ("table-5", table_5)])
@@ -153,6 +153,26 @@ def test_the_tables_of_image_data_have_a_line_a_method_and_set(name, module, ima
     summary = summary_of(name, settings)
     assert len(summary.lines) == 7 * len(settings.data)
     assert all(line.paper is not None for line in summary.lines)
+
+
+def test_cifar_classes_finds_the_threes_that_agree(monkeypatch):
+    rows = [
+        {"classes": name, "seed": 0, "accuracy": right, "ari": alike}
+        for name, right, alike in [("a, b, c", 0.42, 0.046), ("d, e, f", 0.5, 0.11)]
+    ]
+    summary = experiments.get("cifar-classes").summarize(rows, Settings(runs=1))
+    assert [line.where["classes"] for line in summary.lines[::2]] == [
+        "a, b, c",
+        "d, e, f",
+        "a, b, c",
+    ]
+    assert summary.notes == ["Of the 2 threes of classes, 1 agree with both of the numbers."]
+
+
+def test_cifar_classes_clusters_the_classes_asked_for(images):
+    (row,) = cifar_classes.cluster_classes(classes=(1, 5, 9), n=50, seed=0, data_dir=None)
+    assert row["classes"] == "automobile, dog, truck"
+    assert row["accuracy"] == row["ari"] == 1.0
 
 
 def test_figure_4_counts_every_row_once(images, monkeypatch):

@@ -23,9 +23,9 @@ def images(monkeypatch):
 
     monkeypatch.setattr(datasets, "mnist", make)
     monkeypatch.setattr(datasets, "cifar10", make)
-    module._load.cache_clear()
+    module.load.cache_clear()
     yield make
-    module._load.cache_clear()
+    module.load.cache_clear()
 
 
 def counts(scene):

@@ -39,7 +39,10 @@ def demo(
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="table-1 to 7, figure-2 to 9, splits, rivals, or all."),
+        typer.Argument(
+            metavar="NAME",
+            help="table-1 to 7, figure-2 to 9, splits, cifar-classes, rivals, or all.",
+        ),
     ] = "",
     show_list: Annotated[
         bool, typer.Option("--list", help="List the experiments and end.")

@@ -22,6 +22,7 @@ NAMES = (
     *(f"table-{i}" for i in range(1, 8)),
     *(f"figure-{i}" for i in range(2, 10)),
     "splits",
+    "cifar-classes",
     "rivals",
 )
 

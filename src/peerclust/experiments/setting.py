@@ -97,7 +97,7 @@ def make_scene(
 ) -> Scene:
     """Draw the data and its split; `n` is the number of rows of the Gaussian set."""
     subset, split, network, *rest = draw_seeds(seed)
-    rows, classes = _load(setting.data, data_dir, n, subset if setting.data == "gaussians" else 0)
+    rows, classes = load(setting.data, data_dir, n, subset if setting.data == "gaussians" else 0)
     if setting.per_class is not None:
         rows, classes = datasets.first_classes(
             rows, classes, setting.K, setting.per_class, random_state=subset
@@ -193,9 +193,10 @@ def _centers(
 
 
 @lru_cache(maxsize=1)
-def _load(
-    data: str, data_dir: str | None, n: int | None, seed: int
+def load(
+    data: str, data_dir: str | None, n: int | None = None, seed: int = 0
 ) -> tuple[NDArray[Any], Classes]:
+    """Give the rows and classes of a whole data set; `n` and `seed` are the Gaussian set's."""
     if data == "gaussians":
         return datasets.gaussians(n or 2_000_000, random_state=seed)
     if data == "iris":
