@@ -92,7 +92,8 @@ def test_skl_is_scikit_learn(given):
     task = iris_task(rounds=50, seed=3)
     task = iris_task(rounds=50, seed=3, sklearn_start=task.pooled_start if given else None)
     init = task.pooled_start if given else "k-means++"
-    model = Sklearn(3, init=init, n_init=1, max_iter=50, random_state=3).fit(task.rows)
+    starts = 1 if given else 10
+    model = Sklearn(3, init=init, n_init=starts, max_iter=50, random_state=3).fit(task.rows)
     end = SklearnKMeans().fit(task)
     np.testing.assert_array_equal(end.centers, np.repeat(model.cluster_centers_[None], m, axis=0))
     np.testing.assert_array_equal(end.labels, model.labels_)
