@@ -47,7 +47,7 @@ def test_list_names_every_experiment():
 def test_a_figure_is_written_and_told(folder):
     result = run("reproduce", "figure-5", "--out", "results")
     assert result.exit_code == 0, result.output
-    assert "| lambda_max(L) | 4 |" in result.stdout
+    assert "| 10 | 5 | 0.382 | 4 |" in result.stdout
     assert "Written to results/figure-5." in result.stdout
     names = {path.name for path in Path("results/figure-5").iterdir()}
     assert names == {"runs", "runs.csv", "table.md", "figure.png", "config.json"}

@@ -70,6 +70,20 @@ def test_a_table_without_the_papers_numbers_shows_ours_alone():
     assert markdown(lines).splitlines() == ["| m | ours |", "| --- | --- |", "| 10 | 0.716 |"]
 
 
+def test_measures_of_our_own_stand_side_by_side():
+    lines = [
+        Line({"m": m, "measure": measure}, Stat(1.0), None, "count")
+        for m in ("10", "15")
+        for measure in ("rounds", "links")
+    ]
+    assert markdown(lines).splitlines() == [
+        "| m | rounds | links |",
+        "| --- | --- | --- |",
+        "| 10 | 1 | 1 |",
+        "| 15 | 1 | 1 |",
+    ]
+
+
 def test_the_picture_has_a_panel_a_value_and_a_dot_a_line():
     lines = [
         Line({"data": data, "method": method}, Stat(1.0, 0.1), Stat(2.0) if method == "A" else None)

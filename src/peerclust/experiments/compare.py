@@ -80,19 +80,33 @@ def show(stat: Stat | None, form: str) -> str:
 def markdown(lines: Sequence[Line]) -> str:
     """Give the Markdown table: where | paper | ours | difference | agrees.
 
-    If the paper has none of the numbers: where | ours.
+    If the paper has none of the numbers, ours alone, with a column for each measure.
     """
     names = list(lines[0].where)
-    compared = any(line.paper is not None for line in lines)
-    head = [*names, *(["paper", "ours", "difference", "agrees"] if compared else ["ours"])]
-    table = [head, ["---"] * len(head)]
+    if all(line.paper is None for line in lines):
+        return _table(*_by_measure(lines, names))
+    cells = []
     for line in lines:
-        cells = [*(line.where.get(name, "") for name in names), show(line.ours, line.form)]
-        if compared:
-            verdict = {True: "yes", False: "**no**", None: ""}[agrees(line)]
-            cells[-1:] = [show(line.paper, line.form), cells[-1], difference(line), verdict]
-        table.append(cells)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in table) + "\n"
+        verdict = {True: "yes", False: "**no**", None: ""}[agrees(line)]
+        numbers = [show(line.paper, line.form), show(line.ours, line.form), difference(line)]
+        cells.append([*(line.where[name] for name in names), *numbers, verdict])
+    return _table([*names, "paper", "ours", "difference", "agrees"], cells)
+
+
+def _by_measure(lines: Sequence[Line], names: list[str]) -> tuple[list[str], list[list[str]]]:
+    keys = [name for name in names if name != "measure"]
+    measures = list(dict.fromkeys(line.where.get("measure", "ours") for line in lines))
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for line in lines:
+        place = found.setdefault(tuple(line.where[key] for key in keys), {})
+        place[line.where.get("measure", "ours")] = show(line.ours, line.form)
+    cells = [[*key, *(row.get(each, "") for each in measures)] for key, row in found.items()]
+    return [*keys, *measures], cells
+
+
+def _table(head: list[str], cells: list[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *cells]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
 def dots(

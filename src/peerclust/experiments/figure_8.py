@@ -65,7 +65,7 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:  # noqa: ARG0
     for method in LOSSES:
         for B in UPDATES:
             for measure, t in (("at the end", ROUNDS), (f"after {BUDGET} messages", BUDGET // B)):
-                where = {"method": method, "B": str(B), "accuracy": measure}
+                where = {"method": method, "B": str(B), "measure": f"accuracy {measure}"}
                 lines.append(
                     Line(where, stat(select(rows, method=method, B=B, round=t), "accuracy"))
                 )
