@@ -192,7 +192,7 @@ def _centers(
     return ways[start].centers(Simulator(graph), users, scene.K, seed >> 2)[0]
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def load(
     data: str, data_dir: str | None, n: int | None = None, seed: int = 0
 ) -> tuple[NDArray[Any], Classes]:
