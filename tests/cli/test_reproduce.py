@@ -122,7 +122,9 @@ def test_a_file_that_registers_nothing_is_refused(folder):
     assert methods.shared() == ([], {})
 
 
-def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process_behind(folder):
+@pytest.fixture
+def begun(folder):
+    """Start a run with two workers, in a process group of its own, and wait for its first job."""
     code = "from peerclust.cli import main; main()"
     words = ["reproduce", "table-7", "--workers", "2", "--out", "out"]
     process = subprocess.Popen(
@@ -132,23 +134,37 @@ def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process_behind(fold
         text=True,
         start_new_session=True,
     )
-    told = iter(process.stderr)
-    # the first line says that nothing is done yet, the second comes after a job
-    next(told)
-    next(told)
-    os.killpg(process.pid, signal.SIGINT)
-    rest = process.communicate(timeout=60)[1]
-    assert process.returncode == 130
+    # The first line says that nothing is done yet, the second comes after a job.
+    next(process.stderr)
+    next(process.stderr)
+    yield process
+    process.kill()
+
+
+def check_gone(group):
+    """Check that the last process of a group ends; Python's resource tracker takes a moment."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+    pytest.fail("a process was left behind")
+
+
+def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process_behind(begun):
+    os.killpg(begun.pid, signal.SIGINT)
+    rest = begun.communicate(timeout=60)[1]
+    assert begun.returncode == 130
     assert "Interrupted; the same command goes on from here." in rest
     assert "Traceback" not in rest
     assert list(Path("out/table-7/runs").glob("*.json"))
     assert not Path("out/table-7/table.md").exists()
-    # The group ends with its last process; Python's own resource tracker takes a moment.
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            break
-    else:
-        pytest.fail("a process was left behind")
+    check_gone(begun.pid)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_a_run_that_is_ended(begun, end):
+    begun.send_signal(end)
+    begun.communicate(timeout=60)
+    check_gone(begun.pid)

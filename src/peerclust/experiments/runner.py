@@ -12,11 +12,12 @@ import json
 import os
 import pickle
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -170,12 +171,21 @@ def _begin_process(files: list[Path], own: dict[str, methods.Method]) -> None:
     from threadpoolctl import threadpool_limits
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["PEERCLUST_THREADS"] = "1"
     threadpool_limits(1)
     for file in files:
         methods.load(file)
     for name, method in own.items():
         methods.register(name, method)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent does, however that comes; it would wait for work forever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(job: Job) -> list[dict[str, Any]]:
