@@ -16,9 +16,11 @@ if TYPE_CHECKING:
         datasets as datasets,
         distances as distances,
         errors as errors,
+        experiments as experiments,
         graphs as graphs,
         initialize as initialize,
         losses as losses,
+        methods as methods,
         metrics as metrics,
         outliers as outliers,
         partition as partition,
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
     )
 
 _MODULES = (
-    "bregman", "datasets", "distances", "errors", "graphs", "initialize", "losses", "metrics",
-    "outliers", "partition", "testing", "theory",
+    "bregman", "datasets", "distances", "errors", "experiments", "graphs", "initialize", "losses",
+    "methods", "metrics", "outliers", "partition", "testing", "theory",
 )  # fmt: skip
 _HOMES = {
     "Bregman": "bregman",

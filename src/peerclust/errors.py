@@ -8,6 +8,7 @@
     │   ├── DataError                      rows, weights, labels or a file of them
     │   └── GraphError                     users who cannot all reach each other
     ├── DivergedError (ArithmeticError)    centers left the numbers, or a loss's domain
+    ├── JobError (RuntimeError)            a job of an experiment did not come to its end
     └── MissingExtraError (ImportError)    an optional dependency is not installed
 
 Running out of rounds is no exception but a status of the solution, with a sentence of advice.
@@ -38,6 +39,10 @@ class GraphError(InputError):
 
 class DivergedError(PeerclustError, ArithmeticError):
     """Centers became infinite or left the domain of the loss: the step is too long."""
+
+
+class JobError(PeerclustError, RuntimeError):
+    """A job of an experiment failed, or its process ended; what other jobs gave is kept."""
 
 
 class MissingExtraError(PeerclustError, ImportError):

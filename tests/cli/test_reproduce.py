@@ -118,7 +118,15 @@ def test_a_file_that_registers_nothing_is_refused(folder):
     (folder / "empty.py").write_text("x = 1\n")
     result = run("reproduce", "table-2", "--methods", "empty.py")
     assert result.exit_code == 2
-    assert "registers no method" in result.stderr
+    assert "must be a file that runs and calls methods.register. Got empty.py." in result.stderr
+    assert methods.shared() == ([], {})
+
+
+def test_a_file_that_fails_is_told_and_leaves_nothing_registered(folder):
+    (folder / "bad.py").write_text(OWN + "raise RuntimeError('boom')\n")
+    result = run("reproduce", "table-2", "--methods", "bad.py")
+    assert result.exit_code == 2
+    assert "Got bad.py. RuntimeError: boom." in result.stderr
     assert methods.shared() == ([], {})
 
 

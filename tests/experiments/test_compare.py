@@ -37,9 +37,9 @@ def test_a_mean_agrees_within_two_deviations_or_two_points_or_by_its_ratio(line,
 
 
 def test_differences_are_in_the_papers_deviations_where_it_has_them():
-    assert difference(Line({}, Stat(88.0), Stat(89.0, 0.5))) == "-2.0 σ"
+    assert difference(Line({}, Stat(88.0), Stat(89.0, 0.5))) == "-1.0 (-2.0 σ)"
     assert difference(Line({}, Stat(88.0), Stat(89.0, 0.0))) == "-1.0"
-    assert difference(Line({}, Stat(0.5), Stat(0.25), "score")) == "+0.25"
+    assert difference(Line({}, Stat(0.5), Stat(0.25), "score")) == "+0.250"
     assert difference(Line({}, Stat(0.5), Stat(0.25), "scale")) == "x 2.00"
     assert difference(Line({}, Stat(0.5))) == "-"
 
@@ -50,6 +50,11 @@ def test_numbers_are_shown_as_tables_write_them():
     assert show(Stat(1234.4), "count") == "1,234"
     assert show(Stat(0.0934), "seconds") == "0.0934 s"
     assert show(None, "percent") == "-"
+    assert show(Stat(91.53, 2.17, "91.53 ± 2.17"), "percent") == "91.53 ± 2.17 %"
+
+
+def test_one_run_has_no_deviation():
+    assert stat([{"v": 1.0}], "v") == Stat(1.0, None)
 
 
 def test_the_table_has_a_line_a_number_and_marks_what_does_not_agree():
@@ -60,7 +65,7 @@ def test_the_table_has_a_line_a_number_and_marks_what_does_not_agree():
     assert markdown(lines).splitlines() == [
         "| data | method | paper | ours | difference | agrees |",
         "| --- | --- | --- | --- | --- | --- |",
-        "| Iris | A | 90.0 ± 0.5 % | 95.0 ± 1.0 % | +10.0 σ | **no** |",
+        "| Iris | A | 90.0 ± 0.5 % | 95.0 ± 1.0 % | +5.0 (+10.0 σ) | **no** |",
         "| Iris | B | - | 90.0 ± 1.0 % | - |  |",
     ]
 

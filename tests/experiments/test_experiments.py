@@ -3,11 +3,20 @@
 import numpy as np
 import pytest
 
-from peerclust import datasets, experiments
-from peerclust.experiments import cifar_classes, figure_3, paper, setting, table_3, table_5
+from peerclust import datasets, experiments, methods
+from peerclust.experiments import (
+    cifar_classes,
+    figure_3,
+    figure_8,
+    figure_9,
+    paper,
+    setting,
+    table_3,
+    table_5,
+)
 from peerclust.experiments.measure import run_method
 from peerclust.experiments.plan import Settings
-from peerclust.experiments.setting import SETTINGS, make_scene
+from peerclust.experiments.setting import make_task
 from peerclust.report import figures
 
 FAST = ["table-2", "table-6", "figure-5", "figure-6"]
@@ -56,7 +65,7 @@ def test_figure_2_never_sees_the_cost_rise():
 
 
 def test_figure_3_finds_the_means_with_huber_and_not_with_kmeans(monkeypatch):
-    monkeypatch.setattr(figure_3, "STARTS", 3)
+    monkeypatch.setitem(figure_3.FIXED, "starts", 3)
     summary = summary_of("figure-3", Settings(runs=1))
     ours = {(line.where["measure"], line.where["method"]): line.ours for line in summary.lines}
     assert ours["found all three", "DGC-HL"].mean == 100
@@ -86,11 +95,52 @@ def test_a_start_seed_changes_the_start_and_not_the_split():
         )[0]
         for seed, start in ((0, 0), (0, 1), (1, 0))
     )  # fmt: skip
-    assert first["pooled_cost"] != other["pooled_cost"]
-    scene = make_scene(SETTINGS["iris"], 0)
-    again = make_scene(SETTINGS["iris"], 0)
-    assert np.array_equal(scene.rows, again.rows)
-    assert first["pooled_cost"] != split["pooled_cost"]
+    assert len({row["pooled_cost"] for row in (first, other, split)}) == 3
+
+
+def test_a_start_seed_leaves_the_split_as_it_is(monkeypatch):
+    posed = []
+
+    class Keep:
+        def fit(self, task, watch=None):
+            posed.append(task)
+            return methods.get("SKL-KM").fit(task)
+
+    monkeypatch.setitem(methods.METHODS, "KEEP", Keep())
+    for start in (0, 1):
+        run_method(
+            setting="iris", method="KEEP", seed=0, start_seed=start, start="random", rho=1.0,
+            rounds=1,
+        )  # fmt: skip
+    assert np.array_equal(posed[0].rows, posed[1].rows)
+    assert not np.array_equal(posed[0].start, posed[1].start)
+
+
+def test_figure_9_starts_differ_from_seed_to_seed():
+    places = set()
+    for seed in range(4):
+        scene = figure_9._scene(10, seed)
+        x = make_task(scene, start="random", rho=1.0, rounds=1).start
+        # where among its own rows each user's first center is
+        places.add(
+            tuple(
+                int(np.flatnonzero((rows == center).all(axis=1))[0])
+                for rows, center in zip(scene.parts, x[:, 0], strict=True)
+            )
+        )
+    assert len(places) == 4
+
+
+def test_figure_8_labels_by_the_centers_after_the_round():
+    (row,) = [
+        row
+        for row in figure_8.watch_accuracy(method="DGC-KM", B=2, seed=0, rho=10.0, rounds=3)
+        if row["round"] == 3
+    ]
+    end = run_method(
+        setting="iris", method="DGC-KM", seed=0, start="random", rho=10.0, rounds=3, B=2
+    )[0]
+    assert row["accuracy"] == pytest.approx(100 * end["accuracy"])
 
 
 def test_figure_8_counts_b_communications_a_round():
@@ -104,8 +154,6 @@ def test_figure_8_counts_b_communications_a_round():
 
 
 def test_figure_9_sets_the_papers_end_beside_the_converged_ones(monkeypatch):
-    from peerclust.experiments import figure_9
-
     monkeypatch.setattr(figure_9, "USERS", (10, 15))
     summary = summary_of("figure-9", Settings(runs=1))
     measures = list(dict.fromkeys(line.where["measure"] for line in summary.lines))
@@ -161,11 +209,7 @@ def test_cifar_classes_finds_the_threes_that_agree(monkeypatch):
         for name, right, alike in [("a, b, c", 0.42, 0.046), ("d, e, f", 0.5, 0.11)]
     ]
     summary = experiments.get("cifar-classes").summarize(rows, Settings(runs=1))
-    assert [line.where["classes"] for line in summary.lines[::2]] == [
-        "a, b, c",
-        "d, e, f",
-        "a, b, c",
-    ]
+    assert [line.where["classes"] for line in summary.lines[::2]] == ["a, b, c", "d, e, f"]
     assert summary.notes == ["Of the 2 threes of classes, 1 agree with both of the numbers."]
 
 
@@ -190,13 +234,20 @@ def test_figure_4_counts_every_row_once(images, monkeypatch):
     assert [panel.counts.sum() for panel in summary.picture.panels] == [150, 700, 150]
 
 
-def test_full_sets_are_run_once_unless_asked_for_by_name():
+def test_full_sets_are_run_once_unless_asked_how_often():
     experiment = experiments.get("table-3")
-    keys = [job.key for job in experiment.plan(Settings(runs=5))]
+    keys = [job.key for job in experiment.plan(Settings(runs=5, asked=False))]
     assert sum(key.startswith("mnist-DGC-KM") for key in keys) == 1
     assert sum(key.startswith("mnist7-DGC-KM") for key in keys) == 5
-    keys = [job.key for job in experiment.plan(Settings(runs=5, data=("mnist",)))]
+    keys = [job.key for job in experiment.plan(Settings(runs=5))]
     assert sum(key.startswith("mnist-DGC-KM") for key in keys) == 5
+
+
+def test_table_5_runs_iris_more_often_unless_asked_how_often():
+    experiment = experiments.get("table-5")
+    for settings, runs in ((Settings(runs=5, asked=False), 20), (Settings(runs=2), 2)):
+        keys = [job.key for job in experiment.plan(settings)]
+        assert sum(key.startswith("iris-het-DGC-KM") for key in keys) == runs
 
 
 def test_the_papers_tables_are_whole():
@@ -208,4 +259,4 @@ def test_the_papers_tables_are_whole():
         table = getattr(paper, name)
         assert len(table) == lines
         assert all(len(row) == cells for row in table.values())
-    assert paper.STARTS["DGC-LL"]["random"] == paper.Stat(86.7, 5.5)
+    assert paper.STARTS["DGC-LL"]["random"] == paper.Stat(86.7, 5.5, "86.7 ± 5.5")

@@ -2,16 +2,20 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from peerclust import experiments, methods
-from peerclust.errors import ParameterError
+from peerclust.errors import JobError, ParameterError
 from peerclust.experiments.compare import curve, stat
-from peerclust.experiments.pictures import CurvePanel, Curves, Series
 from peerclust.experiments.plan import Experiment, Job, Line, Settings, Summary
 from peerclust.experiments.runner import run_experiment
+from peerclust.report.pictures import CurvePanel, Curves, Series
 
 
 def count(*, seed, folder, fail=None):
@@ -142,22 +146,106 @@ def test_bad_settings_are_refused_in_one_sentence(tmp_path, name, given, sentenc
 
 
 class Mine:
-    """A method of a user's own: the classes it is told are never right."""
+    """A method of a user's own that counts how often it is run."""
+
+    runs = 0
 
     def fit(self, task, watch=None):
+        Mine.runs += 1
         return methods.get("LGC-KM").fit(task, watch)
 
 
-def test_a_method_of_ones_own_joins_the_tables_and_is_always_run_anew(tmp_path):
+@pytest.fixture
+def mine():
+    Mine.runs = 0
     methods.register("MINE", Mine())
-    try:
-        for _ in range(2):
-            result = experiments.run("table-2", out=tmp_path, runs=1)
-    finally:
-        methods.unregister("MINE")
+    yield
+    methods.unregister("MINE")
+
+
+def test_a_method_of_ones_own_joins_the_tables_and_is_always_run_anew(tmp_path, mine):
+    for _ in range(2):
+        result = experiments.run("table-2", out=tmp_path, runs=1)
+    assert Mine.runs == 2 * 2
     ours = {
         (line.where["start"], line.where["method"]): line.ours.mean for line in result.summary.lines
     }
     assert ours["random", "MINE"] == ours["random", "LGC-KM"]
     jobs = json.loads((tmp_path / "table-2" / "config.json").read_text())["jobs"]
     assert any(job["given"]["method"] == "MINE" for job in jobs)
+
+
+def test_a_script_that_registers_may_have_workers(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from peerclust import experiments, methods\n"
+        "from peerclust.programs.dgc import DGC\n"
+        "def program(task):\n"
+        "    return DGC(rho=task.rho, alpha=0.01)\n"
+        "methods.register('MINE', methods.OverNetwork(program))\n"
+        "if __name__ == '__main__':\n"
+        "    print(experiments.run('table-2', out='out', runs=1, workers=2).page)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert "| random | MINE | - |" in run.stdout
+
+
+@pytest.mark.parametrize("change", ["versions", "given", "work"])
+def test_a_record_of_another_version_or_other_arguments_is_run_again(tmp_path, change):
+    run_experiment(make(tmp_path), Settings(runs=2), tmp_path)
+    path = tmp_path / "toy" / "runs" / "job-1.json"
+    record = json.loads(path.read_text())
+    record[change] = {"numpy": "0"} if change != "work" else "other"
+    path.write_text(json.dumps(record))
+    run_experiment(make(tmp_path), Settings(runs=2), tmp_path)
+    assert marks(tmp_path) == [0, 1, 1]
+
+
+def test_times_are_always_taken_anew_and_one_after_the_other(tmp_path):
+    timed = replace(make(tmp_path), timed=True)
+    for _ in range(2):
+        run_experiment(timed, Settings(runs=2), tmp_path, workers=2)
+    assert marks(tmp_path) == [0, 0, 1, 1]
+
+
+def test_a_quick_run_leaves_the_full_one_alone(tmp_path):
+    run_experiment(make(tmp_path), Settings(runs=2), tmp_path)
+    result = run_experiment(make(tmp_path), Settings(runs=1, quick=True), tmp_path)
+    assert result.directory.name == "toy-quick"
+    assert (tmp_path / "toy" / "table.md").exists()
+
+
+def break_down(*, seed):
+    if seed == 1:
+        raise ZeroDivisionError("no good")
+    return [{"seed": seed, "round": 1, "value": 1.0}]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_job_that_fails_is_named_and_the_others_are_kept(tmp_path, workers):
+    jobs = [Job(f"job-{i}", break_down, {"seed": i}, 3.0 - i) for i in range(2)]
+    experiment = Experiment("bad", "", lambda settings: jobs, make(tmp_path).summarize)
+    with pytest.raises(JobError) as error:
+        run_experiment(experiment, Settings(runs=2), tmp_path, workers=workers)
+    assert str(error.value) == "The job job-1 failed with ZeroDivisionError: no good."
+
+
+def end_process(*, seed):
+    os._exit(7)
+
+
+def test_a_process_that_dies_is_told_in_a_sentence(tmp_path):
+    jobs = [Job(f"job-{i}", end_process, {"seed": i}) for i in range(2)]
+    experiment = Experiment("bad", "", lambda settings: jobs, make(tmp_path).summarize)
+    with pytest.raises(JobError, match="perhaps for lack of memory"):
+        run_experiment(experiment, Settings(runs=2), tmp_path, workers=2)
+
+
+def test_a_place_that_cannot_be_written_is_known_before_the_first_job(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ParameterError, match="cannot be written"):
+        run_experiment(make(tmp_path), Settings(runs=1), tmp_path / "file")
+    assert marks(tmp_path) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from peerclust.experiments.pictures import (
+from peerclust.report.pictures import (
     CurvePanel,
     Curves,
     Dot,

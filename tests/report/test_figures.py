@@ -13,8 +13,8 @@ from matplotlib.text import Text
 from samples import PICTURES, X, curves, dots, embedding, falling, network, stacks
 
 from peerclust.errors import MissingExtraError
-from peerclust.experiments.pictures import CurvePanel, Curves, Dot, DotPanel, Dots, Network, Series
 from peerclust.report import figures
+from peerclust.report.pictures import CurvePanel, Curves, Dot, DotPanel, Dots, Network, Series
 
 every = pytest.mark.parametrize("name", PICTURES)
 

@@ -59,12 +59,14 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result.
 
 def _in_options(sentence: str) -> str:
     """Name the command and its options where a sentence names a function and its parameters."""
-    commands = {"cluster": "fit", "experiments.run": "reproduce", "methods.load": "reproduce"}
+    commands = {"cluster": "fit"}
     words = {"n_clusters": "clusters", "B": "updates", "n_init": "starts", "path": "methods"}
     words |= {"random_state": "seed", "weights": "weights-column", "data_dir": "data-dir"}
     return re.sub(
-        r"`(\w+)` of (cluster|experiments\.run|methods\.load)",
-        lambda found: f"`--{words.get(found[1], found[1])}` of {commands[found[2]]}",
+        r"`(\w+)` of (cluster|experiments\.run|methods\.load|mnist|cifar10)\b",
+        lambda found: (
+            f"`--{words.get(found[1], found[1])}` of {commands.get(found[2], 'reproduce')}"
+        ),
         sentence,
     )
 

@@ -59,7 +59,8 @@ def reproduce(
         typer.Option(metavar="DIR", help="Where MNIST and CIFAR-10 are; else from OpenML."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these data sets of table-3 or table-5.")
+        str | None,
+        typer.Option(metavar="A,B", help="Only these data sets of table-3, table-5 or figure-4."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A smaller version, marked as such.")
@@ -81,7 +82,8 @@ def reproduce(
         if as_json:
             print_json({each.name: each.title for each in listed})
         else:
-            terminal.show(terminal.experiments_table(listed))
+            rows = [(each.name, each.title, each.runs, each.needs) for each in listed]
+            terminal.show(terminal.experiments_table(rows))
         return
     check_name(name, (*experiments.NAMES, "all"), "NAME", "reproduce")
     chosen = experiments.NAMES if name == "all" else (name,)

@@ -107,8 +107,10 @@ class _Array:
     Its state is version, shape, dtype, order and bytes.
     """
 
+    array: Bytes = np.empty(0, np.uint8)
+
     def __init__(self, *_: Any) -> None:
-        self.array: Bytes = np.empty(0, np.uint8)
+        """Take what numpy's own would be made of, and make nothing of it."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, _, fortran, data = state

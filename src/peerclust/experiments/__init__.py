@@ -53,7 +53,7 @@ def run(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Result:
-    """Run a table or figure and write it to the directory `out` / `name`.
+    """Run a table or figure and write it to the directory `out` / `name` (with `-quick`, if quick).
 
     Parameters
     ----------
@@ -87,10 +87,13 @@ def run(
         check_count(runs, "runs", "experiments.run")
     for each in data:
         if not experiment.data:
-            raise ParameterError(f"`data` of experiments.run must be left out with {name}.")
+            raise ParameterError(
+                f"`data` of experiments.run must be left out with {name}. Got {each!r}."
+            )
         check_name(each, experiment.data, "data", "experiments.run")
     settings = Settings(
         runs=runs or (experiment.quick_runs if quick else experiment.runs),
+        asked=runs is not None,
         seed=seed,
         quick=quick,
         data_dir=None if data_dir is None else os.fspath(data_dir),

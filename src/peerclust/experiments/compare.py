@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from peerclust.experiments.pictures import Dot, DotPanel, Dots
 from peerclust.experiments.plan import Line, Row, Stat
+from peerclust.report.pictures import Dot, DotPanel, Dots
+
+Array = NDArray[np.float64]
 
 # A mean agrees with the paper's if it is within so many of the paper's deviations, or so near.
 DEVIATIONS = 2.0
@@ -23,13 +26,15 @@ def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
 
 
 def stat(rows: Sequence[Row], column: str, factor: float = 1.0) -> Stat:
-    """Give the mean and the standard deviation of a column.
+    """Give the mean and the standard deviation (of the runs, not of the mean) of a column.
+
+    One run has no deviation.
 
     >>> stat([{"a": 0.5}, {"a": 1.0}], "a", 100)
-    Stat(mean=75.0, std=25.0)
+    Stat(mean=75.0, std=25.0, text='')
     """
     values = factor * np.array([row[column] for row in rows], dtype=np.float64)
-    return Stat(float(values.mean()), float(values.std()))
+    return Stat(float(values.mean()), float(values.std()) if len(values) > 1 else None)
 
 
 def agrees(line: Line) -> bool | None:
@@ -50,16 +55,15 @@ def difference(line: Line) -> str:
     """Say how far ours is from the paper's, in its deviations where it has them.
 
     >>> difference(Line({}, Stat(90.0), Stat(89.0, 0.5)))
-    '+2.0 σ'
+    '+1.0 (+2.0 σ)'
     """
     if line.paper is None:
         return "-"
     off = line.ours.mean - line.paper.mean
     if line.form in ("scale", "seconds", "count"):
         return f"x {line.ours.mean / line.paper.mean:.2f}"
-    if line.paper.std:
-        return f"{off / line.paper.std:+.1f} σ"
-    return f"{off:+.2f}" if line.form == "score" else f"{off:+.1f}"
+    points = f"{off:+.3f}" if line.form == "score" else f"{off:+.1f}"
+    return f"{points} ({off / line.paper.std:+.1f} σ)" if line.paper.std else points
 
 
 def show(stat: Stat | None, form: str) -> str:
@@ -70,11 +74,14 @@ def show(stat: Stat | None, form: str) -> str:
     """
     if stat is None:
         return "-"
+    unit = {"percent": " %", "seconds": " s"}.get(form, "")
+    if stat.text:
+        return stat.text + unit
     digits = {"percent": ".1f", "score": ".3f", "count": ",.0f"}.get(form, ".3g")
     text = f"{stat.mean:{digits}}"
     if stat.std is not None:
         text += f" ± {stat.std:{digits}}"
-    return text + {"percent": " %", "seconds": " s"}.get(form, "")
+    return text + unit
 
 
 def markdown(lines: Sequence[Line]) -> str:
@@ -145,15 +152,14 @@ def _dot(line: Line, label: str) -> Dot:
     return Dot(label, (line.ours.mean, line.ours.std or 0.0), paper)
 
 
-def curve(rows: Sequence[Row], column: str) -> tuple[Any, Any, Any]:
+def curve(rows: Sequence[Row], column: str) -> tuple[Array, Array, Array]:
     """Give the rounds, and the mean and deviation of a column over the runs at each of them."""
     by_round: dict[int, list[float]] = {}
     for row in rows:
         by_round.setdefault(int(row["round"]), []).append(float(row[column]))
     rounds = np.array(sorted(by_round))
-    held: Mapping[int, list[float]] = by_round
-    mean = np.array([np.mean(held[t]) for t in rounds])
-    std = np.array([np.std(held[t]) for t in rounds])
+    mean = np.array([np.mean(by_round[t]) for t in rounds])
+    std = np.array([np.std(by_round[t]) for t in rounds])
     return rounds.astype(np.float64), mean, std
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from peerclust import methods
 from peerclust.clustering import cluster
 from peerclust.experiments.compare import curve, kept_rounds, select, stat
-from peerclust.experiments.pictures import CurvePanel, Curves, Series
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
 from peerclust.experiments.setting import SETTINGS, make_scene, make_task
+from peerclust.report.pictures import CurvePanel, Curves, Series
+from peerclust.users import Users
 
 LOSSES = ("DGC-KM", "DGC-HL", "DGC-LL", "DGC-FL")
 
@@ -76,11 +77,12 @@ def trace_cost(*, method: str, rho: float, B: int, rounds: int, seed: int) -> li
     """Give J_rho after the kept rounds, less its last value too, and in how many rounds it rose."""
     scene = make_scene(SETTINGS["iris"], seed)
     start = make_task(scene, start="warm", rho=rho, rounds=rounds).start
+    loss = methods.LOSSES[method.removeprefix("DGC-")]
     solution = cluster(
         scene.parts,
         n_clusters=scene.K,
         graph=scene.graph,
-        loss=methods.LOSSES[method.removeprefix("DGC-")],
+        loss=loss,
         rho=rho,
         alpha="paper",
         B=B,
@@ -90,14 +92,18 @@ def trace_cost(*, method: str, rho: float, B: int, rounds: int, seed: int) -> li
         trace=True,
     )
     assert solution.trace is not None
-    cost = solution.trace.cost
+    # From the start on: cost[t] is that after round t.
+    users = Users(scene.rows, scene.offsets, loss=loss)
+    users.assign(start)
+    first = float(users.cost(start).sum()) / rho + 0.5 * scene.graph.energy(start)
+    cost = np.concatenate([[first], solution.trace.cost])
     # A rise within rounding of the sum is none.
     rises = int((np.diff(cost) > 1e-12 * cost[:-1]).sum())
     above = cost - cost[-1]
-    settled = int(np.flatnonzero(above > 0.01 * above[0])[-1]) + 2 if above[0] > 0 else 1
+    settled = int(np.flatnonzero(above > 0.01 * above[0])[-1]) + 1
     shared = {"method": method, "rho": rho, "B": B, "seed": seed, "rises": rises}
     return [
-        {**shared, "settled": settled, "round": t, "cost": cost[t - 1], "above_last": above[t - 1]}
+        {**shared, "settled": settled, "round": t, "cost": cost[t], "above_last": above[t]}
         for t in kept_rounds(rounds)
     ]
 

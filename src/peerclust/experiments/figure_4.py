@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from peerclust.experiments.compare import select
-from peerclust.experiments.pictures import StackPanel, Stacks
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Stat, Summary
 from peerclust.experiments.setting import SETTINGS, make_scene
+from peerclust.report.pictures import StackPanel, Stacks
 
 DATA = ("iris-het", "mnist7-het", "cifar3-het")
 

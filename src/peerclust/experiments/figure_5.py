@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from peerclust import graphs
-from peerclust.experiments.pictures import Network
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Stat, Summary
+from peerclust.report.pictures import Network
 
 USERS = 10
 

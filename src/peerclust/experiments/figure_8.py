@@ -11,11 +11,11 @@ import numpy as np
 from peerclust import methods
 from peerclust.experiments.compare import kept_rounds, select, stat
 from peerclust.experiments.curves import LOSSES, panels
-from peerclust.experiments.pictures import Curves
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
 from peerclust.experiments.setting import SETTINGS, make_scene, make_task
 from peerclust.metrics import accuracy
 from peerclust.programs.protocol import State
+from peerclust.report.pictures import Curves
 from peerclust.users import Users
 
 UPDATES = (1, 5, 10, 100)
@@ -30,7 +30,7 @@ def plan(settings: Settings) -> list[Job]:
         Job(
             f"{method}-{B}-{seed}",
             watch_accuracy,
-            {"method": method, "B": B, "seed": seed},
+            {"method": method, "B": B, "seed": seed, "rho": RHO, "rounds": ROUNDS},
             ROUNDS * (1.0 + B),
         )
         for method in LOSSES
@@ -39,17 +39,22 @@ def plan(settings: Settings) -> list[Job]:
     ]
 
 
-def watch_accuracy(*, method: str, B: int, seed: int) -> list[dict[str, Any]]:
+def watch_accuracy(
+    *, method: str, B: int, seed: int, rho: float, rounds: int
+) -> list[dict[str, Any]]:
     """Give the users' average accuracy at the kept rounds."""
     scene = make_scene(SETTINGS["iris"], seed)
-    task = make_task(scene, start="random", rho=RHO, rounds=ROUNDS, B=B)
-    kept, rows = {*kept_rounds(ROUNDS), BUDGET // B}, []
+    task = make_task(scene, start="random", rho=rho, rounds=rounds, B=B)
+    kept, rows = {*kept_rounds(rounds), BUDGET // B}, []
+    users = Users(scene.rows, scene.offsets)
 
-    def watch(states: Sequence[State], blocks: Sequence[Users]) -> None:
+    def watch(states: Sequence[State], blocks: Sequence[Users]) -> None:  # noqa: ARG001
         t = states[0].round
         if t not in kept:
             return
-        labels = np.split(blocks[0].labels, scene.offsets[1:-1])
+        # The blocks' labels are those by the centers before this round.
+        users.assign(states[0].x)
+        labels = np.split(users.labels, scene.offsets[1:-1])
         classes = np.split(scene.classes, scene.offsets[1:-1])
         right = np.mean([accuracy(c, label) for c, label in zip(classes, labels, strict=True)])
         shared = {"method": method, "B": B, "seed": seed}

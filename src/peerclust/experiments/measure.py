@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import methods
+from peerclust.errors import ParameterError
 from peerclust.experiments.compare import dots, select, stat
 from peerclust.experiments.paper import Table
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
@@ -44,6 +45,7 @@ def method_job(
     size = _effort(setting, quick) * task["rounds"] * task.get("B", 1)
     effort = size * (0.05 if method == "SKL-KM" else 1.0)
     # What a user's own method does may have changed since.
+    # The key names a file; k-means++ is the only value with such signs.
     return Job(key.replace("+", "p"), run_method, given, effort, reuse=method in methods.METHODS)
 
 
@@ -68,6 +70,10 @@ def run_method(
         scene = replace(scene, seeds=draw_seeds(start_seed)[-3:])
     posed = make_task(scene, **task)
     outcome = methods.get(method).fit(posed)
+    if not isinstance(outcome, methods.Outcome):
+        raise ParameterError(
+            f"`fit` of the method {method} must give an Outcome. Got {type(outcome).__name__}."
+        )
     apart = measure_disagreement(outcome.centers)
     row = {"setting": setting, "method": method, **task, "seed": seed, "start_seed": start_seed}
     row |= scores(scene, outcome.labels)

@@ -15,8 +15,8 @@ Table = Mapping[str, Mapping[str, Stat]]
 
 def _read(text: str) -> Stat:
     """Read "90.6 0.5" as a mean and a deviation, "0.33" as a mean alone."""
-    mean, *std = map(float, text.split())
-    return Stat(mean, std[0] if std else None)
+    mean, *std = text.split()
+    return Stat(float(mean), float(std[0]) if std else None, " ± ".join([mean, *std]))
 
 
 def _table(columns: str, **lines: str) -> Table:

@@ -1,6 +1,6 @@
 """What an experiment is: jobs that give rows of numbers, and a summary of these rows.
 
-    plan(settings) -> jobs        a job is a function and its arguments, all of them in the record
+    plan(settings) -> jobs        a job is a function and its arguments, which are its record
     summarize(rows, settings)     from the rows of all jobs: lines beside the paper's, and a picture
 
 How jobs are run is `runner`'s business, how pictures are drawn `report.figures`'.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peerclust.experiments.pictures import Picture
+from peerclust.report.pictures import Picture
 
 # One row of the CSV: what was run, and what came out.
 Row = Mapping[str, Any]
@@ -22,11 +22,12 @@ Row = Mapping[str, Any]
 class Settings:
     """What a user asks for.
 
-    `runs` is how often each cell is repeated, `data` the data sets to run, all of the experiment's
-    if empty.
+    `runs` is how often each cell is repeated, and `asked` whether that was asked for or is the
+    experiment's own choice; `data` are the data sets to run, all of the experiment's if empty.
     """
 
     runs: int
+    asked: bool = True
     seed: int = 0
     quick: bool = False
     data_dir: str | None = None
@@ -46,8 +47,9 @@ class Job:
     """A piece of work: `work(**given)` gives rows.
 
     `work` is a function of a module, so that another process can find it; `given` can be written
-    as JSON. `effort` is about in proportion to the time it takes. Without `reuse` it is run again
-    even if it was done before.
+    as JSON, and says all that the rows depend on, but for where the data sets are. `effort` is
+    about in proportion to the time it takes. Without `reuse` it is run again even if it was done
+    before.
     """
 
     key: str
@@ -59,10 +61,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Stat:
-    """A mean and a standard deviation; None where a source gives no deviation."""
+    """A mean and a standard deviation, None where there is none; `text` as a source prints them."""
 
     mean: float
     std: float | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Experiment:
     data : tuple of str
         The parts that can be run alone, by the names of their data sets.
     timed : bool
-        Whether times are compared, so that jobs must run one after the other.
+        Whether times are compared, so that jobs run one after the other and always all anew.
     """
 
     name: str

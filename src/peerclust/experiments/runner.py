@@ -2,7 +2,8 @@
 
 In the directory of an experiment: `runs/`, one file a job, written when the job is done;
 `runs.csv`, `table.md`, `figure.png` and `config.json`, written at the end. A job whose file is
-there, with the same arguments and the same version, is not run again.
+there, with the same arguments and the same versions, is not run again. Whoever changes the code
+without changing the version takes another directory.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
-from peerclust import __version__, methods
-from peerclust.errors import ParameterError
+from peerclust import methods
+from peerclust.errors import InputError, JobError, ParameterError
 from peerclust.experiments.compare import agrees, markdown
 from peerclust.experiments.plan import Experiment, Job, Row, Settings, Summary
 from peerclust.files import new_file
@@ -56,7 +59,7 @@ class Result:
         return {
             "name": self.experiment.name,
             "title": self.experiment.title,
-            "settings": asdict(self.settings),
+            "settings": _settings(self.settings),
             "directory": str(self.directory),
             "lines": [
                 {
@@ -80,9 +83,17 @@ def run_experiment(
     workers: int = 1,
     progress: Progress = lambda *_: None,
 ) -> Result:
-    """Run what is not there yet, then write the results to `out` / the experiment's name."""
-    directory = out / experiment.name
+    """Run what is not there yet, then write the results to `out` / the experiment's name.
+
+    A quick version has a directory of its own.
+    """
+    # Without matplotlib nothing begins.
+    from peerclust.report import figures  # noqa: F401
+
+    directory = out / (f"{experiment.name}-quick" if settings.quick else experiment.name)
     jobs = experiment.plan(settings)
+    if experiment.timed:
+        jobs = [replace(job, reuse=False) for job in jobs]
     rows = [
         row
         for each in _run_jobs(
@@ -111,6 +122,10 @@ def _run_jobs(
     finished = sum(job.effort for job in jobs if job.key in done)
     progress(finished, total, f"{len(done)} of {len(jobs)} there already" if done else "")
     missing = [job for job in jobs if job.key not in done]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(f"{folder} cannot be written: {error.strerror}.") from None
     for job, rows in _results(missing, workers):
         with new_file(_place(job, folder)) as place:
             place.write_text(json.dumps(_record(job) | {"rows": rows}))
@@ -124,14 +139,17 @@ def _results(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, list[dict
     """Yield each job with its rows as they come."""
     if min(workers, len(jobs)) <= 1:
         for job in jobs:
-            yield job, job.work(**job.given)
+            yield job, _work(job)
         return
     with _pool(workers) as pool:
         # The longest first, so that no long one is left alone at the end.
         queue = sorted(jobs, key=lambda job: -job.effort)
-        waiting: dict[Future[Any], Job] = {pool.submit(_work, job): job for job in queue}
+        with _ignored_interrupts():
+            waiting: dict[Future[Any], Job] = {pool.submit(_work, job): job for job in queue}
         while waiting:
-            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+            done = wait(waiting, return_when=FIRST_COMPLETED).done
+            # Those that failed come last, so that what is done is kept.
+            for future in sorted(done, key=lambda each: each.exception() is not None):
                 yield waiting.pop(future), future.result()
 
 
@@ -147,12 +165,30 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     )
     try:
         yield pool
-    except BaseException:
+    except BaseException as error:
         for process in set(active_children()) - before:
             process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
+        if isinstance(error, BrokenProcessPool):
+            raise JobError(
+                "A process of the experiment ended by itself, perhaps for lack of memory; try"
+                " fewer workers. What is done is kept."
+            ) from None
         raise
     pool.shutdown(wait=True)
+
+
+@contextmanager
+def _ignored_interrupts() -> Iterator[None]:
+    """Start processes that never heard of Ctrl-C; it is the parent who ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _picklable(shared: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -173,11 +209,15 @@ def _begin_process(files: list[Path], own: dict[str, methods.Method]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["PEERCLUST_THREADS"] = "1"
+    # For what is loaded already, and for what scikit-learn loads later.
     threadpool_limits(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
     for file in files:
         methods.load(file)
     for name, method in own.items():
-        methods.register(name, method)
+        # A script that registers has done so again, when this process imported it.
+        if name not in methods.registered():
+            methods.register(name, method)
 
 
 def _end_with_parent() -> None:
@@ -189,12 +229,22 @@ def _end_with_parent() -> None:
 
 
 def _work(job: Job) -> list[dict[str, Any]]:
-    return job.work(**job.given)
+    """Do a job; if it fails by itself, say which it was."""
+    try:
+        return job.work(**job.given)
+    except InputError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".rstrip(".")
+        raise JobError(f"The job {job.key} failed with {what}.") from error
 
 
 def _record(job: Job) -> dict[str, Any]:
+    """Give what a job is known by: not where its data is, which may move."""
     given: dict[str, Any] = json.loads(json.dumps(dict(job.given)))
-    return {"version": __version__, "work": job.work.__name__, "given": given}
+    given.pop("data_dir", None)
+    versions = {name: version(name) for name in ("peerclust", "numpy", "scikit-learn")}
+    return {"versions": versions, "work": job.work.__name__, "given": given}
 
 
 def _place(job: Job, folder: Path) -> Path:
@@ -225,7 +275,7 @@ def _write(result: Result, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
     config = {
         "experiment": result.experiment.name,
         "title": result.experiment.title,
-        "settings": asdict(result.settings),
+        "settings": _settings(result.settings),
         "jobs": [{"key": job.key, **_record(job)} for job in jobs],
         "machine": asdict(this_machine()),
     }
@@ -233,6 +283,10 @@ def _write(result: Result, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
         place.write_text(json.dumps(config, indent=1) + "\n")
     with new_file(directory / "figure.png") as place:
         figures.draw(result.summary.picture, place)
+
+
+def _settings(settings: Settings) -> dict[str, Any]:
+    return {name: value for name, value in asdict(settings).items() if name != "data_dir"}
 
 
 def describe(experiment: Experiment, settings: Settings, summary: Summary) -> str:

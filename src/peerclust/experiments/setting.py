@@ -189,6 +189,7 @@ def _centers(
         "k-means++": initialize.KMeansPlusPlus(),
     }
     users = Users(scene.rows, offsets)
+    # 62 bits, as the seeds of `cluster`.
     return ways[start].centers(Simulator(graph), users, scene.K, seed >> 2)[0]
 
 

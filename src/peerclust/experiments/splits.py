@@ -14,8 +14,8 @@ import numpy as np
 from peerclust.experiments.compare import select
 from peerclust.experiments.measure import method_job
 from peerclust.experiments.paper import STARTS as PAPER
-from peerclust.experiments.pictures import Dot, DotPanel, Dots
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Stat, Summary
+from peerclust.report.pictures import Dot, DotPanel, Dots
 
 METHODS = ("DGC-KM", "DGC-HL", "DGC-LL")
 STARTS = 5

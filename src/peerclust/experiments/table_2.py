@@ -42,8 +42,17 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:  # noqa: ARG0
             paper = STARTS[method][start] if method in STARTS else None
             where = {"start": start, "method": method}
             lines.append(Line(where, stat(cell, "accuracy", 100), paper))
+    joint = [
+        f"{method} {stat(cell, 'accuracy_joint', 100).mean:.1f}"
+        for method in dict.fromkeys(row["method"] for row in rows)
+        for cell in [select(rows, method=method, start="random")]
+    ]
+    notes = [
+        "Accuracy is that of each user's rows, averaged over users. If the labels of all users are"
+        f" matched with the classes at once, from random starts it is (in %): {', '.join(joint)}."
+    ]
     picture = dots(lines, panel="start", label="method", x_label="accuracy (%)")
-    return Summary(lines, picture)
+    return Summary(lines, picture, notes)
 
 
 EXPERIMENT = Experiment("table-2", "robustness to initialization", plan, summarize)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from peerclust import methods
-from peerclust.experiments.compare import dots, select, stat
+from peerclust.experiments.compare import dots, select, show, stat
 from peerclust.experiments.measure import method_job
 from peerclust.experiments.paper import HUGE
-from peerclust.experiments.pictures import Dots
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
+from peerclust.report.pictures import Dots
 
 RHO = 100
 ROUNDS = 1000
@@ -63,9 +63,7 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:  # noqa: ARG0
             theirs = f" (the paper's code: {ratio:.1f})"
         notes.append(f"{method}: an iteration takes {share:.2f} of SKL-KM's{theirs}.")
     longer = stat(select(timed, method="DGC-KM", rounds=2 * ROUNDS), "accuracy", 100)
-    notes.append(
-        f"DGC-KM after {2 * ROUNDS} rounds: {longer.mean:.1f} ± {longer.std:.1f} % accuracy."
-    )
+    notes.append(f"DGC-KM after {2 * ROUNDS} rounds: {show(longer, 'percent')} accuracy.")
     measures = list(dict.fromkeys(line.where["measure"] for line in lines))
     lines.sort(key=lambda line: measures.index(line.where["measure"]))
     by = {form: [line for line in lines if line.form == form] for form in ("percent", "seconds")}

@@ -12,7 +12,7 @@ import numpy as np
 from peerclust import theory
 from peerclust.graphs import Graph
 from peerclust.losses import KMeans
-from peerclust.methods.protocol import Outcome, Task, judge
+from peerclust.methods.protocol import Outcome, Task, judge, warm_up
 from peerclust.programs.admm import ADMM
 from peerclust.programs.dgc import DGC
 from peerclust.programs.lsp2p import LSP2P
@@ -56,6 +56,7 @@ class OverNetwork:
         if self.common:
             start = users.everywhere(task.pooled_start)
             before = flood(task.graph, task.pooled_start.size * 8)
+        warm_up(users, start)
         begin = perf_counter()
         run = simulator.run(
             program,

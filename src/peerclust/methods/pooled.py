@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from peerclust import graphs
 from peerclust.losses import KMeans
-from peerclust.methods.protocol import Outcome, Task, judge
+from peerclust.methods.protocol import Outcome, Task, judge, warm_up
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes.protocol import Watch, check_finite
 from peerclust.runtimes.simulator import Simulator
@@ -35,6 +35,7 @@ class CGC:
     def fit(self, task: Task, watch: Watch | None = None) -> Outcome:
         """Cluster all rows from the pooled start."""
         pooled = Users(task.rows, np.array([0, len(task.rows)]), loss=self.loss)
+        warm_up(pooled, task.pooled_start[None])
         begin = perf_counter()
         x = _descend(pooled, task.pooled_start[None], task.rounds, watch)
         seconds = perf_counter() - begin
@@ -54,6 +55,7 @@ class LGC:
     def fit(self, task: Task, watch: Watch | None = None) -> Outcome:  # noqa: ARG002
         """Cluster each user's rows from its own start; there is nothing to watch."""
         users = Users(task.rows, task.offsets, loss=self.loss)
+        warm_up(users, task.start)
         begin = perf_counter()
         each = [
             _descend(users.block(i), task.start[i : i + 1], task.rounds) for i in range(users.m)

@@ -71,9 +71,9 @@ class Outcome:
     labels : (N,) int array
         Each row's cluster, by its own user's centers.
     rounds : int
-        How many rounds, or iterations, it made.
+        How many rounds, or iterations, it made; of several starts, the best one's.
     seconds : float
-        How long these took, without preparations.
+        How long it took, without preparations; of several starts, all of them.
     traffic : Traffic
         What went over the links; a start counts only where it is common and must be told.
     """
@@ -90,6 +90,13 @@ class Method(Protocol):
 
     def fit(self, task: Task, watch: Watch | None = None) -> Outcome:
         """Cluster; `watch` is called between rounds, by methods that are programs."""
+
+
+def warm_up(users: Users, x: Array) -> None:
+    """Run the loops once, so that compiling them is not taken for a part of the rounds."""
+    users.assign(x)
+    users.pull(x)
+    users.forget()
 
 
 def judge(

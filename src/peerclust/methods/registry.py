@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 
-from peerclust.errors import ParameterError
+from peerclust.errors import ParameterError, PeerclustError
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.methods.coreset import Coreset
 from peerclust.methods.network import (
@@ -44,7 +45,11 @@ def register(name: str, method: Method) -> None:
 
     `method.fit(task, watch=None)` gives an `Outcome`; `OverNetwork` makes one of a program.
     """
-    if not isinstance(name, str) or not name or name in METHODS or name in _OWN:
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+        raise ParameterError(
+            f"`name` of register must be of letters, digits, '.', '_' and '-'. Got {name!r}."
+        )
+    if name in METHODS or name in _OWN:
         raise ParameterError(f"`name` of register must be new. Got {name!r}.")
     if not callable(getattr(method, "fit", None)):
         raise ParameterError(f"`method` of register must have fit(task, watch). Got {method!r}.")
@@ -62,19 +67,38 @@ def registered() -> dict[str, Method]:
 
 
 def load(path: str | os.PathLike[str]) -> None:
-    """Run a Python file that registers methods; other processes of an experiment run it too."""
+    """Run a Python file that registers methods; other processes of an experiment run it too.
+
+    A file that was loaded before is not run again.
+    """
     place = Path(path).resolve()
-    spec = importlib.util.spec_from_file_location(place.stem, place)
+    if place in _FILES:
+        return
+    # A name of our own, so that no other module is hidden.
+    name = f"peerclust_methods_{place.stem}"
+    spec = importlib.util.spec_from_file_location(name, place)
     if place.suffix != ".py" or not place.is_file() or spec is None or spec.loader is None:
         raise ParameterError(f"`path` of methods.load must be a Python file. Got {path}.")
     before = set(_OWN)
     module = importlib.util.module_from_spec(spec)
     # What the file defines can then be found by the name of its module, as pickle does.
-    sys.modules[place.stem] = module
-    spec.loader.exec_module(module)
+    sys.modules[name] = module
+    problem = ""
+    try:
+        spec.loader.exec_module(module)
+    except PeerclustError as error:
+        problem = str(error)
+    except Exception as error:  # whatever a user's file may do
+        problem = f"{type(error).__name__}: {error}."
     added = sorted(set(_OWN) - before)
-    if not added:
-        raise ParameterError(f"{path} registers no method; it must call methods.register.")
+    if problem or not added:
+        del sys.modules[name]
+        for each in added:
+            del _OWN[each]
+        raise ParameterError(
+            "`path` of methods.load must be a file that runs and calls methods.register."
+            f" Got {path}. {problem}".rstrip()
+        )
     _FILES[place] = added
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.errors import MissingExtraError
-from peerclust.experiments.pictures import (
+from peerclust.report.pictures import (
     CurvePanel,
     Curves,
     DotPanel,

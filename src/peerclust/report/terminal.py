@@ -22,7 +22,6 @@ from rich.progress import (
 from rich.table import Table
 
 from peerclust.demo import NAMES, Outcome
-from peerclust.experiments.plan import Experiment
 from peerclust.solution import Solution
 
 # Seconds between two lines of progress where there is no terminal.
@@ -68,8 +67,8 @@ def effort(name: str, *, quiet: bool) -> Iterator[Callable[[float, float, str], 
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
                    TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
                    TextColumn("{task.fields[what]}"))  # fmt: skip
-        # The speed is taken from all jobs of the last ten minutes, as they differ in length.
-        with Progress(*columns, console=console, transient=True, speed_estimate_period=600) as bar:
+        # The speed is taken from all jobs so far, as they differ in length.
+        with Progress(*columns, console=console, transient=True, speed_estimate_period=1e9) as bar:
             task = bar.add_task(name, total=1.0, what="")
             yield lambda done, total, what: bar.update(task, completed=done, total=total, what=what)
     else:
@@ -84,7 +83,7 @@ def effort(name: str, *, quiet: bool) -> Iterator[Callable[[float, float, str], 
                 return
             due = now + PAUSE
             left = (now - begin) * (total - done) / (done - before) if done > before else None
-            ahead = "" if left is None else f", about {_span(left)} left"
+            ahead = f", about {_span(left)} left" if left and done < total else ""
             said = f": {what}" if what else ""
             console.print(f"{name} {done / total:.0%}{ahead}{said}", highlight=False)
 
@@ -169,11 +168,11 @@ def demo_table(outcomes: list[Outcome]) -> Table:
     return table
 
 
-def experiments_table(experiments: Sequence[Experiment]) -> Table:
-    """Give the experiments' names and titles, and the data they need from files."""
+def experiments_table(rows: Sequence[tuple[str, str, int, tuple[str, ...]]]) -> Table:
+    """Give the experiments' names, titles and runs, and the data they need from files."""
     table = Table("name", "what it shows", "runs", "data from files", box=SIMPLE, pad_edge=False)
-    for each in experiments:
-        table.add_row(each.name, each.title, str(each.runs), ", ".join(each.needs))
+    for name, title, runs, needs in rows:
+        table.add_row(name, title, str(runs), ", ".join(needs))
     return table
 
 

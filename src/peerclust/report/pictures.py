@@ -1,4 +1,4 @@
-"""What a picture shows, as numbers and words; `report.figures` draws it."""
+"""What a picture shows, as numbers and words; `figures` draws it."""
 
 from __future__ import annotations
 
