@@ -50,6 +50,7 @@ def test_numbers_are_shown_as_tables_write_them():
     assert show(Stat(1234.4), "count") == "1,234"
     assert show(Stat(0.0934), "seconds") == "0.0934 s"
     assert show(None, "percent") == "-"
+    assert show(Stat(1.0, 3e-16), "scale") == "1 ± 0"
     assert show(Stat(91.53, 2.17, "91.53 ± 2.17"), "percent") == "91.53 ± 2.17 %"
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from peerclust.errors import ParameterError
 from peerclust.experiments.plan import Experiment, Settings
-from peerclust.experiments.runner import Progress, Result, run_experiment
+from peerclust.experiments.runner import Progress, run_experiment
+from peerclust.experiments.writing import Result
 from peerclust.validation import check_count, check_name
 
 NAMES = (

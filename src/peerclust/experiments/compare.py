@@ -80,7 +80,9 @@ def show(stat: Stat | None, form: str) -> str:
     digits = {"percent": ".1f", "score": ".3f", "count": ",.0f"}.get(form, ".3g")
     text = f"{stat.mean:{digits}}"
     if stat.std is not None:
-        text += f" ± {stat.std:{digits}}"
+        # What is below the rounding of the mean is none.
+        std = stat.std if stat.std > 1e-12 * abs(stat.mean) else 0.0
+        text += f" ± {std:{digits}}"
     return text + unit
 
 

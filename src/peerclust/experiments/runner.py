@@ -8,7 +8,6 @@ without changing the version takes another directory.
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import pickle
@@ -18,61 +17,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
+from dataclasses import replace
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 from peerclust import methods
 from peerclust.errors import InputError, JobError, ParameterError
-from peerclust.experiments.compare import agrees, markdown
-from peerclust.experiments.plan import Experiment, Job, Row, Settings, Summary
+from peerclust.experiments.plan import Experiment, Job, Settings
+from peerclust.experiments.writing import Result, describe_job, write
 from peerclust.files import new_file
-from peerclust.machine import this_machine
 
 # Told after each job: (effort done, effort in all, what was done).
 Progress = Callable[[float, float, str], None]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What running an experiment gave, and where it was written."""
-
-    experiment: Experiment
-    settings: Settings
-    directory: Path
-    summary: Summary
-
-    @property
-    def page(self) -> str:
-        """The Markdown page: title, what was run, table, sentences."""
-        return describe(self.experiment, self.settings, self.summary)
-
-    @property
-    def disagreeing(self) -> int:
-        """How many numbers do not agree with the paper's."""
-        return sum(agrees(line) is False for line in self.summary.lines)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Give the numbers as JSON can hold them."""
-        return {
-            "name": self.experiment.name,
-            "title": self.experiment.title,
-            "settings": _settings(self.settings),
-            "directory": str(self.directory),
-            "lines": [
-                {
-                    **line.where,
-                    "form": line.form,
-                    "paper": None if line.paper is None else asdict(line.paper),
-                    "ours": asdict(line.ours),
-                    "agrees": agrees(line),
-                }
-                for line in self.summary.lines
-            ],
-            "notes": list(self.summary.notes),
-        }
 
 
 def run_experiment(
@@ -88,7 +45,7 @@ def run_experiment(
     A quick version has a directory of its own.
     """
     # Without matplotlib nothing begins.
-    from peerclust.report import figures  # noqa: F401
+    import peerclust.report.figures  # noqa: F401
 
     directory = out / (f"{experiment.name}-quick" if settings.quick else experiment.name)
     jobs = experiment.plan(settings)
@@ -103,7 +60,7 @@ def run_experiment(
     ]
     summary = experiment.summarize(rows, settings)
     result = Result(experiment, settings, directory, summary)
-    _write(result, jobs, rows)
+    write(result, jobs, rows)
     return result
 
 
@@ -128,7 +85,7 @@ def _run_jobs(
         raise ParameterError(f"{folder} cannot be written: {error.strerror}.") from None
     for job, rows in _results(missing, workers):
         with new_file(_place(job, folder)) as place:
-            place.write_text(json.dumps(_record(job) | {"rows": rows}))
+            place.write_text(json.dumps(describe_job(job) | {"rows": rows}))
         done[job.key] = rows
         finished += job.effort
         progress(finished, total, job.key)
@@ -239,14 +196,6 @@ def _work(job: Job) -> list[dict[str, Any]]:
         raise JobError(f"The job {job.key} failed with {what}.") from error
 
 
-def _record(job: Job) -> dict[str, Any]:
-    """Give what a job is known by: not where its data is, which may move."""
-    given: dict[str, Any] = json.loads(json.dumps(dict(job.given)))
-    given.pop("data_dir", None)
-    versions = {name: version(name) for name in ("peerclust", "numpy", "scikit-learn")}
-    return {"versions": versions, "work": job.work.__name__, "given": given}
-
-
 def _place(job: Job, folder: Path) -> Path:
     return folder / f"{job.key}.json"
 
@@ -258,42 +207,4 @@ def _read(job: Job, folder: Path) -> list[dict[str, Any]] | None:
         rows: list[dict[str, Any]] = held.pop("rows")
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
-    return rows if held == _record(job) else None
-
-
-def _write(result: Result, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
-    from peerclust.report import figures
-
-    directory = result.directory
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    with new_file(directory / "runs.csv") as place, place.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
-    with new_file(directory / "table.md") as place:
-        place.write_text(result.page)
-    config = {
-        "experiment": result.experiment.name,
-        "title": result.experiment.title,
-        "settings": _settings(result.settings),
-        "jobs": [{"key": job.key, **_record(job)} for job in jobs],
-        "machine": asdict(this_machine()),
-    }
-    with new_file(directory / "config.json") as place:
-        place.write_text(json.dumps(config, indent=1) + "\n")
-    with new_file(directory / "figure.png") as place:
-        figures.draw(result.summary.picture, place)
-
-
-def _settings(settings: Settings) -> dict[str, Any]:
-    return {name: value for name, value in asdict(settings).items() if name != "data_dir"}
-
-
-def describe(experiment: Experiment, settings: Settings, summary: Summary) -> str:
-    """Give the page of an experiment: title, what was run, table, sentences."""
-    runs = f"{settings.runs} run{'s' if settings.runs > 1 else ''} a cell, seed {settings.seed}"
-    quick = "**Quick version, smaller than the paper's experiment.** " if settings.quick else ""
-    page = f"# {experiment.name}: {experiment.title}\n\n{quick}{runs}.\n\n"
-    if summary.lines:
-        page += markdown(summary.lines) + "\n"
-    return page + "".join(f"{note}\n\n" for note in summary.notes).rstrip("\n") + "\n"
+    return rows if held == describe_job(job) else None
