@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from peerclust import methods
 from peerclust.errors import ParameterError
-from peerclust.experiments.compare import dots, select, stat
+from peerclust.experiments.compare import dots, select, show, stat
 from peerclust.experiments.paper import Table
-from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
+from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Stat, Summary
 from peerclust.experiments.setting import SETTINGS, Scene, draw_seeds, make_scene, make_task
 from peerclust.metrics import accuracy, ari, cost, measure_disagreement
 
@@ -124,6 +124,25 @@ def sweep(name: str, title: str, by: str, paper: Table, **task: Any) -> Experime
         return Summary(lines, picture)
 
     return Experiment(name, title, plan, summarize)
+
+
+def compare_methods(
+    rows: Sequence[Row],
+    paper: Mapping[str, Stat],
+    column: str,
+    other: str,
+    form: str = "percent",
+) -> tuple[list[Line], str]:
+    """Give a line a method of one data set by a column, and in words what another column has."""
+    lines, read = [], []
+    factor = 100.0 if form == "percent" else 1.0
+    for method in dict.fromkeys(row["method"] for row in rows):
+        cell = select(rows, method=method)
+        title = SETTINGS[cell[0]["setting"]].title
+        where = {"data": title, "method": method, "runs": str(len(cell))}
+        lines.append(Line(where, stat(cell, column, factor), paper.get(method), form))
+        read.append(f"{method} {show(Stat(stat(cell, other, factor).mean), form)}")
+    return lines, ", ".join(read).replace(" %", "")
 
 
 def scores(scene: Scene, labels: NDArray[np.int32]) -> dict[str, float]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from peerclust import methods
-from peerclust.experiments.compare import dots, select, stat
-from peerclust.experiments.measure import method_job
+from peerclust.experiments.compare import dots, select
+from peerclust.experiments.measure import compare_methods, method_job
 from peerclust.experiments.paper import HOMOGENEOUS
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
 from peerclust.experiments.setting import SETTINGS
@@ -53,20 +53,12 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:
     lines: list[Line] = []
     notes = ["The labels of all users are matched with the classes at once."]
     for data in settings.chosen(RHOS):
-        for method in dict.fromkeys(row["method"] for row in rows):
-            cell = select(rows, setting=data, method=method)
-            where = {"data": SETTINGS[data].title, "method": method, "runs": str(len(cell))}
-            paper = HOMOGENEOUS[data].get(method)
-            lines.append(Line(where, stat(cell, "accuracy_joint", 100), paper))
-        own = [
-            f"{method} {stat(cell, 'accuracy', 100).mean:.1f}"
-            for method in dict.fromkeys(row["method"] for row in rows)
-            for cell in [select(rows, setting=data, method=method)]
-        ]
-        notes.append(
-            f"{SETTINGS[data].title}, averaged over users, each on its own rows (in %):"
-            f" {', '.join(own)}."
+        found, read = compare_methods(
+            select(rows, setting=data), HOMOGENEOUS[data], "accuracy_joint", "accuracy"
         )
+        lines += found
+        title = SETTINGS[data].title
+        notes.append(f"{title}, averaged over users, each on its own rows (in %): {read}.")
     picture = dots(lines, panel="data", label="method", x_label="accuracy (%)", columns=3)
     return Summary(lines, picture, notes)
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from peerclust import methods
-from peerclust.experiments.compare import dots, select, stat
-from peerclust.experiments.measure import method_job
+from peerclust.experiments.compare import dots, select
+from peerclust.experiments.measure import compare_methods, method_job
 from peerclust.experiments.paper import HETEROGENEOUS
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
 from peerclust.experiments.setting import SETTINGS
@@ -71,19 +71,17 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:
         " the labels of all users are taken as one labeling."
     ]
     for data in settings.chosen(RHOS):
-        column = "ari" if data == "iris-het" else "ari_joint"
-        for method in dict.fromkeys(row["method"] for row in rows):
-            cell = select(rows, setting=data, method=method)[: _runs(settings, data)]
-            where = {"data": SETTINGS[data].title, "method": method, "runs": str(len(cell))}
-            lines.append(Line(where, stat(cell, column), HETEROGENEOUS[data].get(method), "score"))
-        other = "ari_joint" if data == "iris-het" else "ari"
-        read = [
-            f"{method} {stat(cell, other).mean:.3f}"
-            for method in dict.fromkeys(row["method"] for row in rows)
-            for cell in [select(rows, setting=data, method=method)[: _runs(settings, data)]]
+        readings, way = ("ari_joint", "ari"), "each user on its own rows"
+        if data == "iris-het":
+            readings, way = ("ari", "ari_joint"), "all labels as one"
+        cell = [
+            row
+            for method in (*HETEROGENEOUS[data], *methods.registered())
+            for row in select(rows, setting=data, method=method)[: _runs(settings, data)]
         ]
-        way = "all labels as one" if data == "iris-het" else "each user on its own rows"
-        notes.append(f"{SETTINGS[data].title} with {way}: {', '.join(read)}.")
+        found, read = compare_methods(cell, HETEROGENEOUS[data], *readings, form="score")
+        lines += found
+        notes.append(f"{SETTINGS[data].title} with {way}: {read}.")
     drawn = [row["ari_joint"] for row in select(rows, setting="mnist7-het", method="SKL-KM")]
     if drawn:
         notes.append(
