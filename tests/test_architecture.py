@@ -50,6 +50,7 @@ BELOW = {
     "partition.py": {"errors", "validation"},
     "datasets": {"datasets", "partition", "names", "errors", "validation"},
     "methods": {
+        "names",
         "methods",
         "programs",
         "runtimes",

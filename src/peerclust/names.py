@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import reprlib
+import traceback
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 
 def shorten(names: Sequence[object]) -> str:
@@ -37,6 +39,19 @@ def guess(name: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.4)
     near = near or difflib.get_close_matches(str(name).lower(), list(known), n=1, cutoff=0.4)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def place(error: BaseException) -> str:
+    """Give the file and line where an error was raised, as "file.py, line 3", or nothing.
+
+    >>> try:
+    ...     1 / 0
+    ... except ZeroDivisionError as error:
+    ...     place(error).split(", ")[1]
+    'line 2'
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
 
 
 def show(value: object) -> str:

@@ -72,7 +72,7 @@ def test_a_second_run_finds_the_first_there_already():
     ("words", "sentence"),
     [
         (["tabel-1"], "Got 'tabel-1'. Did you mean 'table-1'?"),
-        ([], "`NAME` of reproduce must be one of"),
+        ([], "`NAME` of reproduce must be given; --list shows them all."),
         (["table-1", "--data", "iris"], "`--data` of reproduce must be left out with table-1."),
         (["table-5", "--data", "irs-het"], "Did you mean 'iris-het'?"),
         (["table-2", "--methods", "no.py"], "`--methods` of reproduce must be a Python file."),
@@ -126,7 +126,7 @@ def test_a_file_that_fails_is_told_and_leaves_nothing_registered(folder):
     (folder / "bad.py").write_text(OWN + "raise RuntimeError('boom')\n")
     result = run("reproduce", "table-2", "--methods", "bad.py")
     assert result.exit_code == 2
-    assert "Got bad.py. RuntimeError: boom." in result.stderr
+    assert "Got bad.py. RuntimeError: boom (bad.py, line 9)." in result.stderr
     assert methods.shared() == ([], {})
 
 

@@ -61,7 +61,7 @@ def test_table_1_comes_near_the_papers_numbers_even_with_few_runs():
 
 def test_figure_2_never_sees_the_cost_rise():
     summary = summary_of("figure-2", Settings(runs=1))
-    assert summary.notes == ["J_rho rose in 0 of 8,000 rounds (lm:decr says in none)."]
+    assert summary.notes == ["J_rho rose in 0 of 8,000 rounds (the theory says in none)."]
 
 
 def test_figure_3_finds_the_means_with_huber_and_not_with_kmeans(monkeypatch):

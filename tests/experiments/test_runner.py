@@ -230,7 +230,9 @@ def test_a_job_that_fails_is_named_and_the_others_are_kept(tmp_path, workers):
     experiment = Experiment("bad", "", lambda settings: jobs, make(tmp_path).summarize)
     with pytest.raises(JobError) as error:
         run_experiment(experiment, Settings(runs=2), tmp_path, workers=workers)
-    assert str(error.value) == "The job job-1 failed with ZeroDivisionError: no good."
+    assert str(error.value).startswith(
+        "The job job-1 failed with ZeroDivisionError: no good (test_runner.py, line "
+    )
 
 
 def end_process(*, seed):
@@ -240,7 +242,7 @@ def end_process(*, seed):
 def test_a_process_that_dies_is_told_in_a_sentence(tmp_path):
     jobs = [Job(f"job-{i}", end_process, {"seed": i}) for i in range(2)]
     experiment = Experiment("bad", "", lambda settings: jobs, make(tmp_path).summarize)
-    with pytest.raises(JobError, match="perhaps for lack of memory"):
+    with pytest.raises(JobError, match="for lack of memory"):
         run_experiment(experiment, Settings(runs=2), tmp_path, workers=2)
 
 

@@ -1,5 +1,6 @@
 """The methods by name, and those that see all rows or one user's beside their definitions."""
 
+from dataclasses import replace
 from math import exp
 
 import numpy as np
@@ -7,9 +8,10 @@ import pytest
 from sklearn.cluster import KMeans as Sklearn
 
 from peerclust import datasets, graphs, methods
-from peerclust.errors import ParameterError
+from peerclust.errors import InputError, ParameterError
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.methods import CGC, LGC, METHODS, SklearnKMeans, Task
+from peerclust.methods.protocol import check_outcome
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.runtimes import Simulator
 from peerclust.users import Users
@@ -176,5 +178,42 @@ def test_what_cannot_fit_is_no_method():
 
 @pytest.mark.parametrize("name", ["MINE", "DGC-KM"])
 def test_only_what_was_registered_can_be_taken_out(name):
-    with pytest.raises(ParameterError, match="`name` of unregister must be one of"):
+    with pytest.raises(ParameterError, match="`name` of unregister must be one that"):
         methods.unregister(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"offsets": np.array([0, 3, 140])}, "The offsets of `parts` must be"),
+        ({"rows": [[1.0]]}, "`rows` and `offsets` of Task must be arrays."),
+        ({"graph": graphs.ring(9)}, "`graph` of Task must have 5 users. Got 9."),
+        ({"start": np.zeros((3, 4))}, "`start` of Task must have the shape (5, K, 4). Got (3, 4)."),
+        ({"pooled_start": np.zeros((2, 4))}, "`pooled_start` of Task must have the shape (3, 4)."),
+        ({"rho": 0.0}, "`rho` of Task must be a number > 0. Got 0.0."),
+        ({"rounds": 0}, "`rounds` of Task must be a whole number >= 1. Got 0."),
+    ],
+)
+def test_a_task_that_does_not_fit_together_is_refused(change, sentence):
+    with pytest.raises(InputError) as error:
+        iris_task(**change)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"labels": None}, "`labels` of the outcome of MINE must be"),
+        ({"labels": np.full(150, 9)}, "whole numbers from 0 to 2"),
+        ({"centers": np.zeros((3, 4))}, "`centers` of the outcome of MINE must be finite"),
+        ({"traffic": None}, "`traffic` of the outcome of MINE must be a Traffic. Got NoneType."),
+    ],
+)
+def test_an_outcome_that_does_not_fit_its_task_is_refused(change, sentence):
+    task = iris_task(rounds=1)
+    outcome = replace(methods.get("LGC-KM").fit(task), **change)
+    with pytest.raises(ParameterError) as error:
+        check_outcome(outcome, task, "MINE")
+    assert sentence in str(error.value)
+    with pytest.raises(ParameterError, match=r"must give an Outcome\. Got NoneType"):
+        check_outcome(None, task, "MINE")

@@ -21,7 +21,7 @@ class _Sentences(TyperGroup):
         try:
             return super().invoke(ctx)
         except PeerclustError as error:
-            sentence = _in_options(str(error))
+            sentence = in_options(str(error))
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -57,7 +57,7 @@ Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same res
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result.")]
 
 
-def _in_options(sentence: str) -> str:
+def in_options(sentence: str) -> str:
     """Name the command and its options where a sentence names a function and its parameters."""
     commands = {"cluster": "fit"}
     words = {"n_clusters": "clusters", "B": "updates", "n_init": "starts", "path": "methods"}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from peerclust.cli.app import Json, Seed, app, print_json, tell
+from peerclust.cli.app import Json, Seed, app, in_options, print_json, tell
 from peerclust.errors import DataError, ParameterError
 
 
@@ -85,6 +85,10 @@ def reproduce(
             rows = [(each.name, each.title, each.runs, each.needs) for each in listed]
             terminal.show(terminal.experiments_table(rows))
         return
+    if not name:
+        raise ParameterError("`NAME` of reproduce must be given; --list shows them all.")
+    if name == "all" and data is not None:
+        raise ParameterError(f"`--data` of reproduce must be left out with all. Got {data!r}.")
     check_name(name, (*experiments.NAMES, "all"), "NAME", "reproduce")
     chosen = experiments.NAMES if name == "all" else (name,)
     for file in own:
@@ -107,7 +111,7 @@ def reproduce(
             except DataError as error:
                 if name != "all":
                     raise
-                left_out.append(f"{each} was left out. {error}")
+                left_out.append(f"{each} was left out. {in_options(str(error))}")
                 continue
             except KeyboardInterrupt:
                 typer.echo("Interrupted; the same command goes on from here.", err=True)

@@ -34,7 +34,9 @@ def read_npz(path: Path) -> Read:
             return file[x], file["y_train"]
     except Exception as error:  # the bytes of an archive, or a header in it, may raise anything
         must = "an .npz file with the arrays X_train (or x_train) and y_train"
-        raise _refuse(path, must, explain(error)) from None
+        # numpy takes what it does not know for a pickle, and would advise to trust it.
+        found = "no such archive" if "pickled (object)" in str(error) else explain(error)
+        raise _refuse(path, must, found) from None
 
 
 def read_idx(images: Path, labels: Path) -> Read:

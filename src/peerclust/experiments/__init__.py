@@ -73,7 +73,8 @@ def run(
     data : sequence of str
         Only these data sets, of an experiment that has several; all if empty.
     workers : int
-        How many processes; an experiment that compares times always has one.
+        How many processes; an experiment that compares times always has one. A script that asks
+        for several needs its `if __name__ == "__main__":`, as with any process pool.
     progress : callable, optional
         Told (effort done, effort in all, what was done).
 
@@ -86,6 +87,10 @@ def run(
     check_count(seed, "seed", "experiments.run", at_least=0)
     if runs is not None:
         check_count(runs, "runs", "experiments.run")
+    if isinstance(data, str):
+        raise ParameterError(f"`data` of experiments.run must be a sequence. Got {data!r}.")
+    if data_dir is not None and not Path(data_dir).is_dir():
+        raise ParameterError(f"`data_dir` of experiments.run must be a folder. Got {data_dir}.")
     for each in data:
         if not experiment.data:
             raise ParameterError(

@@ -86,10 +86,11 @@ def show(stat: Stat | None, form: str) -> str:
     return text + unit
 
 
-def markdown(lines: Sequence[Line]) -> str:
+def markdown(lines: Sequence[Line], *, verdicts: bool = True) -> str:
     """Give the Markdown table: where | paper | ours | difference | agrees.
 
-    If the paper has none of the numbers, ours alone, with a column for each measure.
+    If the paper has none of the numbers, ours alone, with a column for each measure. Without
+    verdicts nothing is said of differences, as of a smaller problem than the paper's.
     """
     names = list(lines[0].where)
     if all(line.paper is None for line in lines):
@@ -99,7 +100,9 @@ def markdown(lines: Sequence[Line]) -> str:
         verdict = {True: "yes", False: "**no**", None: ""}[agrees(line)]
         numbers = [show(line.paper, line.form), show(line.ours, line.form), difference(line)]
         cells.append([*(line.where[name] for name in names), *numbers, verdict])
-    return _table([*names, "paper", "ours", "difference", "agrees"], cells)
+    head = [*names, "paper", "ours", "difference", "agrees"]
+    shown = len(head) if verdicts else len(head) - 2
+    return _table(head[:shown], [row[:shown] for row in cells])
 
 
 def _by_measure(lines: Sequence[Line], names: list[str]) -> tuple[list[str], list[list[str]]]:

@@ -139,4 +139,4 @@ def count_rises(rows: Sequence[Row]) -> str:
     ends = {(row["method"], row["rho"], row["B"], row["seed"]): row for row in rows}
     rises = sum(row["rises"] for row in ends.values())
     rounds = sum(row["round"] for row in ends.values())
-    return f"J_rho rose in {rises} of {rounds:,} rounds (lm:decr says in none)."
+    return f"J_rho rose in {rises} of {rounds:,} rounds (the theory says in none)."

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import methods
-from peerclust.errors import ParameterError
 from peerclust.experiments.compare import dots, select, show, stat
 from peerclust.experiments.paper import Table
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Stat, Summary
 from peerclust.experiments.setting import SETTINGS, Scene, draw_seeds, make_scene, make_task
+from peerclust.methods.protocol import check_outcome
 from peerclust.metrics import accuracy, ari, cost, measure_disagreement
 
 Array = NDArray[np.float64]
@@ -69,11 +69,7 @@ def run_method(
     if start_seed is not None:
         scene = replace(scene, seeds=draw_seeds(start_seed)[-3:])
     posed = make_task(scene, **task)
-    outcome = methods.get(method).fit(posed)
-    if not isinstance(outcome, methods.Outcome):
-        raise ParameterError(
-            f"`fit` of the method {method} must give an Outcome. Got {type(outcome).__name__}."
-        )
+    outcome = check_outcome(methods.get(method).fit(posed), posed, method)
     apart = measure_disagreement(outcome.centers)
     row = {"setting": setting, "method": method, **task, "seed": seed, "start_seed": start_seed}
     row |= scores(scene, outcome.labels)

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -27,6 +27,7 @@ from peerclust.errors import InputError, JobError, ParameterError
 from peerclust.experiments.plan import Experiment, Job, Settings
 from peerclust.experiments.writing import Result, describe_job, write
 from peerclust.files import new_file
+from peerclust.names import place
 
 # Told after each job: (effort done, effort in all, what was done).
 Progress = Callable[[float, float, str], None]
@@ -83,12 +84,19 @@ def _run_jobs(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError(f"{folder} cannot be written: {error.strerror}.") from None
-    for job, rows in _results(missing, workers):
-        with new_file(_place(job, folder)) as place:
-            place.write_text(json.dumps(describe_job(job) | {"rows": rows}))
-        done[job.key] = rows
-        finished += job.effort
-        progress(finished, total, job.key)
+    try:
+        for job, rows in _results(missing, workers):
+            with new_file(_path(job, folder)) as file:
+                file.write_text(json.dumps(describe_job(job) | {"rows": rows}))
+            done[job.key] = rows
+            finished += job.effort
+            progress(finished, total, job.key)
+    except BaseException:
+        # What was only begun leaves nothing behind; what is done is kept.
+        for each in (folder, folder.parent):
+            with suppress(OSError):
+                each.rmdir()
+        raise
     return [done[job.key] for job in jobs]
 
 
@@ -128,8 +136,9 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise JobError(
-                "A process of the experiment ended by itself, perhaps for lack of memory; try"
-                " fewer workers. What is done is kept."
+                "A process of the experiment ended by itself, for lack of memory (try fewer"
+                " workers), or because a script with workers has no `if __name__ == '__main__':`."
+                " What is done is kept."
             ) from None
         raise
     pool.shutdown(wait=True)
@@ -193,17 +202,17 @@ def _work(job: Job) -> list[dict[str, Any]]:
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}".rstrip(".")
-        raise JobError(f"The job {job.key} failed with {what}.") from error
+        raise JobError(f"The job {job.key} failed with {what} ({place(error)}).") from error
 
 
-def _place(job: Job, folder: Path) -> Path:
+def _path(job: Job, folder: Path) -> Path:
     return folder / f"{job.key}.json"
 
 
 def _read(job: Job, folder: Path) -> list[dict[str, Any]] | None:
     """Give the rows of a job that was done before with the same arguments, if it was."""
     try:
-        held = json.loads(_place(job, folder).read_text())
+        held = json.loads(_path(job, folder).read_text())
         rows: list[dict[str, Any]] = held.pop("rows")
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None

@@ -18,14 +18,17 @@ from peerclust.files import new_file
 from peerclust.machine import this_machine
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """What running an experiment gave, and where it was written."""
+    """What running an experiment gave, and where it was written; `page` is the table to print."""
 
     experiment: Experiment
     settings: Settings
     directory: Path
     summary: Summary
+
+    def __repr__(self) -> str:
+        return f"<Result: {self.experiment.name}, {len(self.summary.lines)} lines>"
 
     @property
     def page(self) -> str:
@@ -116,5 +119,5 @@ def describe(experiment: Experiment, settings: Settings, summary: Summary) -> st
     quick = "**Quick version, smaller than the paper's experiment.** " if settings.quick else ""
     page = f"# {experiment.name}: {experiment.title}\n\n{quick}{runs}.\n\n"
     if summary.lines:
-        page += markdown(summary.lines) + "\n"
+        page += markdown(summary.lines, verdicts=not settings.quick) + "\n"
     return page + "".join(f"{note}\n\n" for note in summary.notes).rstrip("\n") + "\n"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust.errors import ParameterError
 from peerclust.graphs import Graph
 from peerclust.runtimes.protocol import Traffic, Watch
 from peerclust.users import Rows, Users
+from peerclust.validation import check_count, check_number, check_parts
 
 Array = NDArray[np.float64]
 
@@ -54,6 +56,27 @@ class Task:
     B: int = 1
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.rows, np.ndarray) or not isinstance(self.offsets, np.ndarray):
+            raise ParameterError("`rows` and `offsets` of Task must be arrays.")
+        check_parts((self.rows, self.offsets))
+        m, d = len(self.offsets) - 1, self.rows.shape[1]
+        if self.graph.m != m:
+            raise ParameterError(f"`graph` of Task must have {m} users. Got {self.graph.m}.")
+        if np.ndim(self.start) != 3 or self.start.shape[::2] != (m, d):
+            raise ParameterError(
+                f"`start` of Task must have the shape ({m}, K, {d}). Got {np.shape(self.start)}."
+            )
+        for name in ("pooled_start", "sklearn_start"):
+            value = getattr(self, name)
+            if value is not None and np.shape(value) != (self.K, d):
+                raise ParameterError(
+                    f"`{name}` of Task must have the shape {(self.K, d)}. Got {np.shape(value)}."
+                )
+        check_number(self.rho, "rho", "Task", above=0)
+        check_count(self.rounds, "rounds", "Task")
+        check_count(self.B, "B", "Task")
+
     @property
     def K(self) -> int:
         """How many clusters."""
@@ -83,6 +106,34 @@ class Outcome:
     rounds: int
     seconds: float
     traffic: Traffic = field(default_factory=Traffic)
+
+
+def check_outcome(outcome: Any, task: Task, method: str) -> Outcome:
+    """Raise unless a method has given an outcome that fits its task."""
+    of = f"the outcome of {method}"
+    if not isinstance(outcome, Outcome):
+        raise ParameterError(
+            f"`fit` of {method} must give an Outcome. Got {type(outcome).__name__}."
+        )
+    labels, shape = np.asarray(outcome.labels), task.start.shape
+    if np.shape(outcome.centers) != shape or not np.isfinite(outcome.centers).all():
+        raise ParameterError(
+            f"`centers` of {of} must be finite and of the shape {shape}."
+            f" Got {np.shape(outcome.centers)}."
+        )
+    if (
+        labels.shape != (len(task.rows),)
+        or labels.dtype.kind not in "iu"
+        or (labels.size and not 0 <= labels.min() <= labels.max() < task.K)
+    ):
+        raise ParameterError(
+            f"`labels` of {of} must be {len(task.rows)} whole numbers from 0 to {task.K - 1}."
+        )
+    if not isinstance(outcome.traffic, Traffic):
+        raise ParameterError(
+            f"`traffic` of {of} must be a Traffic. Got {type(outcome.traffic).__name__}."
+        )
+    return outcome
 
 
 class Method(Protocol):

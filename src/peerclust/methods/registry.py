@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+from peerclust import names
 from peerclust.errors import ParameterError, PeerclustError
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.methods.coreset import Coreset
@@ -58,7 +59,11 @@ def register(name: str, method: Method) -> None:
 
 def unregister(name: str) -> None:
     """Take out a method that `register` has added."""
-    del _OWN[check_name(name, _OWN, "name", "unregister")]
+    if name not in _OWN:
+        raise ParameterError(
+            f"`name` of unregister must be one that `register` has added. Got {name!r}."
+        )
+    del _OWN[name]
 
 
 def registered() -> dict[str, Method]:
@@ -84,12 +89,16 @@ def load(path: str | os.PathLike[str]) -> None:
     # What the file defines can then be found by the name of its module, as pickle does.
     sys.modules[name] = module
     problem = ""
+    # The file may import its neighbors, as a script may.
+    sys.path.insert(0, str(place.parent))
     try:
         spec.loader.exec_module(module)
     except PeerclustError as error:
         problem = str(error)
     except Exception as error:  # whatever a user's file may do
-        problem = f"{type(error).__name__}: {error}."
+        problem = f"{type(error).__name__}: {error} ({names.place(error)})."
+    finally:
+        sys.path.remove(str(place.parent))
     added = sorted(set(_OWN) - before)
     if problem or not added:
         del sys.modules[name]
