@@ -79,7 +79,7 @@ def test_it_ends_at_the_fixed_point_that_dgc_finds(name):
     parts = [[(1.0, y) for y in rows[offsets[i] : offsets[i + 1]]] for i in range(m)]
     x = means + rng.normal(size=(m, K, d))
     alpha = safe_step(beta=1.0, W=10.0, rho=RHO, lambda_max=graph.lambda_max.value)
-    task = Task(rows, offsets, graph, x, means, rho=RHO, rounds=0)
+    task = Task(rows, offsets, graph, x, means, rho=RHO, rounds=1)
     ends = [
         Simulator(graph).run(program, Users(rows, offsets), x, rounds=2000).x
         for program in (DGC(rho=RHO, alpha=alpha), make_nk_means(task))
