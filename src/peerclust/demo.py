@@ -19,6 +19,8 @@ from peerclust.losses import Huber, KMeans
 from peerclust.solution import Solution
 from peerclust.validation import check_generator
 
+Array = NDArray[np.float64]
+
 NAMES = ("setosa", "versicolor", "virginica")
 USERS = 5
 RHO = 10.0
@@ -111,11 +113,21 @@ def run(seed: int, say: Callable[[str], None]) -> Demo:
     return Demo(data, outcomes)
 
 
-def _judge(title: str, solution: Solution, data: NoisyIris) -> Outcome:
+def match_means(means: Array, centers: Array) -> Array:
+    """Give each true mean's distance to a center of its own, matched so that their sum is least.
+
+    >>> match_means(np.array([[0.0], [5.0]]), np.array([[4.0], [9.0]])).tolist()
+    [4.0, 4.0]
+    """
     from scipy.optimize import linear_sum_assignment
+
+    apart = np.linalg.norm(means[:, None] - centers[None], axis=2)
+    return np.asarray(apart[linear_sum_assignment(apart)])
+
+
+def _judge(title: str, solution: Solution, data: NoisyIris) -> Outcome:
     from sklearn.metrics import roc_auc_score
 
-    apart = np.linalg.norm(data.means[:, None] - solution.consensus[None], axis=2)
-    distances = apart[linear_sum_assignment(apart)]
+    distances = match_means(data.means, solution.consensus)
     auc = float(roc_auc_score(data.outlier, solution.outlier_scores(data.rows)))
     return Outcome(title, solution, distances, auc)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from peerclust import datasets, graphs
 from peerclust.datasets import NoisyIris
-from peerclust.demo import NAMES, NEAR, USERS
+from peerclust.demo import NAMES, NEAR, USERS, match_means
 from peerclust.experiments.compare import select, stat
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Stat, Summary
 from peerclust.losses import Huber
@@ -46,7 +46,6 @@ def average_centers(
     *, method: str, seed: int, rho: float, rounds: int, starts: int
 ) -> list[dict[str, Any]]:
     """Give the averaged centers, their distances from the true means, and the AUC."""
-    from scipy.optimize import linear_sum_assignment
     from sklearn.metrics import roc_auc_score
 
     data = datasets.noisy_iris(random_state=seed)
@@ -68,8 +67,7 @@ def average_centers(
         )
         ends.append(COMPARED[method].fit(task).centers.mean(axis=0))
     centers = np.mean(ends, axis=0)
-    apart = np.linalg.norm(data.means[:, None] - centers[None], axis=2)
-    matched = apart[linear_sum_assignment(apart)]
+    matched = match_means(data.means, centers)
     far = np.linalg.norm(data.rows[:, None] - centers[None], axis=2).min(axis=1)
     row = {"method": method, "seed": seed, "found": int((matched <= NEAR).sum())}
     row |= {"furthest": float(matched.max()), "auc": float(roc_auc_score(data.outlier, far))}
@@ -96,8 +94,6 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:
             lines.append(
                 Line({"method": method, "measure": measure}, stat(cell, column), None, form)
             )
-    measures = list(dict.fromkeys(line.where["measure"] for line in lines))
-    lines.sort(key=lambda line: measures.index(line.where["measure"]))
     return Summary(lines, _embed(rows, settings.seed), notes)
 
 

@@ -114,7 +114,6 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:  # noqa: ARG0
             ends[measure, m] = ours.mean
             lines.append(Line({"measure": measure, "m": str(m)}, ours, None, form))
     measures = list(dict.fromkeys(measure for measure, _ in ends))
-    lines.sort(key=lambda line: measures.index(line.where["measure"]))
     notes = []
     for measure in measures[:3]:
         values = [ends[measure, m] for m in USERS]

@@ -44,9 +44,10 @@ def method_job(
     given |= {"data_dir": data_dir, "start_seed": start_seed}
     size = _effort(setting, quick) * task["rounds"] * task.get("B", 1)
     effort = size * (0.05 if method == "SKL-KM" else 1.0)
-    # What a user's own method does may have changed since.
     # The key names a file; k-means++ is the only value with such signs.
-    return Job(key.replace("+", "p"), run_method, given, effort, reuse=method in methods.METHODS)
+    name = key.replace("+", "p")
+    # What a user's own method does may have changed since.
+    return Job(name, run_method, given, effort, reuse=method in methods.METHODS)
 
 
 def run_method(

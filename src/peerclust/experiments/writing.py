@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,6 @@ class Result:
         """The Markdown page: title, what was run, table, sentences."""
         return describe(self.experiment, self.settings, self.summary)
 
-    @property
-    def disagreeing(self) -> int:
-        """How many numbers do not agree with the paper's."""
-        return sum(agrees(line) is False for line in self.summary.lines)
-
     def as_dict(self) -> dict[str, Any]:
         """Give the numbers as JSON can hold them."""
         return {
@@ -65,8 +61,13 @@ def describe_job(job: Job) -> dict[str, Any]:
     """Give what a job is known by: not where its data is, which may move."""
     given: dict[str, Any] = json.loads(json.dumps(dict(job.given)))
     given.pop("data_dir", None)
-    versions = {name: version(name) for name in ("peerclust", "numpy", "scikit-learn")}
-    return {"versions": versions, "work": job.work.__name__, "given": given}
+    return {"versions": _versions(), "work": job.work.__name__, "given": given}
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Give the versions that a record is good for; there may be thousands of records to compare."""
+    return {name: version(name) for name in ("peerclust", "numpy", "scikit-learn")}
 
 
 def write(result: Result, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
