@@ -46,6 +46,8 @@ BELOW = {
     },
     "programs": {"programs", "users", "nearest", "bregman"},
     "stopping.py": set(),
+    "moments.py": {"programs", "runtimes", "tasks", "users", "errors"},
+    "pilot.py": {"problem", "programs", "runtimes", "theory", "tracing"},
     "metrics.py": {"users", "losses", "distances", "bregman", "errors", "validation"},
     "partition.py": {"errors", "validation"},
     "datasets": {"datasets", "partition", "names", "errors", "validation"},
@@ -72,6 +74,10 @@ OUTSIDE = {
     "polars": {"tables.py"},
     "typer": {"cli"},
     "networkx": {"graphs"},
+    "ssl": {"runtimes"},
+    "cryptography": {"runtimes"},
+    "websockets": {"runtimes"},
+    "msgspec": {"runtimes"},
 }
 
 

@@ -730,3 +730,78 @@ def test_resolve_refuses_what_is_no_graph():
         GraphError, match="`graph` of cluster must connect all users: user 4 cannot"
     ):
         graphs.resolve(nx.disjoint_union(nx.path_graph(4), nx.empty_graph(1)), 5)
+
+
+# --- averaging ----------------------------------------------------------------------------------
+
+AVERAGING = [
+    *(graph for graph, _ in ALL_GRAPHS),
+    *RANDOM_GRAPHS,
+    graphs.ring(100),
+    graphs.erdos_renyi(10, 0.4, random_state=0),
+    graphs.erdos_renyi(400, 0.05, random_state=0),
+    graphs.geometric(300, 0.12, random_state=0),
+    graphs.grid(8, 8),
+    graphs.grid(20, 20),
+    graphs.path(100),
+    graphs.complete(100),
+    graphs.star(100),
+]
+
+
+@pytest.mark.parametrize("graph", AVERAGING, ids=repr)
+def test_a_step_a_factor_turns_numbers_into_their_average(graph):
+    rng = np.random.default_rng(0)
+    L = graph.laplacian.toarray()
+    for start in (rng.normal(size=(graph.m, 4)), 100 * rng.random((graph.m, 4)), np.eye(graph.m)):
+        x = start
+        for factor in graph.averaging_factors:
+            x = x - factor * (L @ x)
+        assert np.abs(x - start.mean(axis=0)).max() < 1e-12 * np.abs(start).max()
+
+
+@pytest.mark.parametrize(
+    ("graph", "steps"),
+    [
+        (graphs.ring(1), 0),
+        (graphs.ring(2), 1),
+        (graphs.ring(10), 5),
+        (graphs.ring(11), 5),
+        (graphs.ring(100), 50),
+        (graphs.path(9), 8),
+        (graphs.complete(50), 1),
+        (graphs.star(50), 2),
+    ],
+    ids=repr,
+)
+def test_there_is_a_factor_for_each_distinct_eigenvalue(graph, steps):
+    assert len(graph.averaging_factors) == steps
+    eigenvalues = np.linalg.eigvalsh(graph.laplacian.toarray())
+    for factor in graph.averaging_factors:
+        assert np.abs(1 / factor - eigenvalues).min() < 1e-10 * eigenvalues[-1]
+    if steps:
+        assert graph.averaging_factors[0] == pytest.approx(1 / eigenvalues[-1])
+
+
+def test_factors_of_few_users_are_in_the_order_of_leja():
+    graph = graphs.erdos_renyi(10, 0.4, random_state=0)
+    left = np.linalg.eigvalsh(graph.laplacian.toarray())[1:].tolist()
+    order = [left.pop()]
+    while left:
+        order.append(max(left, key=lambda v: math.prod(abs(v - chosen) for chosen in order)))
+        left.remove(order[-1])
+    assert graph.averaging_factors == pytest.approx([1 / value for value in order])
+
+
+def test_of_equally_good_factors_the_smallest_comes_first_so_that_all_users_choose_alike():
+    values = [2 - 2 * math.cos(math.pi * k / 7) for k in (6, 1, 4, 2, 5, 3)]
+    assert graphs.path(7).averaging_factors == pytest.approx([1 / value for value in values])
+
+
+def test_well_connected_graphs_need_few_factors_however_many_their_users():
+    assert len(graphs.erdos_renyi(400, 0.1, random_state=0).averaging_factors) < 60
+
+
+def test_factors_of_more_users_than_have_their_eigenvalues_computed_are_refused():
+    with pytest.raises(GraphError, match=r"at most 1500, as all eigenvalues.*Got 1501"):
+        graphs.ring(1501).averaging_factors  # noqa: B018

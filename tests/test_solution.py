@@ -19,6 +19,7 @@ def solve(**options):
     [
         {},
         {"loss": pc.Huber(0.3), "trace": True},
+        {"scale": "standard"},
         {"loss": pc.Fair(2.0), "distance": pc.Mahalanobis([[2.0, 0.5], [0.5, 1.0]])},
     ],
 )
@@ -33,6 +34,7 @@ def test_a_loaded_solution_is_the_one_that_was_saved(tmp_path, options):
     assert loaded.certificate == solution.certificate
     assert (loaded.rho, loaded.alpha, loaded.why) == (solution.rho, solution.alpha, solution.why)
     assert loaded.loss == solution.loss
+    assert (loaded.scale is None) == ("scale" not in options)
     rows = RNG.normal(size=(50, 2))
     assert np.array_equal(loaded.predict(rows), solution.predict(rows))
     assert np.array_equal(loaded.outlier_scores(rows), solution.outlier_scores(rows))
@@ -48,6 +50,24 @@ def test_predictions_are_the_nearest_consensus_centers():
     squared = np.einsum("nki,ij,nkj->nk", step, A, step)
     assert np.array_equal(solution.predict(rows), squared.argmin(axis=1))
     np.testing.assert_allclose(solution.outlier_scores(rows), np.sqrt(squared.min(axis=1)))
+
+
+def test_scaled_predictions_are_nearest_in_scaled_units():
+    parts = [part * [1.0, 500.0] for part in PARTS]
+    solution = pc.cluster(parts, n_clusters=2, rho=20, rounds=30, random_state=0, scale="standard")
+    deviation = np.concatenate(parts).std(axis=0)
+    rows = RNG.normal(size=(50, 2)) * [1.0, 500.0]
+    for centers, scores in (
+        (solution.consensus, solution.outlier_scores(rows)),
+        (solution.centers[2], solution.outlier_scores(rows, user=2)),
+    ):
+        far = np.linalg.norm((rows[:, None] - centers[None]) / deviation, axis=2)
+        np.testing.assert_allclose(scores, far.min(axis=1), rtol=1e-9)
+    far = np.linalg.norm((rows[:, None] - solution.consensus) / deviation, axis=2)
+    assert np.array_equal(solution.predict(rows), far.argmin(axis=1))
+    for i, part in enumerate(parts):
+        far = np.linalg.norm((part[:, None] - solution.centers[i]) / deviation, axis=2)
+        assert np.array_equal(solution.labels[i], far.argmin(axis=1))
 
 
 def test_a_loss_of_the_users_own_must_be_given_again(tmp_path):

@@ -132,7 +132,7 @@ def part(users, a, b):
         weights=users.weights if whole else users.weights[here].copy(),
         loss=users.loss,
         distance=users.distance,
-        first=users.first + a,
+        numbers=users.numbers[a:b],
     )
 
 
@@ -441,15 +441,15 @@ def test_total_weights_are_the_sums_of_each_user(monkeypatch, weights, segment):
 
 def test_weighted_gives_the_same_users_with_other_weights():
     rows, offsets, x = problem(SIZES, 3, 4)
-    w = WEIGHTS[-1](len(rows))
-    users = Users(rows, offsets, loss=Huber(0.5), distance=Mahalanobis(spd(3)), first=7)
+    w, numbers = WEIGHTS[-1](len(rows)), range(7, 7 + len(SIZES))
+    users = Users(rows, offsets, loss=Huber(0.5), distance=Mahalanobis(spd(3)), numbers=numbers)
     users.assign(x)
     other = users.weighted(w)
     direct = Users(rows, offsets, weights=w, loss=Huber(0.5), distance=Mahalanobis(spd(3)))
     for each in (other, direct):
         each.assign(x)
     same(other.pull(x), direct.pull(x))
-    assert other.first == 7
+    assert other.numbers == tuple(numbers)
     assert other.rows is rows
 
 
@@ -630,13 +630,13 @@ def test_a_block_of_many_users_computes_what_blocks_of_one_do_to_the_last_bit(
 ):
     monkeypatch.setattr(kernels, "SEGMENT", segment)
     rows, offsets, x = problem(SIZES, d, K)
-    users = Users(
-        rows, offsets, weights=weights(len(rows)), loss=loss(d), distance=distance(d), first=3
-    )
+    numbers = [3 * i + 2 for i in range(len(SIZES))]
+    made = {"weights": weights(len(rows)), "loss": loss(d), "distance": distance(d)}
+    users = Users(rows, offsets, numbers=numbers, **made)
     together = all_of(users, x, x + 0.1)
     for i in range(users.m):
         block = users.block(i)
-        assert (block.m, block.d, block.first) == (1, d, 3 + i)
+        assert (block.m, block.d, block.numbers) == (1, d, (3 * i + 2,))
         alone = all_of(block, x[i : i + 1], x[i : i + 1] + 0.1)
         for name, value in alone.items():
             here = slice(offsets[i], offsets[i + 1]) if "labels" in name else slice(i, i + 1)
@@ -920,7 +920,7 @@ def test_a_center_outside_the_domain_is_an_error_that_says_what_to_do(outside):
 
 def test_a_user_draws_the_same_numbers_in_any_block():
     rows, offsets, _ = problem(SIZES, 2, 3)
-    users = Users(rows, offsets, first=4)
+    users = Users(rows, offsets, numbers=np.arange(4, 4 + 5 * len(SIZES), 5).tolist())
     for i in range(users.m):
         together = users.generator(i, seed=11, step=2).random(5)
         same(users.block(i).generator(0, seed=11, step=2).random(5), together)

@@ -13,10 +13,11 @@ from peerclust import initialize, theory
 from peerclust.certify import certify, judge, measure_pooled
 from peerclust.errors import ParameterError
 from peerclust.names import guess, show
-from peerclust.problem import Problem, prepare
+from peerclust.pilot import Tuned, find_rho
+from peerclust.problem import prepare
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import Program
-from peerclust.runtimes.protocol import Run, Traffic, Watch, check_finite
+from peerclust.runtimes.protocol import Run
 from peerclust.solution import Solution, Trace
 from peerclust.tracing import Tracer
 from peerclust.validation import check_count, check_name, check_number
@@ -24,13 +25,6 @@ from peerclust.validation import check_count, check_name, check_number
 Array = NDArray[np.float64]
 
 SOLVERS: dict[str, Callable[..., Program]] = {"dgc": DGC}
-
-# Each pilot run of rho="auto" stops at this residual, or after this many rounds; with a residual
-# above the third number it has not settled, and beyond the last no larger rho is tried.
-_PILOT_TOL = 1e-3
-_PILOT_ROUNDS = 1000
-_UNSETTLED = 5e-2
-_LARGEST_RHO = 1e12
 
 
 def cluster(
@@ -49,6 +43,7 @@ def cluster(
     init: Any = "k-means++",
     n_init: int = 1,
     weights: Any = "unit",
+    scale: str | None = None,
     consensus_factor: float | str = 1.0,
     runtime: Any = "simulator",
     random_state: Any = None,
@@ -95,6 +90,10 @@ def cluster(
         How many starts; the one with the least pooled cost is kept.
     weights : "unit", "normalized" or list of arrays
         1 a row, 1/N a row, or given: nonnegative, as the parts are.
+    scale : None or "standard"
+        "standard": the users agree on the mean and deviation of each feature over all rows (see
+        `moments`) and cluster in units of these; a Mahalanobis distance, certificate and trace are
+        in these units, too, but `init` and the centers found are in the rows' own.
     consensus_factor : float or "1-1/rho"
         The factor c.
     runtime : "simulator" or "loopback"
@@ -137,15 +136,16 @@ def cluster(
         loss=loss,
         distance=distance,
         weights=weights,
+        scale=scale,
         runtime=runtime,
         random_state=random_state,
     )
 
-    def tune(rho: float) -> _Tuned:
+    def tune(rho: float) -> Tuned:
         c = theory.compute_c(consensus_factor, rho)
         step, why = problem.choose_alpha(alpha, rho, c)
         program = make_program(rho=rho, alpha=step, B=B, consensus_factor=c)
-        return _Tuned(program, rho, c, step, why)
+        return Tuned(program, rho, c, step, why)
 
     def tell_as_round_0(_: int, residual: float) -> None:
         if progress is not None:
@@ -156,21 +156,23 @@ def cluster(
     if isinstance(rho, str) and problem.graph.m == 1:
         chosen, reason = 1.0, "one user alone has nobody to disagree with"
     tries: list[_Try] = []
-    sent, pilot_rounds = Traffic(), 0
+    sent, pilot_rounds = problem.sent, 0
     for attempt in range(n_init):
         seed = problem.seed + attempt
         x, traffic = start.centers(problem.runtime, problem.users, problem.K, seed)
+        if isinstance(start, initialize.Given):
+            x = problem.scaled(x)
         problem.check_start(x)
         sent += traffic
         if isinstance(rho, str) and problem.graph.m > 1:
-            pilot = _find_rho(problem, tune, x, consensus_factor, chosen, tell_pilot)
+            pilot = find_rho(problem, tune, x, consensus_factor, chosen, tell_pilot)
             sent += pilot.traffic
             pilot_rounds += pilot.rounds
             x, chosen, reason = pilot.x, pilot.rho, reason or pilot.why
         tuned = tune(chosen or 1.0)
         tracer = Tracer(problem, rho=tuned.rho, c=tuned.c, keep=trace, progress=progress)
         watch = tracer if trace or progress else None
-        run = _drive(problem, tuned, x, rounds, tol, watch)
+        run = problem.run(tuned.program, x, rounds, tol, watch)
         sent += run.traffic
         tries.append(_Try(tuned, run, measure_pooled(problem, run.x), tracer.trace()))
     best = min(tries, key=lambda each: each.at_mean[0])
@@ -186,7 +188,7 @@ def cluster(
     )
     users = problem.users
     return Solution(
-        centers=best.run.x,
+        centers=best.run.x if problem.scale is None else problem.scale.back(best.run.x),
         labels=np.split(users.labels, users.offsets[1:-1]),
         status=judge(certificate, stopped=best.run.stopped, tol=tol),
         certificate=certificate,
@@ -196,74 +198,15 @@ def cluster(
         trace=best.trace,
         loss=users.loss,
         distance=users.distance,
+        scale=problem.scale,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Pilot:
-    """Where the pilot runs of rho="auto" ended, and the rho that they tell."""
-
-    x: Array
-    rho: float
-    why: str
-    rounds: int
-    traffic: Traffic
-
-
-def _find_rho(
-    problem: Problem,
-    tune: Callable[[float], _Tuned],
-    x: Array,
-    consensus_factor: float | str,
-    known: float | None,
-    progress: Callable[[int, float], None] | None,
-) -> _Pilot:
-    """Raise rho from a small one until the disagreement aimed at is within reach.
-
-    At each rho the centers settle first. Where they do not, and the aim is still far, that rho is
-    kept: a larger one would settle still less. If rho is `known` already, centers settle at the
-    first small one only.
-    """
-    aimed = theory.AIMED_DISAGREEMENT
-    rho, rounds, traffic = problem.pilot_rho(consensus_factor), 0, Traffic()
-    while True:
-        tuned = tune(rho)
-        tracer = Tracer(problem, rho=rho, c=tuned.c, keep=False, progress=progress)
-        watch = tracer if progress else None
-        run = _drive(problem, tuned, x, _PILOT_ROUNDS, _PILOT_TOL, watch)
-        x, rounds, traffic = run.x, rounds + run.rounds, traffic + run.traffic
-        if known is not None:
-            return _Pilot(x, known, "", rounds, traffic)
-        measured = problem.disagreement(x)
-        said = f"users disagreed by {measured:.2%} of the data's spread at rho = {rho:.4g}; "
-        if measured <= aimed:
-            return _Pilot(x, rho, f"{said}{aimed:.0%} was aimed at", rounds, traffic)
-        if measured <= theory.LARGEST_STEP * aimed:
-            larger = theory.scale_rho(rho, measured / aimed, consensus_factor)
-            why = f"{said}disagreement falls like 1/rho, so {larger:.4g} aims at {aimed:.0%}"
-            return _Pilot(x, larger, why, rounds, traffic)
-        if problem.residual(run.states) > _UNSETTLED or rho > _LARGEST_RHO:
-            why = f"{said}{aimed:.0%} was aimed at, but {_PILOT_ROUNDS} rounds did not settle it"
-            return _Pilot(x, rho, why, rounds, traffic)
-        rho = theory.scale_rho(rho, theory.LARGEST_STEP, consensus_factor)
-
-
-@dataclass(frozen=True)
-class _Tuned:
-    """A program with the parameters that were chosen for it."""
-
-    program: Program
-    rho: float
-    c: float
-    alpha: float
-    why: str
 
 
 @dataclass(frozen=True, eq=False)
 class _Try:
     """One start's program and run, its pooled cost and residual, and its trace."""
 
-    tuned: _Tuned
+    tuned: Tuned
     run: Run
     at_mean: tuple[float, float]
     trace: Trace | None
@@ -288,20 +231,3 @@ def _resolve_solver(solver: str | Callable[..., Program]) -> Callable[..., Progr
             f" that gives a program. Got {show(solver)}."
         )
     return solver
-
-
-def _drive(
-    problem: Problem,
-    tuned: _Tuned,
-    x: Array,
-    rounds: int,
-    tol: float,
-    watch: Watch | None = None,
-) -> Run:
-    """Run a program from x; centers that run away are an error."""
-    threshold = tol * problem.residual_scale if tol > 0 else -1.0
-    run = problem.runtime.run(
-        tuned.program, problem.users, x, rounds=rounds, threshold=threshold, watch=watch
-    )
-    check_finite(run.x, run.rounds)
-    return run

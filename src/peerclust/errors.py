@@ -9,6 +9,8 @@
     │   └── GraphError                     users who cannot all reach each other
     ├── DivergedError (ArithmeticError)    centers left the numbers, or a loss's domain
     ├── JobError (RuntimeError)            a job of an experiment did not come to its end
+    ├── PeerError (RuntimeError)           another site's process, or the network between
+    │   └── WireError                      bytes from a peer that are no frame of ours
     └── MissingExtraError (ImportError)    an optional dependency is not installed
 
 Running out of rounds is no exception but a status of the solution, with a sentence of advice.
@@ -43,6 +45,14 @@ class DivergedError(PeerclustError, ArithmeticError):
 
 class JobError(PeerclustError, RuntimeError):
     """A job of an experiment failed, or its process ended; what other jobs gave is kept."""
+
+
+class PeerError(PeerclustError, RuntimeError):
+    """Another site's process, or the network between, did not do its part; it is named."""
+
+
+class WireError(PeerError):
+    """Bytes that a peer sent are not a frame, or not one that may come now."""
 
 
 class MissingExtraError(PeerclustError, ImportError):

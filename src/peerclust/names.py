@@ -60,4 +60,7 @@ def show(value: object) -> str:
     >>> show([1, 2]), show("rign")
     ('[1, 2]', "'rign'")
     """
-    return " ".join(reprlib.repr(value).split())
+    try:
+        return " ".join(reprlib.repr(value).split())
+    except ValueError:  # an int of more digits than Python spells out
+        return f"{type(value).__name__} of too many digits"

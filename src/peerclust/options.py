@@ -38,6 +38,16 @@ def split_names(value: str | None) -> list[str] | None:
     return [name.strip() for name in value.split(",")]
 
 
+def parse_scale(value: str) -> str | None:
+    """Give the scale of `cluster` that a word stands for.
+
+    >>> parse_scale("standard"), parse_scale("none")
+    ('standard', None)
+    """
+    known = check_name(value, ("standard", "none"), "--scale", "fit")
+    return None if known == "none" else known
+
+
 def make_loss(name: str, *, delta: float | None, eta: float | None) -> Any:
     """Give the loss of a name and of the one parameter that belongs to it.
 

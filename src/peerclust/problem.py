@@ -7,7 +7,7 @@ judgment of where it ended in `certify`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,15 +15,25 @@ from numpy.typing import NDArray
 
 from peerclust import distances, graphs, losses, runtimes, theory
 from peerclust.bregman import Bregman
-from peerclust.errors import DataError
+from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
+from peerclust.graphs.graph import DENSE
 from peerclust.metrics import check_loss_fits, measure_disagreement
-from peerclust.programs.protocol import State
-from peerclust.runtimes.protocol import Runtime
+from peerclust.moments import Moments, Scale, agree_moments
+from peerclust.programs.protocol import Program, State
+from peerclust.runtimes.protocol import Run, Runtime, Traffic, Watch, check_finite
 from peerclust.users import Users
-from peerclust.validation import check_count, check_generator, check_parts, check_weights
+from peerclust.validation import (
+    check_count,
+    check_generator,
+    check_name,
+    check_parts,
+    check_weights,
+)
 
 Array = NDArray[np.float64]
+
+SCALES = ("standard",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +42,8 @@ class Problem:
 
     `spread` is s, the RMS distance of the joint rows from their mean. `steepness` is a, what the
     distance or a Bregman loss multiplies gradients by: lambda_max(A), or the loss's smoothness.
+    With a `scale`, users' rows and all measures are in its coordinates; `sent` is what agreeing on
+    it took.
     """
 
     users: Users
@@ -41,6 +53,8 @@ class Problem:
     seed: int
     spread: float
     steepness: float
+    scale: Scale | None = None
+    sent: Traffic = field(default_factory=Traffic)
 
     @property
     def W(self) -> float:
@@ -66,6 +80,10 @@ class Problem:
             consensus_factor=consensus_factor,
         )
 
+    def scaled(self, x: Array) -> Array:
+        """Give centers that are in the rows' own units in the coordinates of the problem."""
+        return x if self.scale is None else np.asarray(self.scale.forward(x))
+
     def check_start(self, x: Array) -> None:
         """Raise if a start lies outside the domain of a Bregman loss."""
         loss = self.users.loss
@@ -74,6 +92,17 @@ class Problem:
                 f"The start must lie in the domain of the {loss.name} loss, and a center of it"
                 " does not; give `init` centers that do."
             )
+
+    def run(
+        self, program: Program, x: Array, rounds: int, tol: float, watch: Watch | None = None
+    ) -> Run:
+        """Run a program from x; centers that run away are an error."""
+        threshold = tol * self.residual_scale if tol > 0 else -1.0
+        run = self.runtime.run(
+            program, self.users, x, rounds=rounds, threshold=threshold, watch=watch
+        )
+        check_finite(run.x, run.rounds)
+        return run
 
     def residual(self, states: Sequence[State]) -> float:
         """Give the largest residual of the blocks' users when their last round began."""
@@ -114,6 +143,7 @@ def prepare(
     weights: Any,
     runtime: Any,
     random_state: Any,
+    scale: str | None = None,
 ) -> Problem:
     """Check what a caller gives and return the problem; see `cluster` for the parameters."""
     K = check_count(n_clusters, "n_clusters", "cluster")
@@ -123,7 +153,14 @@ def prepare(
     given = check_weights(weights, offsets)
     check_loss_fits(loss, distance, rows, "cluster")
     network = graphs.resolve(graph, len(offsets) - 1)
-    seed = _seed(random_state)
+    _check_scale(scale, loss, network)
+    seed = draw_seed(random_state)
+    driver = runtimes.resolve(runtime, network)
+    moments: Moments | None = None
+    sent = Traffic()
+    if scale is not None:
+        moments, sent = agree_moments(driver, Users(rows, offsets, weights=given))
+        rows = moments.scale.forward(rows)
     users = Users(rows, offsets, weights=given, loss=loss, distance=distance)
     if (distinct := _distinct_rows(users, K)) < K:
         raise DataError(
@@ -133,12 +170,30 @@ def prepare(
     return Problem(
         users=users,
         graph=network,
-        runtime=runtimes.resolve(runtime, network),
+        runtime=driver,
         K=K,
         seed=seed,
-        spread=_spread(users),
+        spread=_spread(users) if moments is None else moments.scaled_spread,
         steepness=float(loss.smoothness if isinstance(loss, Bregman) else distance.largest),
+        scale=None if moments is None else moments.scale,
+        sent=sent,
     )
+
+
+def _check_scale(scale: str | None, loss: Any, network: Graph) -> None:
+    if scale is None:
+        return
+    check_name(scale, SCALES, "scale", "cluster")
+    if isinstance(loss, Bregman):
+        raise ParameterError(
+            "`scale` of cluster must be left out with a Bregman loss, whose domain and divergence"
+            f" belong to the rows' own units. Got {scale!r} and the {loss.name} loss."
+        )
+    if network.m > DENSE:
+        raise ParameterError(
+            f"`scale` of cluster must be none for more than {DENSE} users, as an exact average"
+            f" needs all eigenvalues of the graph. Got {scale!r} and {network.m} users."
+        )
 
 
 def _spread(users: Users) -> float:
@@ -168,6 +223,7 @@ def _distinct_rows(users: Users, enough: int) -> int:
     return found
 
 
-def _seed(random_state: Any) -> int:
+def draw_seed(random_state: Any) -> int:
+    """Give the seed of all users' streams that a random state stands for."""
     generator = check_generator(random_state, "cluster")
     return int(generator.integers(1 << 62))

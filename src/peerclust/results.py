@@ -3,7 +3,7 @@
 - centers.csv: the joint centers, a row a cluster;
 - user_centers.csv: each user's own;
 - labels.csv: user, file, row, label and outlier score (the distance to the nearest of its own
-  user's centers) of each row, in the order of the files;
+  user's centers, in scaled units if rows were scaled) of each row, in the order of the files;
 - certificate.json: how it ended, and everything needed to run it again;
 - solution.npz: the `Solution`, from which `predict` works;
 - trace.csv, if asked for: a row a round.
@@ -26,7 +26,6 @@ import peerclust
 from peerclust import tables
 from peerclust.errors import DataError, ParameterError
 from peerclust.files import new_directory
-from peerclust.outliers import outlier_scores
 from peerclust.solution import Solution
 from peerclust.tables import ByUser, Table
 
@@ -53,6 +52,7 @@ def describe(
         "why": solution.why,
         "cluster_sizes": count(labels, solution.centers.shape[1]),
         "features": list(table.features),
+        "scale": solution.scale and {n: v.tolist() for n, v in vars(solution.scale).items()},
         "users": dict(zip(users.names, np.diff(users.offsets).tolist(), strict=True)),
         "settings": {
             name: value if isinstance(value, int | float | str | None) else _text(value)
@@ -142,10 +142,10 @@ def _labels(solution: Solution, table: Table, users: ByUser) -> dict[str, Any]:
     label = np.empty(len(table.rows), np.int32)
     score = np.empty(len(table.rows))
     label[users.order] = np.concatenate(solution.labels)
-    for i, centers in enumerate(solution.centers):
+    for i in range(len(solution.centers)):
         own = users.order[users.offsets[i] : users.offsets[i + 1]]
         if len(own):
-            score[own] = outlier_scores(table.rows[own], centers, distance=solution.distance)
+            score[own] = solution.outlier_scores(table.rows[own], user=i)
     return {"user": table.user_names()} | table.places() | {"label": label, "outlier_score": score}
 
 

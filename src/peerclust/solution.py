@@ -16,6 +16,7 @@ from peerclust import losses
 from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.errors import DataError, ParameterError
 from peerclust.files import new_file
+from peerclust.moments import Scale
 from peerclust.nearest import nearest
 from peerclust.validation import check_rows
 
@@ -47,7 +48,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The numbers by which a result can be judged.
+    """The numbers by which a result can be judged; in scaled units if the rows were scaled.
 
     Attributes
     ----------
@@ -68,7 +69,7 @@ class Certificate:
     rounds, messages, bytes : int
         What the run took; a message is one user's to one neighbor.
     setup_rounds, setup_messages, setup_bytes : int
-        What starts, other starts and the choice of rho took besides.
+        What scaling, starts, other starts and the choice of rho took besides; rounds only of rho.
     spread : float
         s.
     largest_weight : float
@@ -97,7 +98,8 @@ class Trace:
     """One row a round: after round t, with the labels that the round used.
 
     `cost` is J_rho; `disagreement` and `disagreement_stacked` as in the certificate; `changed` how
-    many labels changed; `residual` the largest user's when the round began.
+    many labels changed; `residual` the largest user's when the round began. In scaled units if the
+    rows were scaled.
     """
 
     cost: Array
@@ -120,7 +122,7 @@ class Solution:
     Attributes
     ----------
     centers : (m, K, d) array
-        Each user's own centers.
+        Each user's own centers, in the units of the rows.
     labels : list of m int arrays
         Each row's cluster, by its own user's centers.
     status : Status
@@ -135,6 +137,8 @@ class Solution:
         One row a round, if asked for.
     loss, distance
         What was clustered with; None after loading one that is not built in.
+    scale : Scale or None
+        The coordinates in which distances are measured, if the rows were scaled.
 
     Examples
     --------
@@ -155,6 +159,7 @@ class Solution:
     trace: Trace | None = None
     loss: Any = field(default_factory=losses.KMeans)
     distance: Distance = field(default_factory=Euclidean)
+    scale: Scale | None = None
 
     def __repr__(self) -> str:
         m, K, d = self.centers.shape
@@ -168,13 +173,18 @@ class Solution:
 
     def predict(self, rows: ArrayLike) -> NDArray[np.int32]:
         """Give the nearest of the consensus centers for each row (N, d)."""
-        return self._nearest(rows)[0]
+        return self._nearest(rows, self.consensus)[0]
 
-    def outlier_scores(self, rows: ArrayLike) -> Array:
-        """Give the distance of each row (N, d) to the nearest of the consensus centers."""
-        return np.sqrt(self._nearest(rows)[1])
+    def outlier_scores(self, rows: ArrayLike, *, user: int | None = None) -> Array:
+        """Give the distance of each row (N, d) to the nearest of the consensus centers.
 
-    def _nearest(self, rows: ArrayLike) -> tuple[NDArray[np.int32], Array]:
+        If a user is named, to the nearest of its own. If the rows were scaled, in scaled units.
+        """
+        return np.sqrt(
+            self._nearest(rows, self.consensus if user is None else self.centers[user])[1]
+        )
+
+    def _nearest(self, rows: ArrayLike, centers: Array) -> tuple[NDArray[np.int32], Array]:
         y = check_rows(rows, "predict")
         d = self.centers.shape[2]
         if y.shape[1] != d:
@@ -184,7 +194,9 @@ class Solution:
                 "This solution was made with a loss or distance of the user's own; load it with"
                 " Solution.load(path, loss=..., distance=...)."
             )
-        return nearest(y, self.consensus, loss=self.loss, distance=self.distance)
+        if self.scale is not None:
+            y, centers = self.scale.forward(y), np.asarray(self.scale.forward(centers))
+        return nearest(y, centers, loss=self.loss, distance=self.distance)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one .npz file, all of it or nothing.
@@ -208,6 +220,8 @@ class Solution:
         }
         if isinstance(self.distance, Mahalanobis):
             arrays["A"] = np.asarray(self.distance.A)
+        if self.scale is not None:
+            arrays |= {"scale_mean": self.scale.mean, "scale_deviation": self.scale.deviation}
         if self.trace is not None:
             arrays |= {f"trace_{f.name}": getattr(self.trace, f.name) for f in fields(Trace)}
         with new_file(Path(path)) as place, place.open("wb") as file:
@@ -229,6 +243,9 @@ class Solution:
                 distance = Euclidean()
             if distance is None and "A" in arrays:
                 distance = Mahalanobis(arrays["A"])
+            scale = None
+            if "scale_mean" in arrays:
+                scale = Scale(arrays["scale_mean"], arrays["scale_deviation"])
             trace = None
             if "trace_cost" in arrays:
                 trace = Trace(**{f.name: arrays[f"trace_{f.name}"] for f in fields(Trace)})
@@ -243,6 +260,7 @@ class Solution:
                 trace=trace,
                 loss=loss,
                 distance=distance,
+                scale=scale,
             )
         except FileNotFoundError:
             raise DataError(f"There is no file {path}.") from None

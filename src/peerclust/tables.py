@@ -88,6 +88,7 @@ def read(
     columns: Sequence[str] | None = None,
     users_column: str | None = None,
     weights_column: str | None = None,
+    may_be_empty: bool = False,
 ) -> Table:
     """Read files that have the same columns, in any order, into one table.
 
@@ -104,7 +105,7 @@ def read(
         for path, frame in zip(files, frames, strict=True)
     ]
     sizes = [len(block) for block in blocks]
-    if not any(sizes):
+    if not any(sizes) and not may_be_empty:
         raise DataError(f"There must be rows in some file. Got none in {shorten(files)}.")
     file = np.repeat(np.arange(len(files)), sizes)
     weights = None

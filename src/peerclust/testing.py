@@ -20,6 +20,7 @@ from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.graphs import Graph
 from peerclust.losses import Fair, Huber, KMeans, Logistic, Loss
 from peerclust.programs.admm import ADMM
+from peerclust.programs.agree import Average, Maximum
 from peerclust.programs.dgc import DGC
 from peerclust.programs.draw import Draw
 from peerclust.programs.lsp2p import LSP2P
@@ -123,18 +124,22 @@ class Trial:
     """A program to try: made for each case, from users' own centers or from two common ones.
 
     The threshold is met by some cases before the rounds run out and not by others; below zero the
-    users never stop.
+    users never stop. `rounds` may depend on the case.
     """
 
     make: Callable[[Case], Program]
     common_start: bool = False
-    rounds: int = 100
+    rounds: int | Callable[[Case], int] = 100
     threshold: float = 20.0
 
     def start(self, case: Case) -> Array:
         """Give the start, (13, k, 3)."""
         x = case.start()
         return np.repeat(x[:1, :2], len(x), axis=0) if self.common_start else x
+
+    def most_rounds(self, case: Case) -> int:
+        """Give after how many rounds the case ends at the latest."""
+        return self.rounds if isinstance(self.rounds, int) else self.rounds(case)
 
 
 # The programs that every runtime must drive alike; a new program joins by a line.
@@ -151,6 +156,12 @@ PROGRAMS = {
     "draw of distances": Trial(
         lambda _: Draw(seed=3, step=1, n=50, tell="distance"), True, 2, -1.0
     ),
+    "average": Trial(
+        lambda case: Average(case.graph.averaging_factors),
+        rounds=lambda case: Average(case.graph.averaging_factors).rounds,
+        threshold=-1.0,
+    ),
+    "maximum": Trial(lambda _: Maximum(), rounds=1, threshold=-1.0),
 }
 
 
@@ -219,7 +230,7 @@ def _end(runtime: Callable[[Graph], Any], trial: Trial, case: Case, x: Array) ->
         trial.make(case),
         case.users(),
         x,
-        rounds=trial.rounds,
+        rounds=trial.most_rounds(case),
         threshold=trial.threshold,
         watch=watch,
     )
@@ -259,7 +270,7 @@ def _check_resume(trial: Trial, case: Case) -> None:
             state = program.hear(users, state, simulator.deliver(program.say(state))[0])
         return state
 
-    rounds = min(trial.rounds, 12)
+    rounds = min(trial.most_rounds(case), 12)
     users = case.users()
     state = program.start(users, trial.start(case))
     whole = go(users, state, rounds)

@@ -6,7 +6,7 @@ bit, on who shares the block. Nothing here knows of neighbors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,7 @@ Rows = NDArray[Any]
 
 
 class Users:
-    """The users `first`, `first + 1`, ..., with user i's rows at offsets[i]:offsets[i+1].
+    """Some users, with user i's rows at offsets[i]:offsets[i+1].
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class Users:
         One weight for all rows, or a weight a row.
     loss, distance
         See `losses`, `bregman` and `distances`. A Bregman loss brings its own distance.
-    first : int
-        The number of the block's first user among all users.
+    numbers : sequence of u ints, optional
+        Which users these are among all; 0 to u - 1 unless given.
 
     Examples
     --------
@@ -61,14 +61,14 @@ class Users:
         weights: float | Array = 1.0,
         loss: Any = None,
         distance: Distance | None = None,
-        first: int = 0,
+        numbers: Sequence[int] | None = None,
     ) -> None:
         self.rows = rows
         self.offsets = offsets
         self.weights = weights
         self.loss: Any = KMeans() if loss is None else loss
         self.distance = Euclidean() if distance is None else distance
-        self.first = first
+        self.numbers = tuple(range(len(offsets) - 1) if numbers is None else numbers)
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
         self._y = self.distance.forward(rows)
         whole = isinstance(weights, float)
@@ -136,7 +136,7 @@ class Users:
             weights=self.weights if isinstance(self.weights, float) else self.weights[here],
             loss=self.loss,
             distance=self.distance,
-            first=self.first + i,
+            numbers=(self.numbers[i],),
         )
 
     def weighted(self, weights: Array) -> Users:
@@ -147,7 +147,7 @@ class Users:
             weights=weights,
             loss=self.loss,
             distance=self.distance,
-            first=self.first,
+            numbers=self.numbers,
         )
 
     def assign(self, x: Array) -> None:
@@ -255,7 +255,7 @@ class Users:
 
     def generator(self, i: int, seed: int, step: int) -> np.random.Generator:
         """Return user i's random stream for a step, the same on every runtime."""
-        children = np.random.SeedSequence(seed, spawn_key=(self.first + i, step))
+        children = np.random.SeedSequence(seed, spawn_key=(self.numbers[i], step))
         return np.random.default_rng(children)
 
     def _each_weight(self) -> Array:

@@ -52,9 +52,13 @@ FIT = ("fit", *FILES, "--clusters", 3, "--out", "out")
 FIT_ALL = ("fit", "all.csv", "--users-column", "site", "--clusters", 3, "--out", "out")
 
 
-def test_fit_gives_what_cluster_gives(parts):
-    good(*FIT, "--loss", "huber", "--delta", 0.5, "--rho", 20, "--seed", 7, "--updates", 2)
-    expected = pc.cluster(parts, n_clusters=3, loss=pc.Huber(0.5), rho=20, random_state=7, B=2)
+@pytest.mark.parametrize("scale", [None, "standard"])
+def test_fit_gives_what_cluster_gives(parts, scale):
+    words = ("--scale", "none") if scale is None else ()
+    good(*FIT, "--loss", "huber", "--delta", 0.5, "--rho", 20, "--seed", 7, "--updates", 2, *words)
+    expected = pc.cluster(
+        parts, n_clusters=3, loss=pc.Huber(0.5), rho=20, random_state=7, B=2, scale=scale
+    )
     written = pc.Solution.load("out/solution.npz")
     assert np.array_equal(written.centers, expected.centers)
     assert written.status == expected.status
@@ -70,8 +74,9 @@ def test_fit_gives_what_cluster_gives(parts):
     assert labels["file"].to_list() == [name for name in FILES for _ in range(50)]
     assert labels["row"].to_list() == [*range(50)] * 3
     assert np.array_equal(labels["label"], np.concatenate(expected.labels))
+    unit = 1.0 if scale is None else np.concatenate(parts).std(axis=0)
     nearest = [
-        np.linalg.norm(part[:, None] - x[None], axis=2).min(axis=1)
+        np.linalg.norm((part[:, None] - x[None]) / unit, axis=2).min(axis=1)
         for part, x in zip(parts, expected.centers, strict=True)
     ]
     np.testing.assert_allclose(labels["outlier_score"], np.concatenate(nearest), rtol=1e-12)
@@ -82,7 +87,7 @@ def test_every_option_reaches_cluster(parts):
     good(
         *FIT, "--loss", "fair", "--eta", 2, "--distance", "mahalanobis", "--matrix", "A.csv",
         "--graph", "path", "--rho", 5, "--alpha", "paper", "--rounds", 40, "--tol", 1e-3,
-        "--init", "random", "--starts", 2, "--runtime", "loopback", "--seed", 3,
+        "--init", "random", "--starts", 2, "--runtime", "loopback", "--seed", 3, "--scale", "none",
     )  # fmt: skip
     expected = pc.cluster(
         parts, n_clusters=3, loss=pc.Fair(2), distance=pc.Mahalanobis(np.diag([2, 1, 1, 3])),
@@ -117,6 +122,7 @@ def test_columns_and_weights_are_chosen_by_name(parts):
     good(
         "fit", "weighted.csv", "--users-column", "site", "--weights-column", "w", "--columns",
         "petal_width, petal_length", "--clusters", 2, "--rho", 10, "--out", "out",
+        "--scale", "none",
     )  # fmt: skip
     expected = pc.cluster(
         [part[:, [3, 2]] for part in parts], n_clusters=2, rho=10, random_state=0,
@@ -130,7 +136,7 @@ def test_columns_and_weights_are_chosen_by_name(parts):
 
 def test_a_graph_file_goes_by_names(parts):
     Path("sites.txt").write_text("rome bern\nbern oslo\n")
-    good(*FIT_ALL, "--graph", "sites.txt", "--rho", 10)
+    good(*FIT_ALL, "--graph", "sites.txt", "--rho", 10, "--scale", "none")
     expected = pc.cluster(
         parts, n_clusters=3, rho=10, random_state=0, graph=graphs.from_edges([(2, 0), (0, 1)])
     )
@@ -155,6 +161,31 @@ def test_the_certificate_says_how_to_run_it_again():
     trace = pl.read_csv("out/trace.csv")
     assert trace["round"].to_list() == [*range(1, solution.certificate.rounds + 1)]
     assert np.array_equal(trace["cost"], solution.trace.cost)
+
+
+def test_a_table_in_other_units_gives_the_same_clusters_unless_not_scaled():
+    frame = pl.read_csv("all.csv")
+    frame.with_columns(pl.col("petal_length") * 1024).write_csv("small.csv")
+    for out, words in (("cm", ()), ("small", ()), ("as-is", ("--scale", "none"))):
+        name = "all.csv" if out == "cm" else "small.csv"
+        words = (*words, "--clusters", 3, "--rho", 20, "--out", out)
+        good("fit", name, "--users-column", "site", *words)
+    cm, small, as_is = (pl.read_csv(f"{out}/labels.csv") for out in ("cm", "small", "as-is"))
+    assert cm["label"].to_list() == small["label"].to_list()
+    np.testing.assert_allclose(cm["outlier_score"], small["outlier_score"], rtol=1e-9)
+    assert as_is["outlier_score"].max() > 100
+    centers = [pl.read_csv(f"{out}/centers.csv")["petal_length"] for out in ("cm", "small")]
+    np.testing.assert_allclose(centers[1], 1024 * centers[0], rtol=1e-9)
+
+
+def test_the_certificate_tells_the_scale():
+    good(*FIT)
+    scale = json.loads(Path("out/certificate.json").read_text())["scale"]
+    rows, _ = pc.datasets.iris()
+    np.testing.assert_allclose(scale["mean"], rows.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(scale["deviation"], rows.std(axis=0), rtol=1e-12)
+    good(*FIT, "--force", "--scale", "none")
+    assert json.loads(Path("out/certificate.json").read_text())["scale"] is None
 
 
 def test_running_out_of_rounds_is_a_status_and_no_error():
@@ -266,6 +297,7 @@ BAD_OPTIONS = [
     (("--runtime", "simulater"), "Got 'simulater'. Did you mean 'simulator'?"),
     (("--columns", "petal_widht"), "'petal_widht' in bern.csv. Did you mean 'petal_width'?"),
     (("--weights-column", "w"), "There is no column 'w' in bern.csv."),
+    (("--scale", "standart"), "Got 'standart'. Did you mean 'standard'?"),
     (("--delta", 1), "`--delta` of fit belongs to --loss huber. Got --loss kmeans."),
     (("--loss", "huber", "--delta", 0), "`delta` of Huber must be a number > 0. Got 0.0."),
     (("--tol", -1), "`--tol` of fit must be a number >= 0. Got -1.0."),
@@ -422,7 +454,7 @@ def test_a_missing_extra_is_named(package, words, sentence):
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("demo",), ("fit",), ("predict",), ("bench",), ("reproduce",)]
+    "words", [(), ("demo",), ("fit",), ("predict",), ("bench",), ("reproduce",), ("peer", "init")]
 )
 def test_help_answers_at_once(words):
     # The seconds of the processor, not of the clock: other tests run beside this one.
@@ -444,6 +476,7 @@ def test_the_command_line_imports_nothing_heavy_before_it_must():
     code = "import sys, peerclust.cli; print(*{name.split('.')[0] for name in sys.modules})"
     loaded = set(process(code=code).stdout.split())
     heavy = {"numpy", "scipy", "numba", "sklearn", "networkx", "polars", "matplotlib"}
+    heavy |= {"cryptography", "msgspec", "websockets"}
     assert "typer" in loaded
     assert not loaded & heavy
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from peerclust.cli import experiment, fit
+from peerclust.cli import experiment, fit, peer, site
 from peerclust.cli.app import app
 
-__all__ = ["app", "experiment", "fit", "main"]
+__all__ = ["app", "experiment", "fit", "main", "peer", "site"]
 
 
 def main() -> None:

@@ -14,14 +14,16 @@ from peerclust import __version__
 from peerclust.errors import PeerclustError
 
 
-class _Sentences(TyperGroup):
+class Sentences(TyperGroup):
     """Commands whose expected errors are one sentence on stderr and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
         try:
             return super().invoke(ctx)
         except PeerclustError as error:
-            sentence = in_options(str(error))
+            inside = ctx.info_name == "peer"
+            sentence = in_options(str(error), f"peer {ctx.invoked_subcommand}" if inside else "fit")
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -31,7 +33,7 @@ class _Sentences(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Sentences, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    cls=Sentences, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
 
 
@@ -57,15 +59,19 @@ Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same res
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result.")]
 
 
-def in_options(sentence: str) -> str:
-    """Name the command and its options where a sentence names a function and its parameters."""
-    commands = {"cluster": "fit"}
+def in_options(sentence: str, command: str = "fit") -> str:
+    """Name the command and its options where a sentence names a function and its parameters.
+
+    `command` is the one that was given the parameters of `cluster`.
+    """
+    commands = {"cluster": command, "peer init": "peer init"}
     words = {"n_clusters": "clusters", "B": "updates", "n_init": "starts", "path": "methods"}
-    words |= {"random_state": "seed", "weights": "weights-column", "data_dir": "data-dir"}
+    words |= {"random_state": "seed", "weights": "weights-column", "links": "graph"}
     return re.sub(
-        r"`(\w+)` of (cluster|experiments\.run|methods\.load|mnist|cifar10)\b",
+        r"`(\w+)` of (cluster|experiments\.run|methods\.load|mnist|cifar10|peer init)\b",
         lambda found: (
-            f"`--{words.get(found[1], found[1])}` of {commands.get(found[2], 'reproduce')}"
+            f"`--{words.get(found[1], found[1].replace('_', '-'))}` of"
+            f" {commands.get(found[2], 'reproduce')}"
         ),
         sentence,
     )

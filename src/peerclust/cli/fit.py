@@ -31,6 +31,10 @@ def fit(
     weights_column: Annotated[
         str | None, _data(metavar="COLUMN", help="The column of the rows' weights; else 1.")
     ] = None,
+    scale: Annotated[
+        str,
+        _data(help="standard: features in units of their joint deviation; none: as they are."),
+    ] = "standard",
     loss: Annotated[str, _method(help="kmeans, huber, logistic or fair.")] = "kmeans",
     delta: Annotated[
         float | None, _method(help="Of huber: rows further away pull no harder (default 1).")
@@ -71,6 +75,7 @@ def fit(
     given: dict[str, Any] = {
         "loss": options.make_loss(loss, delta=delta, eta=eta),
         "distance": options.make_distance(distance, matrix),
+        "scale": options.parse_scale(scale),
         "rho": options.parse_number("--rho", rho, "auto"),
         "alpha": options.parse_number("--alpha", alpha, "auto", "paper"),
     }

@@ -1,6 +1,7 @@
 """Who talks with whom: connected, undirected, unweighted graphs of users, and how fast they agree.
 
-`graph` has the `Graph` and its measures, `named` and `read` the ways to build one.
+`graph` has the `Graph` and its measures, `averaging` the steps by which its users find an average,
+`named` and `read` the ways to build one.
 """
 
 from __future__ import annotations

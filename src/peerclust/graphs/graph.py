@@ -1,8 +1,8 @@
 """The `Graph` itself and its measures; not the ways to build one (`named`, `read`).
 
 The measures are the largest and the second smallest eigenvalue of the Laplacian
-L = diag(degree) - A, and the diameter. What is sent along the edges, and which steps follow from
-the measures, belongs elsewhere.
+L = diag(degree) - A, the diameter, and the factors by which its users average (see `averaging`).
+What is sent along the edges, and which steps follow from the measures, belongs elsewhere.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from scipy.sparse import csr_array, diags_array
 from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 
 from peerclust.errors import GraphError, ParameterError
+from peerclust.graphs.averaging import order_factors
 from peerclust.names import shorten
 from peerclust.validation import check_count
 
@@ -226,6 +227,18 @@ class Graph:
             return Measure(int(longest), True, "all shortest paths")
         how = "twice the eccentricity of a central user, at most m - 1, an upper bound"
         return Measure(diameter_bound(self), False, how)
+
+    @cached_property
+    def averaging_factors(self) -> tuple[float, ...]:
+        """Factors f: x <- x - f L x, once for each, turns x into its average (see `averaging`)."""
+        if self.m == 1:
+            return ()
+        if self.m > DENSE:
+            raise GraphError(
+                f"Users can agree on an exact average only if they are at most {DENSE}, as all"
+                f" eigenvalues of the graph are needed. Got {self.m}."
+            )
+        return order_factors(self._eigenvalues, float(self.degree.max()))
 
     @cached_property
     def _eigenvalues(self) -> NDArray[np.float64]:

@@ -122,7 +122,7 @@ class Coreset:
         portions = build(users, task.K, t, median=self.median, seed=task.seed)
         points = np.concatenate([portion.points for portion in portions])
         weights = np.maximum(np.concatenate([portion.weights for portion in portions]), 0.0)
-        rng = users.generator(users.m, task.seed, _SOLVE)
+        rng = _common_generator(users, task.seed, _SOLVE)
         found = solve(points, weights, task.K, median=self.median, rng=rng)
         # With fewer distinct points than centers some are given twice.
         x = users.everywhere(found[np.arange(task.K) % len(found)])
@@ -130,11 +130,16 @@ class Coreset:
         return judge(users, x, 2, seconds, traffic(task.graph, portions))
 
 
+def _common_generator(users: Users, seed: int, step: int) -> np.random.Generator:
+    """Return a stream that all users have in common."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(users.m, step)))
+
+
 def build(users: Users, K: int, t: int, *, median: bool, seed: int) -> list[Portion]:
     """Give each user's portion of a coreset with t drawn rows."""
     local = [_approximate(users, i, K, median, seed) for i in range(users.m)]
     costs = np.array([each.cost.sum() for each in local])
-    u = users.generator(users.m, seed, _SHARES).random()
+    u = _common_generator(users, seed, _SHARES).random()
     shares = apportion(costs, t, u)
     return [
         _sample(each, int(shares[i]), costs.sum() / t, users.generator(i, seed, _ROWS))

@@ -60,6 +60,14 @@ class ADMM:
 
     c: float
 
+    def strays(self, condition: float) -> float:
+        """Give how far centers may leave the box of rows and starts, in widths of it.
+
+        Multipliers carry them out of it while they build up; ten widths is a generous allowance,
+        and more for a Mahalanobis distance with the condition number of A.
+        """
+        return 10.0 * condition
+
     def start(self, users: Users, x: Array) -> ADMMState:
         """Begin at the centers x, (u, K, d), with multipliers of zero."""
         return ADMMState(x=x, p=np.zeros_like(x), round=0, residual=np.full(users.m, np.inf))

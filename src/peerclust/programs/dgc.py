@@ -62,6 +62,14 @@ class DGC:
     B: int = 1
     consensus_factor: float = 1.0
 
+    def strays(self, condition: float) -> float:
+        """Give how far centers may leave the box of rows and starts, in widths of it.
+
+        With the Euclidean distance and a safe step they never do (lm:bdd-fix-pt). A Mahalanobis
+        one turns the pull; the condition number of A, 1 for the Euclidean, is a generous allowance.
+        """
+        return condition - 1.0
+
     def start(self, users: Users, x: Array) -> DGCState:
         """Begin at the centers x, (u, K, d)."""
         return DGCState(x=x, round=0, update=0, residual=np.full(users.m, np.inf))

@@ -132,6 +132,7 @@ def clusters_table(solution: Solution, features: tuple[str, ...], sizes: list[in
 def solution_table(solution: Solution) -> Table:
     """Give status and certificate, a line each."""
     certificate = solution.certificate
+    unit = "data's spread" if solution.scale is None else "spread of the scaled data"
     share = certificate.disagreement / certificate.spread
     table = Table(show_header=False)
     for name, value in (
@@ -139,7 +140,7 @@ def solution_table(solution: Solution) -> Table:
         ("users", f"{len(solution.centers):,}"),
         ("rounds", f"{certificate.rounds:,}"),
         ("residual", f"{certificate.residual:.3g}"),
-        ("disagreement", f"{certificate.disagreement:.3g} ({share:.2%} of the data's spread)"),
+        ("disagreement", f"{certificate.disagreement:.3g} ({share:.2%} of the {unit})"),
         ("pooled cost", f"{certificate.pooled_cost:.6g} of all rows at the joint centers"),
         ("rho", f"{solution.rho:.6g}: {solution.why['rho']}"),
         ("sent", f"{certificate.bytes + certificate.setup_bytes:,} bytes between the users"),

@@ -1,0 +1,138 @@
+"""The commands of a site that takes part in a run: peer run and peer status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from peerclust.cli.app import Force, Json, print_json
+from peerclust.cli.peer import peer
+from peerclust.errors import ParameterError
+
+Network = Annotated[Path, typer.Option(metavar="FILE", help="The network file.")]
+Me = Annotated[str, typer.Option(metavar="NAME", help="Which of its peers this site is.")]
+Data = Annotated[Path, typer.Option(metavar="FILE", help="This site's rows, CSV or Parquet.")]
+Keys = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Where NAME.key and NAME.crt are; else by the network file."),
+]
+Listen = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Where to listen; else the network file's address."),
+]
+Dial = Annotated[
+    list[str],
+    typer.Option(metavar="NAME=HOST:PORT", help="Reach a neighbor elsewhere, as through a tunnel."),
+]
+
+
+@peer.command()
+def run(
+    network: Network,
+    me: Me,
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A folder for this site's result.")],
+    keys: Keys = None,
+    listen: Listen = None,
+    dial: Dial = [],  # noqa: B006
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Cluster with the other sites; exit code 0 if it converged, 1 if it ended otherwise."""
+    from peerclust.peers import work
+    from peerclust.report import peers
+
+    with peers.rounds(quiet=as_json) as progress:
+        record = work.run(
+            network,
+            me,
+            data,
+            out,
+            keys=keys,
+            listen=None if listen is None else parse_endpoint(listen, "listen"),
+            dial=dict(_parse_dial(each) for each in dial),
+            force=force,
+            progress=progress,
+            done=lambda record: _show(record, out, as_json),
+        )
+    if record["status"]["name"] not in ("converged", "came late"):
+        raise typer.Exit(1)
+
+
+def _show(record: dict[str, Any], out: Path, as_json: bool) -> None:
+    """Print a result, before the peer takes leave."""
+    if as_json:
+        print_json(record | {"out": str(out)})
+        return
+    typer.echo(f"{record['status']['name']}: {record['status']['advice']}")
+    typer.echo(f"Written to {out}.")
+
+
+@peer.command()
+def status(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What --out of peer run is.")],
+    as_json: Json = False,
+) -> None:
+    """Ask a running peer for its round, residual, neighbors and bytes."""
+    from peerclust.peers.folder import status_socket
+    from peerclust.report import peers, terminal
+    from peerclust.runtimes.network.status import ask
+
+    told = ask(status_socket(directory))
+    if as_json:
+        print_json(told)
+    else:
+        terminal.show(peers.status_table(told))
+
+
+@peer.command()
+def replay(
+    network: Network,
+    sites: Annotated[
+        list[str],
+        typer.Option("--site", metavar="NAME=DATA=DIR", help="A site's rows and its folder."),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Compute a run again from the sites' rows and journals; exit code 1 if a bit differs."""
+    from peerclust.peers import work
+    from peerclust.report import peers, terminal
+
+    with peers.rounds(quiet=as_json) as progress:
+        told = work.replay(
+            network,
+            [_parse_site(each) for each in sites],
+            progress=lambda round_: progress(round_, float("nan"), 0),
+        )
+    if as_json:
+        print_json(told)
+    else:
+        terminal.show(peers.replay_table(told))
+    if not all(site["same"] for site in told.values()):
+        raise typer.Exit(1)
+
+
+def _parse_site(value: str) -> tuple[str, Path, Path]:
+    name, _, rest = value.partition("=")
+    data, equals, directory = rest.rpartition("=")
+    if not equals:
+        raise ParameterError(f"`--site` of peer replay must be NAME=DATA=DIR. Got {value!r}.")
+    return name, Path(data), Path(directory)
+
+
+def parse_endpoint(value: str, name: str) -> tuple[str, int]:
+    """Give the host and the port of an option's value."""
+    from peerclust.runtimes.network.contract import Peer
+    from peerclust.runtimes.network.terms import check_address
+
+    check_address(value, f"`--{name}`")
+    return Peer("", value, b"").endpoint
+
+
+def _parse_dial(value: str) -> tuple[str, tuple[str, int]]:
+    name, equals, address = value.partition("=")
+    if not equals:
+        raise ParameterError(f"`--dial` of peer run must be NAME=HOST:PORT. Got {value!r}.")
+    return name, parse_endpoint(address, "dial")

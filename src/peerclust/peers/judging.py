@@ -1,0 +1,147 @@
+"""What a site may say of a run that ended: how, with whom, and what each peer contributed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.running import Outcome
+from peerclust.runtimes.network.views import Views
+from peerclust.solution import Status
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """How a run ended.
+
+    Attributes
+    ----------
+    status : Status
+        "converged", "stopped", "ran out of rounds", "fell apart" or "came late".
+    rounds : int
+        The site's last round.
+    residual, largest_residual : float
+        At the end: the site's own, and the largest of those that it hears.
+    apart : float
+        How far neighbors' centers are from the site's, as a share of the data's spread: the mean
+        over clusters of the largest distance, the largest of all sites that it hears.
+    heard : list of names
+        The peers that the site hears at the end, itself among them.
+    contributed : dict
+        For each peer the rounds [first, last] in which a neighbor counted it.
+    events : list of (round, sentence)
+        What happened on the way.
+    """
+
+    status: Status
+    rounds: int
+    residual: float = float("nan")
+    largest_residual: float = float("nan")
+    apart: float = float("nan")
+    heard: Sequence[str] = ()
+    contributed: dict[str, list[list[int]]] | None = None
+    events: Sequence[tuple[int, str]] = ()
+
+    @classmethod
+    def late(cls, round_: int) -> Verdict:
+        """Give the verdict of a peer that came when all was over."""
+        told = (
+            f"the run ended in round {round_} before this peer came; the centers are a neighbor's"
+        )
+        return cls(Status("came late", f"{told}."), round_)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the verdict as JSON can hold it."""
+        return {
+            "status": {"name": self.status.name, "advice": self.status.advice},
+            "rounds": self.rounds,
+            "residual": self.residual,
+            "largest_residual": self.largest_residual,
+            "disagreement": self.apart,
+            "heard": list(self.heard),
+            "contributed": self.contributed or {},
+            "events": [{"round": round_, "what": what} for round_, what in self.events],
+        }
+
+
+def judge(node: Node, outcome: Outcome, spread: float) -> Verdict:
+    """Give the verdict of a site that came to the end of the run."""
+    contract, views = node.contract, node.views
+    part = views.part(node.number)
+    ends = [ended for i in part if (ended := views[i].ended) is not None]
+    largest = max([outcome.residual, *(ended.residual for ended in ends)])
+    apart = max([outcome.apart, *(ended.apart for ended in ends)]) / spread
+    rounds = outcome.state.round
+    return Verdict(
+        status=_status(node, outcome, largest, unheard=len(part) - len(ends)),
+        rounds=rounds,
+        residual=outcome.residual,
+        largest_residual=largest,
+        apart=apart,
+        heard=[contract.names[i] for i in part],
+        contributed=contributions(contract, views, rounds),
+        events=node.events,
+    )
+
+
+def _status(node: Node, outcome: Outcome, largest: float, unheard: int) -> Status:
+    contract, views = node.contract, node.views
+    part = set(views.part(node.number))
+    gone = [name for i, name in enumerate(contract.names) if i not in part]
+    without = f" Without {', '.join(gone)}: what happened to them is in the events." if gone else ""
+    if views.fell_apart(node.number):
+        heard = ", ".join(contract.names[i] for i in sorted(part))
+        return Status(
+            "fell apart",
+            f"this peer hears only {heard} of {contract.graph.m} peers; others may be running"
+            " without it, so this is no joint result. Mend the links and start again.",
+        )
+    rounds = outcome.state.round
+    if not outcome.stopped:
+        return Status(
+            "ran out of rounds",
+            f"the largest residual is {largest:.2g} after {rounds} rounds, and {contract.tol:g} was"
+            f" asked for. Allow more `rounds`, or a larger `tol`.{without}",
+        )
+    if largest > contract.tol or unheard:
+        why = f"the largest residual is {largest:.2g}"
+        if unheard:
+            why = f"{unheard} peers did not tell how they ended"
+        return Status(
+            "stopped", f"the peers stopped after {rounds} rounds, but {why}. Run again.{without}"
+        )
+    return Status(
+        "converged", f"every residual is below {contract.tol:g} after {rounds} rounds.{without}"
+    )
+
+
+def contributions(contract: Contract, views: Views, rounds: int) -> dict[str, list[list[int]]]:
+    """Give for each peer the rounds, [first, last], in which at least one neighbor counted it."""
+    counted: dict[int, set[tuple[int, int]]] = {i: set() for i in range(contract.graph.m)}
+    first = Views(contract.graph, sorted(views.members), views.lost)
+    for i in range(contract.graph.m):
+        told = [first[i], *(view for view in views.history if view.peer == i)]
+        ends = [*(view.round for view in told[1:]), rounds]
+        for view, end in zip(told, ends, strict=True):
+            for j in view.counts:
+                if end > view.round:
+                    counted[j].add((view.round, end - 1))
+    return {name: _join(sorted(counted[i])) for i, name in enumerate(contract.names)}
+
+
+def _join(spans: list[tuple[int, int]]) -> list[list[int]]:
+    """Join spans that overlap or follow each other.
+
+    >>> _join([(0, 3), (2, 5), (6, 7), (9, 9)])
+    [[0, 7], [9, 9]]
+    """
+    joined: list[list[int]] = []
+    for first, last in spans:
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1][1] = max(joined[-1][1], last)
+        else:
+            joined.append([first, last])
+    return joined

@@ -1,0 +1,192 @@
+"""Computes a run again from the sites' rows and journals, faults included, to the last bit.
+
+What was agreed before the first round comes out of the simulator, on the graph that was alive; then
+each site's program is fed the centers of those whose frames counted, exchange by exchange, as the
+journals say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.errors import DataError
+from peerclust.peers import together
+from peerclust.peers.together import Rows
+from peerclust.programs.protocol import HeardSum, Program
+from peerclust.runtimes import Simulator
+from peerclust.runtimes.network.agreeing import living_graph
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.journal import unpack_array
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+Events = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """One site's end: its last round, the centers computed again, and whether they are the same."""
+
+    round: int
+    x: Array
+    same: bool
+
+
+@dataclass(eq=False)
+class _Segment:
+    """What one site did from a start on: whose frames counted from which exchange on."""
+
+    round: int
+    x: Array
+    heard: list[tuple[int, list[int]]] = field(default_factory=list)
+
+    def senders(self, exchange: int) -> list[int] | None:
+        """Give whose frames counted in an exchange; None if the site did not come so far."""
+        known = [senders for first, senders in self.heard if first <= exchange]
+        return known[-1] if known else None
+
+
+@dataclass(eq=False)
+class _Site:
+    """A site as it is replayed."""
+
+    users: Users
+    segments: list[_Segment]
+    end: dict[str, Any] | None
+    state: Any = None
+    segment: _Segment | None = None
+    final: Array | None = None
+
+
+def replay(
+    contract: Contract,
+    rows: Mapping[int, Rows],
+    journals: Mapping[int, Events],
+    progress: Callable[[int], None] = lambda _: None,
+) -> dict[int, Replayed]:
+    """Compute the last run of these journals again; both are by the peers' numbers.
+
+    Sites that did not come to an end are computed as far as others heard them, but not returned.
+    """
+    events = {i: _last_run(journal) for i, journal in journals.items()}
+    agreed, starts = _agree_again(contract, rows, events)
+    scale = together.make_scale(agreed) if contract.scale == "standard" else None
+    program = together.make_program(contract, agreed)
+    sites = {
+        i: _Site(rows[i].users(contract, scale), *_read_segments(each, starts.get(i)))
+        for i, each in events.items()
+    }
+    last = max((site.end["round"] for site in sites.values() if site.end), default=-1)
+    for exchange in range((last + 1) * contract.B):
+        _step(contract, program, sites, exchange)
+        if exchange % contract.B == 0:
+            progress(exchange // contract.B)
+    done = {}
+    for i, site in sorted(sites.items()):
+        if site.end is not None and site.final is not None:
+            same = np.array_equal(site.final, unpack_array(site.end["x"]))
+            done[i] = Replayed(site.end["round"], site.final, same)
+    return done
+
+
+def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchange: int) -> None:
+    """Compute one exchange at every site that took part in it."""
+    round_, update = divmod(exchange, contract.B)
+    for site in sites.values():
+        for segment in site.segments if update == 0 else ():
+            if segment.round == round_:
+                site.users.forget()
+                site.segment = segment
+                site.state = replace(  # type: ignore[type-var]
+                    program.start(site.users, segment.x[None]), round=round_
+                )
+        if site.end and site.end["round"] == round_ and update == 0 and site.state is not None:
+            site.final, site.state = site.state.x[0], None
+    said = {i: program.say(s.state).x for i, s in sites.items() if s.state is not None}  # type: ignore[union-attr]
+    for site in sites.values():
+        if site.state is None or site.segment is None:
+            continue
+        senders = site.segment.senders(exchange)
+        if senders is None or any(j not in said for j in senders):
+            site.state = None  # it ended here: nobody heard more of it
+            continue
+        total = np.zeros_like(site.state.x)
+        for j in senders:
+            total = total + said[j][0]
+        heard = HeardSum(total, np.full((1, 1, 1), float(len(senders))))
+        site.state = program.hear(site.users, site.state, heard)
+
+
+def _last_run(journal: Events) -> Events:
+    """Give the events of the last run of a journal, in all processes that took part in it."""
+    runs = [event["run"] for event in journal if event["event"] == "agreed"]
+    if not runs:
+        raise DataError("A journal must tell of an agreement; this one ended before it.")
+    found, inside = [], False
+    for event in journal:
+        if event["event"] == "agreed":
+            inside = event["run"] == runs[-1]
+        if inside:
+            found.append(event)
+    return found
+
+
+def _agree_again(
+    contract: Contract, rows: Mapping[int, Rows], events: Mapping[int, Events]
+) -> tuple[Any, dict[int, Array]]:
+    """Give what was agreed, and the members' first centers, computed by the simulator."""
+    first = {i: each[0] for i, each in events.items()}
+    if len({each["run"] for each in first.values()}) > 1:
+        raise DataError("The journals must be of one run. Got those of several.")
+    told = next(iter(first.values()))
+    members, lost = tuple(told["members"]), [(i, j) for i, j in told["lost"]]
+    missing = [contract.names[i] for i in members if i not in rows]
+    if missing:
+        raise DataError(
+            f"A replay needs every site that agreed. Got nothing of {', '.join(missing)}."
+        )
+    runtime = Simulator(living_graph(contract.graph, members, lost))
+    joint = _join_rows([rows[i] for i in members])
+    agreed, _, x = together.agree(contract, runtime, joint, members, lost)
+    if together.run_tag(contract, agreed).hex() != told["run"]:
+        raise DataError("The rows are not those that were agreed on: something was agreed else.")
+    return agreed, dict(zip(members, x, strict=True))
+
+
+def _join_rows(parts: list[Rows]) -> Rows:
+    sizes = [len(part.rows) for part in parts]
+    weights: Array | float = 1.0
+    if not all(isinstance(part.weights, float) for part in parts):
+        weights = np.concatenate([np.broadcast_to(p.weights, len(p.rows)) for p in parts])
+    return Rows(
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        weights,
+        tuple(number for part in parts for number in part.numbers),
+    )
+
+
+def _read_segments(
+    events: Events, start: Array | None
+) -> tuple[list[_Segment], dict[str, Any] | None]:
+    segments: list[_Segment] = []
+    end = None
+    for event in events:
+        if event["event"] == "start":
+            x = unpack_array(event["x"])
+            if event["round"] == 0 and start is not None:
+                # What the simulator found; it must be what the site had.
+                x = start
+            if segments and not segments[-1].heard:
+                segments.pop()
+            segments.append(_Segment(event["round"], x))
+        elif event["event"] == "heard" and segments:
+            segments[-1].heard.append((event["exchange"], event["senders"]))
+        elif event["event"] == "end":
+            end = event
+    return segments, end

@@ -1,0 +1,308 @@
+"""One site, from its rows to its result: joins the others, runs, and takes leave.
+
+What goes over the network is `runtimes.network`'s business, what is written to disk `output`'s.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.errors import DataError, PeerclustError, PeerError
+from peerclust.peers import together
+from peerclust.peers.folder import Folder
+from peerclust.peers.judging import Verdict, judge
+from peerclust.runtimes.network import checkpoint
+from peerclust.runtimes.network.agreeing import Agreeing
+from peerclust.runtimes.network.checkpoint import Checkpoint
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.identity import Identity
+from peerclust.runtimes.network.membership import Leaving, Restart, Stopping, Welcomed
+from peerclust.runtimes.network.messages import Agreed, Welcome
+from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.running import AloneError, Outcome, Running
+from peerclust.runtimes.network.status import StatusSocket
+from peerclust.runtimes.network.views import Views
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+# Told now and then: (round, residual, neighbors alive).
+# Seconds between two of these.
+_TELL = 0.1
+
+Progress = Callable[[int, float, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Where a site's run ended: centers (K, d) in the rows' own units, and how to judge them."""
+
+    verdict: Verdict
+    agreed: Agreed
+    users: Users
+    x: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    """How the run is entered: what was agreed, from which centers and at which round."""
+
+    agreed: Agreed
+    users: Users
+    x: Array
+    round: int
+    views: Views
+
+
+class Site:
+    """One peer of a contract with its rows and the folder that it writes to."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        me: str,
+        identity: Identity,
+        rows: together.Rows,
+        folder: Folder,
+        *,
+        listen: tuple[str, int] | None = None,
+        dial: Mapping[str, tuple[str, int]] | None = None,
+        progress: Progress = lambda *_: None,
+    ) -> None:
+        self.contract, self.me, self.rows, self.folder = contract, me, rows, folder
+        self._progress = progress
+        self._saved_at, self._told_at = time.monotonic(), 0.0
+        self._running: Running | None = None
+        self._agreed: Agreed | None = None
+        self.node = Node(contract, me, identity, listen=listen, dial=dial, log=folder.log)
+        self._status = StatusSocket(self.node, folder.status_socket, self._residual)
+
+    def run(self) -> Result:
+        """Take part from the first agreement to the end; give the result.
+
+        The links stay open until `leave`, for peers that come late.
+        """
+        node = self.node
+        for each in (signal.SIGTERM, signal.SIGINT):
+            node.loop.add_signal_handler(each, node.interrupt, Leaving())
+        node.open()
+        node.loop.run_until_complete(self._status.open())
+        try:
+            return self._take_part()
+        except Leaving:
+            kept = self._save_checkpoint()
+            node.close("leaves", "it was asked to end")
+            where = f" in round {node.round}; the same command goes on from there" if kept else ""
+            raise PeerError(f"{self.me} left the run{where}.") from None
+        except Stopping as stopping:
+            node.close("stops", str(stopping))
+            raise PeerError(f"The run was stopped: {stopping}") from None
+        except PeerclustError as error:
+            node.close("leaves", str(error))
+            raise
+
+    def leave(self) -> None:
+        """Take leave once all others have ended; stay a while if some are missing."""
+        with suppress(Leaving, Stopping):
+            self.node.loop.run_until_complete(self._linger())
+        self.node.close("done", "")
+
+    def _take_part(self) -> Result:
+        try:
+            entry = self._enter()
+            outcome = self._run_program(entry)
+        except Welcomed as late:
+            if not late.welcome.done:
+                raise PeerError("A neighbor told of a run while this peer was in one.") from None
+            return self._take_over(late.welcome)
+        self.node.loop.run_until_complete(self._hear_ends())
+        verdict = judge(self.node, outcome, entry.agreed.spread)
+        self.folder.log(str(verdict.status))
+        return Result(verdict, entry.agreed, entry.users, outcome.state.x[0])
+
+    def traffic(self) -> dict[str, dict[str, int]]:
+        """Give the bytes sent to, and heard from, each neighbor."""
+        told = {name: link.traffic() for name, link in self.node.links.items()}
+        return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in told.items()}
+
+    # Before the first round
+
+    def _enter(self) -> _Entry:
+        """Agree with all others, or enter a run that is on its way."""
+        node, folder = self.node, self.folder
+        while True:
+            try:
+                runtime = Agreeing(node)
+                if len(runtime.members) == 1:
+                    raise PeerError(
+                        f"{self.me} could reach none of its neighbors"
+                        f" ({', '.join(node.links)}): {self._reasons()}."
+                    )
+                agreed, users, x = together.agree(
+                    self.contract, runtime, self.rows, runtime.members, runtime.lost
+                )
+                runtime.pass_barrier()
+            except Restart:
+                folder.log("The agreement begins again.")
+            except Welcomed as come:
+                if come.welcome.done:
+                    raise
+                return self._join(come.welcome)
+            else:
+                views = Views(self.contract.graph, runtime.members, runtime.lost)
+                tag = together.run_tag(self.contract, agreed)
+                self._note(agreed, tag)
+                node.begin_run(tag, views, 0)
+                names = [self.contract.names[i] for i in runtime.members]
+                folder.log(f"Agreed with {', '.join(names)}: rho = {agreed.rho:.6g},"
+                           f" alpha = {agreed.alpha:.6g}.")  # fmt: skip
+                return _Entry(agreed, users, x, 0, views)
+
+    def _join(self, welcome: Welcome) -> _Entry:
+        """Enter a run that is on its way, from the checkpoint or else a neighbor's centers."""
+        agreed, contract = welcome.agreed, self.contract
+        K, d = contract.n_clusters, len(contract.features)
+        users = self._scaled(agreed)
+        together.check_fits(agreed, users)
+        tag = together.run_tag(contract, agreed)
+        views = Views(contract.graph, agreed.members, agreed.lost)
+        for view in welcome.views:
+            views.take(view)
+        for link in self.node.links.values():
+            link.discount()
+        x = np.frombuffer(welcome.centers, "<f8").reshape(1, K, d).copy()
+        whence = "the centers of a neighbor"
+        held = self._load_checkpoint()
+        if held is not None and held.run == tag:
+            x, whence = held.x(K, d), f"the checkpoint of round {held.round}"
+        self.folder.log(f"The run is in round {welcome.round}; entering it with {whence}.")
+        self._note(agreed, tag)
+        self.node.begin_run(tag, views, welcome.round)
+        return _Entry(agreed, users, x, welcome.round, views)
+
+    def _note(self, agreed: Agreed, tag: bytes) -> None:
+        what = {"run": tag.hex(), "members": agreed.members, "lost": agreed.lost}
+        self.folder.journal.agreed(what)
+
+    def _take_over(self, welcome: Welcome) -> Result:
+        """Take the result from a neighbor: the run is over."""
+        agreed = welcome.agreed
+        x = np.frombuffer(welcome.centers, "<f8").reshape(self.contract.n_clusters, -1).copy()
+        users = self._scaled(agreed)
+        users.assign(x[None])
+        self.folder.log(f"The run ended in round {welcome.round}; the result is a neighbor's.")
+        return Result(Verdict.late(welcome.round), agreed, users, x)
+
+    def _scaled(self, agreed: Agreed) -> Users:
+        scale = together.make_scale(agreed) if self.contract.scale == "standard" else None
+        return self.rows.users(self.contract, scale)
+
+    def _reasons(self) -> str:
+        told = [f"{name}: {link.refusal}" for name, link in self.node.links.items() if link.refusal]
+        return "; ".join(told) or "none of them answered"
+
+    # The rounds
+
+    def _run_program(self, entry: _Entry) -> Outcome:
+        program = together.make_program(self.contract, entry.agreed)
+        self._agreed = entry.agreed
+        running = self._running = Running(
+            self.node,
+            program,
+            entry.users,
+            residual_scale=together.residual_scale(entry.agreed, entry.users),
+            box=together.make_box(self.contract, program, entry.agreed),
+            journal=self.folder.journal,
+            between=self._between,
+        )
+        self.node.welcome = self._welcome
+        try:
+            return running.run(entry.x, entry.round)
+        except AloneError:
+            names = ", ".join(self.node.links)
+            self._save_checkpoint()
+            raise PeerError(
+                f"{self.me} fell apart from the others in round {self.node.round}: it hears none of"
+                f" its neighbors ({names}) any more. A checkpoint is kept; the same command tries"
+                " again."
+            ) from None
+
+    def _between(self, state: Any) -> None:
+        """Keep what is needed between two rounds."""
+        now = time.monotonic()
+        if now - self._told_at > _TELL:
+            self._told_at = now
+            alive = sum(link.counted for link in self.node.links.values())
+            self._progress(state.round, self._residual(), alive)
+        if now - self._saved_at > self.contract.checkpoint_every:
+            self._save_checkpoint()
+
+    def _residual(self) -> float:
+        if self._running is None or self._running.state is None:
+            return float("inf")
+        return float(self._running.state.residual.max()) / self._running.residual_scale
+
+    def _welcome(self) -> Welcome:
+        assert self._running is not None
+        assert self._agreed is not None
+        node = self.node
+        return Welcome(
+            self._agreed,
+            node.round,
+            np.ascontiguousarray(self._running.state.x, "<f8").tobytes(),
+            [view for view in node.views.all() if view.seq],
+            node.phase == "done",
+        )
+
+    def _save_checkpoint(self) -> bool:
+        self._saved_at = time.monotonic()
+        if self._running is None or self._running.state is None or self._agreed is None:
+            return False
+        state = self._running.state
+        centers = np.ascontiguousarray(state.x, "<f8").tobytes()
+        try:
+            checkpoint.save(
+                self.folder.checkpoint,
+                Checkpoint(self.node.run, self._agreed, state.round, centers),
+            )
+        except (OSError, PeerclustError) as error:
+            self.folder.log(f"A checkpoint could not be written ({error}); the run goes on.")
+            return False
+        return True
+
+    def _load_checkpoint(self) -> Checkpoint | None:
+        try:
+            return checkpoint.load(self.folder.checkpoint)
+        except DataError as error:
+            self.folder.log(f"{error} It is not used.")
+            return None
+
+    # The end
+
+    async def _hear_ends(self) -> None:
+        """Wait until all peers of the part have told how they ended, or for `timeout`."""
+        node = self.node
+        limit = node.loop.time() + self.contract.timeout
+        timer = node.loop.call_at(limit + 0.01, node.wake)
+        while not all(node.views[i].ended for i in node.views.part(node.number)):
+            if node.loop.time() >= limit:
+                break
+            await node.wait()
+        timer.cancel()
+
+    async def _linger(self) -> None:
+        node = self.node
+        if len(node.views.part(node.number)) == node.contract.graph.m or self._running is None:
+            return
+        limit = node.loop.time() + self.contract.linger
+        node.loop.call_at(limit, node.wake)
+        while node.loop.time() < limit:
+            await node.wait()

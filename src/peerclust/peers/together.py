@@ -1,0 +1,163 @@
+"""What all sites do together before the first round, written once for every runtime.
+
+A networked peer runs it as a block of one user, a replay on the simulator as a block of all; both
+end with the same bits. Nothing here knows of connections.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust import theory
+from peerclust.errors import DataError
+from peerclust.initialize import KMeansPlusPlus
+from peerclust.moments import Scale, agree_moments
+from peerclust.problem import draw_seed
+from peerclust.programs.admm import ADMM
+from peerclust.programs.agree import Maximum
+from peerclust.programs.dgc import DGC
+from peerclust.programs.protocol import Program
+from peerclust.runtimes.network import messages
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.running import Box
+from peerclust.runtimes.network.wire import TAG_BYTES
+from peerclust.runtimes.protocol import Runtime
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+# rho = "auto": a site's own rows move its centers so many times less than its neighbors do.
+AUTO_RHO = 50.0
+
+# Centers may leave the box of the data by this share of its width, for rounding.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of some sites, as they are in their files: (N, d), offsets, weights, numbers."""
+
+    rows: Array
+    offsets: NDArray[np.int64]
+    weights: Array | float
+    numbers: tuple[int, ...]
+
+    def users(self, contract: Contract, scale: Scale | None = None) -> Users:
+        """Give the users of these rows, scaled or not."""
+        return Users(
+            self.rows if scale is None else np.asarray(scale.forward(self.rows), np.float64),
+            self.offsets,
+            weights=self.weights,
+            loss=contract.make_loss(),
+            distance=contract.make_distance(),
+            numbers=self.numbers,
+        )
+
+
+def agree(
+    contract: Contract,
+    runtime: Runtime,
+    rows: Rows,
+    members: tuple[int, ...],
+    lost: list[tuple[int, int]],
+) -> tuple[Agreed, Users, Array]:
+    """Agree on scale, step and start; give what was agreed, the scaled users and their centers."""
+    moments, _ = agree_moments(runtime, rows.users(contract))
+    standard = contract.scale == "standard"
+    scale = moments.scale if standard else None
+    users = rows.users(contract, scale)
+    W, low, high = _extremes(runtime, users)
+    if not W > 0:
+        raise DataError("The rows of all sites together must have a weight above 0. Got 0.")
+    start = KMeansPlusPlus(mean_of=contract.mean_of)
+    x, _ = start.centers(runtime, users, contract.n_clusters, draw_seed(contract.seed))
+    beta = theory.smoothness(users.loss, users.distance)
+    # Of the whole network: no living part of it has a larger one.
+    lambda_max = contract.graph.lambda_max.value
+    rho = contract.rho
+    if isinstance(rho, str):
+        rho = max(1.0, AUTO_RHO * theory.pilot_rho(beta=beta, W=W, lambda_max=lambda_max))
+    zeros, ones = np.zeros(users.d), np.ones(users.d)
+    agreed = Agreed(
+        members=list(members),
+        lost=lost,
+        mean=(moments.mean if standard else zeros).tolist(),
+        deviation=(moments.deviation if standard else ones).tolist(),
+        low=low.tolist(),
+        high=high.tolist(),
+        spread=moments.scaled_spread if standard else moments.spread,
+        weight=moments.weight,
+        W=W,
+        rho=float(rho),
+        alpha=theory.safe_step(beta=beta, W=W, rho=float(rho), lambda_max=lambda_max),
+    )
+    return agreed, users, x
+
+
+def make_program(contract: Contract, agreed: Agreed) -> Program:
+    """Give the program that all sites run."""
+    if contract.solver == "admm":
+        return ADMM(c=agreed.rho)
+    return DGC(rho=agreed.rho, alpha=agreed.alpha, B=contract.B)
+
+
+def make_scale(agreed: Agreed) -> Scale:
+    """Give the scale that was agreed on; without scaling it changes nothing."""
+    return Scale(np.array(agreed.mean), np.array(agreed.deviation))
+
+
+def make_box(contract: Contract, program: Any, agreed: Agreed) -> Box:
+    """Give the box that centers of this program stay in."""
+    low, high = np.array(agreed.low), np.array(agreed.high)
+    # Where all rows have one value, its size is the unit.
+    width = np.maximum(high - low, 1e-3 * np.maximum(np.abs(low), np.abs(high)))
+    condition = 1.0 if contract.matrix is None else float(np.linalg.cond(contract.matrix))
+    slack = (program.strays(condition) + _ROUNDING) * width
+    return Box(low - slack, high + slack)
+
+
+def check_fits(agreed: Agreed, users: Users) -> None:
+    """Raise if rows that were not there when all agreed do not fit what was agreed."""
+    W = float(users.total_weights.max())
+    if W > agreed.W:
+        raise DataError(
+            f"The rows weigh {W:g}, and the others agreed on a step that is safe up to"
+            f" {agreed.W:g} without this peer; it can take part only if all start again."
+        )
+    if len(users.rows) and (
+        (users.rows < np.array(agreed.low)).any() or (users.rows > np.array(agreed.high)).any()
+    ):
+        raise DataError(
+            "Some rows lie outside the box of the data that the others agreed on without this"
+            " peer; it can take part only if all start again."
+        )
+
+
+def residual_scale(agreed: Agreed, users: Users) -> float:
+    """Give W a s, by which a gradient is divided to become a residual."""
+    return agreed.W * users.distance.largest * agreed.spread
+
+
+def run_tag(contract: Contract, agreed: Agreed) -> bytes:
+    """Give what tells the frames of this run from those of another."""
+    data = b"run" + contract.digest + messages.pack(agreed)
+    return hashlib.sha256(data).digest()[:TAG_BYTES]
+
+
+def _extremes(runtime: Runtime, users: Users) -> tuple[float, Array, Array]:
+    """Agree on the largest total weight of a site and on the box of the rows."""
+    own = np.full((users.m, 1, 1 + 2 * users.d), -np.inf)
+    own[:, 0, 0] = users.total_weights
+    for i in range(users.m):
+        rows = users.rows[users.offsets[i] : users.offsets[i + 1]]
+        if len(rows):
+            own[i, 0, 1:] = np.concatenate([rows.max(axis=0), -rows.min(axis=0)])
+    agreed = runtime.run(Maximum(), users, own, rounds=1).states[0].x[0, 0]
+    high, low = np.split(agreed[1:], 2)
+    return float(agreed[0]), -low, high

@@ -1,0 +1,147 @@
+"""The whole work of one site: from the names of its files to the folder of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peerclust import tables
+from peerclust.errors import DataError, ParameterError
+from peerclust.names import guess
+from peerclust.peers import replay as replaying
+from peerclust.peers.folder import Folder
+from peerclust.peers.site import Progress, Site
+from peerclust.peers.together import Rows
+from peerclust.runtimes.network import contract_file
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.identity import Identity, load_identity, read_certificate
+from peerclust.runtimes.network.journal import read_journal
+from peerclust.tables import Table
+
+
+def run(
+    network: Path,
+    me: str,
+    data: Path,
+    out: Path,
+    *,
+    keys: Path | None = None,
+    listen: tuple[str, int] | None = None,
+    dial: Mapping[str, tuple[str, int]] | None = None,
+    force: bool = False,
+    progress: Progress = lambda *_: None,
+    done: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Take part in a run; give what certificate.json holds.
+
+    `done` is told of it before this peer takes leave of those who come late.
+    """
+    contract = contract_file.read(network)
+    check_member(contract, me)
+    check_dial(contract, me, dial or {})
+    identity = find_identity(contract, me, keys or network.parent)
+    table = read_table(contract, data)
+    folder = Folder(out, force=force)
+    try:
+        site = Site(
+            contract,
+            me,
+            identity,
+            read_rows(contract, me, table),
+            folder,
+            listen=listen,
+            dial=dial,
+            progress=progress,
+        )
+        result = site.run()
+        record = folder.write_result(
+            contract,
+            me,
+            table,
+            verdict=result.verdict,
+            agreed=result.agreed,
+            users=result.users,
+            x=result.x,
+            traffic=site.traffic(),
+        )
+        done(record)
+        site.leave()
+    except BaseException as error:
+        folder.log(f"Ended: {error or type(error).__name__}")
+        raise
+    finally:
+        folder.close()
+    return record
+
+
+def replay(
+    network: Path,
+    sites: Sequence[tuple[str, Path, Path]],
+    progress: Callable[[int], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Compute a run again; `sites` are (name, rows, folder). Give each site's end by its name."""
+    contract = contract_file.read(network)
+    rows, journals = {}, {}
+    for name, data, folder in sites:
+        check_member(contract, name)
+        number = contract.number(name)
+        rows[number] = read_rows(contract, name, read_table(contract, data))
+        journals[number] = read_journal(folder / "journal.jsonl")
+    done = replaying.replay(contract, rows, journals, progress)
+    return {
+        contract.names[i]: {"rounds": each.round, "same": each.same} for i, each in done.items()
+    }
+
+
+def check_member(contract: Contract, me: str) -> None:
+    """Raise unless a name is one of the contract's peers."""
+    if me not in contract.names:
+        known = ", ".join(contract.names)
+        raise ParameterError(
+            f"`--me` must be a peer of the network file: {known}. Got {me!r}."
+            f"{guess(me, contract.names)}"
+        )
+
+
+def check_dial(contract: Contract, me: str, dial: Mapping[str, Any]) -> None:
+    """Raise unless all that is to be reached elsewhere are neighbors that this peer dials."""
+    for name in dial:
+        if name not in contract.neighbors(me) or name < me:
+            raise ParameterError(
+                f"`--dial` of peer run must name neighbors that {me} dials, those with larger"
+                f" names. Got {name!r}."
+            )
+
+
+def find_identity(contract: Contract, me: str, keys: Path) -> Identity:
+    """Load a peer's key and certificate, which must be the one that the contract names."""
+    identity = load_identity(me, keys / f"{me}.key", keys / f"{me}.crt")
+    if read_certificate(identity.certificate) != contract.peers[contract.number(me)].certificate:
+        raise ParameterError(
+            f"The certificate {identity.certificate} must be that of {me} in the network file."
+            " Got another; ask for a network file with the present one."
+        )
+    return identity
+
+
+def read_table(contract: Contract, data: Path) -> Table:
+    """Read the columns that the contract names; a site may have no rows."""
+    try:
+        return tables.read(
+            [data],
+            columns=contract.features,
+            weights_column=contract.weights_column,
+            may_be_empty=True,
+        )
+    except DataError as error:
+        raise DataError(f"{error} The network file asks for it.") from None
+
+
+def read_rows(contract: Contract, me: str, table: Table) -> Rows:
+    """Give a site's rows as all sites use them."""
+    weights = 1.0 if table.weights is None else table.weights
+    offsets = np.array([0, len(table.rows)], np.int64)
+    return Rows(table.rows, offsets, weights, (contract.number(me),))

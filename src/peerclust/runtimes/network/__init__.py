@@ -1,0 +1,1 @@
+"""One process at each site, a peer, that clusters with its neighbors over mutual TLS."""

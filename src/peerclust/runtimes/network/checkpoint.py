@@ -1,0 +1,55 @@
+"""A peer's state written down so that its next process can go on: whole, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.errors import DataError, WireError
+from peerclust.files import new_file
+from peerclust.runtimes.network import messages
+from peerclust.runtimes.network.messages import Agreed, Message
+
+Array = NDArray[np.float64]
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+class Checkpoint(Message, frozen=True, forbid_unknown_fields=True):
+    """What a peer needs to come back: which run, what was agreed, where it was."""
+
+    run: bytes
+    agreed: Agreed
+    round: int
+    centers: bytes
+
+    def x(self, K: int, d: int) -> Array:
+        """Give the centers, (1, K, d)."""
+        return np.frombuffer(self.centers, "<f8").reshape(1, K, d).copy()
+
+
+def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint in place of the one before; that one stays if it cannot be written."""
+    data = messages.pack(checkpoint)
+    with new_file(path) as place, place.open("wb") as file:
+        file.write(hashlib.sha256(data).digest() + data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def load(path: Path) -> Checkpoint | None:
+    """Read the checkpoint, None if there is none; one that is not whole is a DataError."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
+        raise DataError(f"The checkpoint {path} is not whole.")
+    try:
+        return messages.unpack(data[_DIGEST:], Checkpoint)
+    except WireError:
+        raise DataError(f"The checkpoint {path} is of another version.") from None

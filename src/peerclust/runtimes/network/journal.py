@@ -1,0 +1,90 @@
+"""What a peer writes down of a run so that it can be replayed: a line of JSON an event.
+
+A line is written before anything that follows from it is sent, so that whatever a neighbor heard
+can be computed again, even if this process ends at once.
+
+| event    |                                                                                  |
+|----------|----------------------------------------------------------------------------------|
+| `agreed` | which peers agreed, over which links, and what on                                |
+| `start`  | at which round, from which centers, this process goes on                         |
+| `heard`  | whose frames counted in this exchange and in all that follow, until the next one |
+| `end`    | the last round and the centers there                                             |
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.errors import DataError
+
+Array = NDArray[np.float64]
+
+
+class Journal:
+    """Appends events to a file; what cannot be written is told once and the run goes on."""
+
+    def __init__(self, path: Path, log: Any) -> None:
+        self._path, self._log = path, log
+        self._heard: list[int] | None = None
+        self._complete = True
+
+    def agreed(self, what: dict[str, Any]) -> None:
+        """Note what was agreed on."""
+        self._write("agreed", **what)
+
+    def start(self, round_: int, x: Array) -> None:
+        """Note that the run goes on at a round, from centers x, (K, d)."""
+        self._heard = None
+        self._write("start", round=round_, x=pack_array(x))
+
+    def heard(self, exchange: int, senders: list[int]) -> None:
+        """Note whose frames counted, if they are others than in the exchange before."""
+        if senders != self._heard:
+            self._heard = senders
+            self._write("heard", exchange=exchange, senders=senders)
+
+    def end(self, round_: int, x: Array) -> None:
+        """Note where the run ended."""
+        self._write("end", round=round_, x=pack_array(x))
+
+    def _write(self, event: str, **what: Any) -> None:
+        try:
+            with self._path.open("a") as file:
+                file.write(json.dumps({"event": event, **what}) + "\n")
+        except OSError as error:
+            if self._complete:
+                self._log(f"The journal cannot be written: {error.strerror}; no replay will do.")
+            self._complete = False
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """Give the events of a journal."""
+    try:
+        lines = path.read_text().splitlines()
+        return [json.loads(line) for line in lines]
+    except FileNotFoundError:
+        raise DataError(f"There is no journal {path}.") from None
+    except ValueError:
+        raise DataError(f"{path} is not a journal that a peer wrote.") from None
+
+
+def pack_array(x: Array) -> dict[str, Any]:
+    """Give an array as JSON can hold it, to the last bit.
+
+    >>> unpack_array(pack_array(np.array([[0.1, 0.2]]))).tolist()
+    [[0.1, 0.2]]
+    """
+    data = np.ascontiguousarray(x, "<f8").tobytes()
+    return {"shape": list(x.shape), "data": base64.b64encode(data).decode()}
+
+
+def unpack_array(held: dict[str, Any]) -> Array:
+    """Give the array that `pack_array` packed."""
+    data = base64.b64decode(held["data"])
+    return np.frombuffer(data, "<f8").reshape(held["shape"]).copy()

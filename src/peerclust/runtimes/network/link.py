@@ -1,0 +1,104 @@
+"""What a peer keeps of one neighbor: the connection, frames come and sent, and where it stands."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+
+from peerclust.runtimes.network.messages import Phase
+from peerclust.runtimes.network.transport import Connection
+from peerclust.runtimes.network.wire import NO_RUN, Frame, Kind
+
+Key = tuple[bytes, Kind, int]
+
+# A neighbor in lockstep is at most one exchange ahead, in this agreement or in the next.
+_INBOX = 4
+
+
+@dataclass(eq=False)
+class Link:
+    """One neighbor, connected or not.
+
+    Attributes
+    ----------
+    counted, since : bool, int
+        Whether it is counted as a neighbor, and from which round of the run on.
+    inbox, outbox
+        Frames that came and are not used yet, by run, kind and exchange; and the last two that
+        were sent, to be sent again if the connection breaks.
+    up_sent, up_heard : int or None
+        The rounds that both ends have told, to begin counting each other after the later one.
+    phase, run, at
+        Where the neighbor stands, as far as it has said; `moved` is when it last got further.
+    banned : str
+        Why it is not taken up again, or ""; `refusal` is why it, or this peer, was last refused.
+    """
+
+    name: str
+    number: int
+    dials: bool
+    counted: bool = False
+    since: int = 0
+    connection: Connection | None = None
+    instance: str = ""
+    inbox: OrderedDict[Key, Frame] = field(default_factory=OrderedDict)
+    outbox: deque[bytes] = field(default_factory=lambda: deque(maxlen=2))
+    up_sent: int | None = None
+    up_heard: int | None = None
+    phase: Phase = "agreeing"
+    run: bytes = NO_RUN
+    at: int = -1
+    counts_me: bool = False
+    moved: float = 0.0
+    heard_at: float = 0.0
+    sent_at: float = 0.0
+    ever: bool = False
+    asked: bool = False
+    banned: str = ""
+    refusal: str = ""
+    bytes_sent: int = 0
+    bytes_heard: int = 0
+
+    @property
+    def connected(self) -> bool:
+        """Whether frames can be sent."""
+        return self.connection is not None and self.connection.is_open
+
+    def store(self, frame: Frame) -> None:
+        """Keep a frame until its exchange; of too many the oldest goes."""
+        self.inbox[frame.run, frame.kind, frame.exchange] = frame
+        while len(self.inbox) > _INBOX:
+            self.inbox.popitem(last=False)
+
+    def attach(self, connection: Connection, now: float) -> None:
+        """Take a new connection into use; an older one is closed."""
+        old, self.connection = self.connection, connection
+        if old is not None and old is not connection:
+            old.abort("another connection took its place")
+        self.up_sent = self.up_heard = None
+        self.asked = False
+        self.ever = True
+        self.heard_at = self.moved = now
+
+    def detach(self) -> None:
+        """Note that the connection is gone."""
+        if self.connection is not None:
+            self.bytes_sent += self.connection.sent
+            self.bytes_heard += self.connection.heard
+        self.connection = None
+        self.up_sent = self.up_heard = None
+        self.asked = False
+
+    def discount(self) -> None:
+        """Stop counting it; frames that came from it are dropped."""
+        self.counted = False
+        self.up_sent = self.up_heard = None
+        self.inbox.clear()
+        self.outbox.clear()
+
+    def traffic(self) -> tuple[int, int]:
+        """Give the bytes sent and heard over all connections."""
+        sent, heard = self.bytes_sent, self.bytes_heard
+        if self.connection is not None:
+            sent, heard = sent + self.connection.sent, heard + self.connection.heard
+        return sent, heard

@@ -1,0 +1,269 @@
+"""Whom a peer counts, whom it has lost and who comes back.
+
+- A broken connection is made again, and frames that may have been lost are sent again; the
+  neighbor is counted out only if that takes too long.
+- While peers agree (`phase` "agreeing"), a lost link makes all of them start the agreement again
+  without it: the sets of lost links only grow and are passed on, so all end with the same.
+- While they run, each tells whom it counts (`views`). A link that is up again counts after the
+  later of its two ends' rounds, which both promise not to pass before they know it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.link import Link
+from peerclust.runtimes.network.messages import (
+    Alive,
+    Bye,
+    Ended,
+    Hello,
+    Lost,
+    Need,
+    Up,
+    View,
+    Welcome,
+)
+from peerclust.runtimes.network.post import Interrupt, Post
+from peerclust.runtimes.network.transport import Connection
+from peerclust.runtimes.network.views import Pair, Views
+from peerclust.runtimes.network.wire import Frame, Kind
+
+
+class Restart(Interrupt):
+    """The agreement begins again, on the living graph."""
+
+
+class Welcomed(Interrupt):
+    """The run is on its way, or over, and a neighbor has told where it is."""
+
+    urgency = 1
+
+    def __init__(self, welcome: Welcome) -> None:
+        self.welcome = welcome
+
+
+class Leaving(Interrupt):
+    """The process was asked to end."""
+
+    urgency = 2
+
+
+class Stopping(Interrupt):
+    """A peer was lost or never came, and the network file says that all then stop."""
+
+    urgency = 2
+
+
+class Membership(Post):
+    """The neighbors of one peer as they come and go."""
+
+    def __init__(self, contract: Contract, me: str, log: Callable[[str], None]) -> None:
+        super().__init__(contract, me)
+        self.log = log
+        self.instance = secrets.token_hex(8)
+        # The links that the agreement does without; and those lost once all was agreed, which count
+        # only if it begins again.
+        self.lost: set[Pair] = set()
+        self.late: set[Pair] = set()
+        self.restarted: set[str] = set()
+        # Whether all that is to be agreed on is known; see `agreeing`.
+        self.settled = False
+        self.views = Views(contract.graph, range(len(contract.peers)), ())
+        # What happened in which round, for the result.
+        self.events: list[tuple[int, str]] = []
+
+    @property
+    def round(self) -> int:
+        """The round that this peer is in."""
+        return self.at // self.contract.B if self.phase != "agreeing" else 0
+
+    def begin_agreement(self, run: bytes, members: tuple[int, ...]) -> None:
+        """Stand at the first exchange of an agreement on the living graph."""
+        self.run, self.at, self.settled = run, 0, False
+        for link in self.links.values():
+            link.counted = link.number in members and self._pair(link) not in self.lost
+            link.outbox.clear()
+            self.match(link)
+
+    def begin_run(self, run: bytes, views: Views, round_: int) -> None:
+        """Stand at a round of the run; who counts whom is in the views."""
+        self.phase, self.run, self.at, self.views = "running", run, round_ * self.contract.B, views
+        self.mark = views.mark
+        self.forget_interrupt(Restart)
+        mine = views[self.number].counts
+        for link in self.links.values():
+            link.counted = link.counted and link.number in mine
+            link.since = 0
+        self.tell_view()
+        self.broadcast_alive()
+
+    def broadcast_alive(self) -> None:
+        """Tell every neighbor where this peer stands, and take up who can be."""
+        for link in self.links.values():
+            self.send(link, Kind.ALIVE, Alive(self.phase, link.counted))
+            self.match(link)
+
+    # Neighbors come
+
+    def hello(self, link: Link) -> bytes:
+        """Give the frame that says who this is and where it stands."""
+        settings = json.dumps(self.contract.settings())
+        said = Hello(self.name, self.instance, link.instance, self.phase, link.counted, settings)
+        return self.make_frame(Kind.HELLO, said)
+
+    def greeted(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:
+        """Take up a neighbor that said hello; give a reason if it is refused."""
+        if link.banned:
+            return f"it was dropped from this run: {link.banned}"
+        if link.instance and hello.instance != link.instance:
+            if link.connected:
+                return f"{link.name} is running already"
+            self._hear_restart(link)
+        resumed = hello.instance == link.instance and hello.knows == self.instance
+        link.attach(connection, self.loop.time())
+        link.instance, link.phase, link.counts_me = hello.instance, hello.phase, hello.counts
+        link.run, link.at = frame.run, frame.exchange
+        if self.phase == "agreeing" and (self.lost or self.restarted):
+            self.send(link, Kind.LOST, Lost(sorted(self.lost), sorted(self.restarted)))
+        if self.phase == "running" and link.counted and not (resumed and hello.counts):
+            self.count_out(link, "it had counted this peer out")
+        if link.counted:
+            for data in link.outbox:
+                self.send_frame(link, data)
+        self.match(link)
+        self.wake()
+        return ""
+
+    def match(self, link: Link) -> None:
+        """Do what the two phases ask for: take the link up again, or ask where the run is."""
+        if not link.connected or (link.counted and self.phase == "running"):
+            return
+        if self.phase == "agreeing" and link.phase != "agreeing" and not link.counts_me:
+            # Once all is agreed here, a neighbor that runs is only a few exchanges ahead.
+            if not self.settled:
+                self.ask(link)
+        elif self.phase == "running" and link.phase == "running":
+            if link.run == self.run:
+                self.offer(link)
+            else:
+                self.ban(link, "it is in another run, which began without this one's peers")
+
+    def ask(self, link: Link) -> None:
+        """Ask a neighbor where the run is, once."""
+        if link.connected and not link.asked:
+            link.asked = True
+            self.send(link, Kind.NEED, Need())
+
+    def offer(self, link: Link) -> None:
+        """Tell the round after which the link may count; it does once both have told."""
+        if self.phase != "running" or link.counted:
+            return
+        if link.up_sent is None:
+            link.up_sent = self.round
+            self.send(link, Kind.UP, Up(self.round))
+        if link.up_heard is not None:
+            link.since = max(link.up_sent, link.up_heard) + 1
+            link.up_sent = link.up_heard = None
+            link.counted = True
+            self._happened(link.since, f"{link.name} is taken up from round {link.since} on")
+            # Each end may have heard of changes that have not reached the other.
+            for view in self.views.all():
+                if view.seq:
+                    self.send(link, Kind.VIEW, view)
+            self.tell_view()
+
+    # Neighbors go
+
+    def dropped(self, link: Link, reason: str) -> None:
+        """Take note that a neighbor's connection is gone; it has `timeout` seconds to return."""
+        link.detach()
+        if link.counted and link.phase != "done":
+            self.log(f"The connection with {link.name} broke: {reason}.")
+        self.wake()
+
+    def misbehaved(self, link: Link, reason: str) -> None:
+        """Drop a neighbor for good that sends what it must not."""
+        self.ban(link, reason)
+
+    def ban(self, link: Link, reason: str) -> None:
+        """Drop a neighbor for the rest of the run."""
+        link.banned = reason
+        if link.counted or self.phase == "agreeing":
+            self.lose(link, reason)
+        else:
+            self._happened(self.round, f"{link.name} is refused: {reason}")
+        if link.connection is not None:
+            self.send(link, Kind.BYE, Bye("refuses", reason[:2000]))
+            link.connection.close(reason, refused=True)
+
+    def lose(self, link: Link, reason: str) -> None:
+        """Count a neighbor out; a connection is closed, so that it counts this peer out too."""
+        if self.phase == "agreeing":
+            self._happened(0, f"{link.name} does not take part: {reason}")
+            link.discount()
+            (self.late if self.settled else self.lost).add(self._pair(link))
+            if (self.contract.on_loss if link.ever else self.contract.on_absent) == "stop":
+                self.interrupt(Stopping(f"{link.name} does not take part: {reason}."))
+            elif not self.settled:
+                self.start_again()
+        else:
+            self.count_out(link, reason)
+        if link.connection is not None and not link.banned:
+            link.connection.close(reason)
+        self.wake()
+
+    def count_out(self, link: Link, reason: str) -> None:
+        """Go on without a neighbor, or stop if the network file says so."""
+        link.discount()
+        self._happened(self.round, f"{link.name} was lost in round {self.round}: {reason}")
+        self.tell_view(f"{link.name}: {reason}")
+        if self.contract.on_loss == "stop" and self.phase == "running":
+            self.interrupt(
+                Stopping(
+                    f"{link.name} was lost in round {self.round} ({reason}), and the network file"
+                    ' says on_loss = "stop".'
+                )
+            )
+
+    def _hear_restart(self, link: Link) -> None:
+        """Take note that a neighbor's process is another one now."""
+        if self.phase == "agreeing":
+            self.restarted.add(link.instance)
+            self.start_again()
+        elif link.counted:
+            self.count_out(link, "its process was started again")
+
+    def start_again(self) -> None:
+        """Begin the agreement again without what was lost, and tell all."""
+        self.lost |= self.late
+        self.broadcast(Kind.LOST, Lost(sorted(self.lost), sorted(self.restarted)))
+        self.interrupt(Restart())
+
+    def _pair(self, link: Link) -> tuple[int, int]:
+        return min(self.number, link.number), max(self.number, link.number)
+
+    def _happened(self, round_: int, what: str) -> None:
+        self.events.append((round_, what))
+        self.log(f"{what}.")
+
+    # Views
+
+    def hear_view(self, view: View, but: Link | None = None) -> None:
+        """Take in whom a peer counts, and pass it on if it is news."""
+        if self.views.take(view):
+            self.broadcast(Kind.VIEW, view, but)
+            self.mark = self.views.mark
+            self.wake()
+
+    def tell_view(self, reason: str = "", ended: Ended | None = None) -> None:
+        """Tell all whom this peer counts, if that has changed or it has ended."""
+        if self.phase == "agreeing":
+            return
+        counts = sorted(link.number for link in self.links.values() if link.counted)
+        old = self.views[self.number]
+        if counts != list(old.counts) or ended is not None:
+            self.hear_view(View(self.number, old.seq + 1, self.round, counts, reason, ended))

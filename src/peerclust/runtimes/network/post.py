@@ -1,0 +1,180 @@
+"""Frames out and in, and one exchange with all counted neighbors: the lockstep of the rounds.
+
+An exchange ends once a frame of it has come from every counted neighbor, so nobody is ever more
+than one exchange ahead. Who is counted, and who is lost, is `node`'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.runtimes.network import messages, wire
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.link import Key, Link
+from peerclust.runtimes.network.wire import NO_RUN, TAG_BYTES, Frame, Kind
+from peerclust.stopping import NEVER
+
+Array = NDArray[np.float64]
+
+# Gives the reason why an array that came cannot be used, or "".
+Check = Callable[[Array], str]
+
+
+class Interrupt(Exception):  # noqa: N818 - it tells what happened, which need not be an error
+    """What ends an exchange before it is done; the more urgent of two holds."""
+
+    urgency = 0
+
+
+class Post:
+    """The links of one peer, where it stands, and what it waits for."""
+
+    def __init__(self, contract: Contract, me: str) -> None:
+        self.contract, self.name = contract, me
+        self.number = contract.number(me)
+        self.network = contract.digest[:TAG_BYTES]
+        self.links = {
+            name: Link(name, contract.number(name), dials=me < name)
+            for name in contract.neighbors(me)
+        }
+        self.loop = asyncio.new_event_loop()
+        self.phase: messages.Phase = "agreeing"
+        self.run, self.at = NO_RUN, 0
+        # Which state of the living graph votes are cast in; see `views`.
+        self.mark = 0
+        self._awaited: Key | None = None
+        self._wanting: set[int] = set()
+        self._waiter: asyncio.Future[None] | None = None
+        self._interrupt: Interrupt | None = None
+
+    def lose(self, link: Link, reason: str) -> None:
+        """Count a neighbor out."""
+        raise NotImplementedError
+
+    def misbehaved(self, link: Link, reason: str) -> None:
+        """Count a neighbor out for good."""
+        raise NotImplementedError
+
+    def counted(self) -> list[Link]:
+        """Give the neighbors that count in the present exchange, in ascending order of number."""
+        found = [link for link in self.links.values() if link.counted]
+        if self.phase != "agreeing":
+            now = self.at // self.contract.B
+            found = [link for link in found if link.since <= now]
+        return sorted(found, key=lambda link: link.number)
+
+    async def exchange(
+        self, kind: Kind, payload: Array, check: Check, *, s: int = 0, R: int = NEVER
+    ) -> dict[int, Frame]:
+        """Tell the counted neighbors an array and give the frame of each, by ascending number.
+
+        Who sends one that `check` or its shape refuses is dropped.
+        """
+        self.check_interrupt()
+        key = (self.run, kind, self.at)
+        data = wire.encode(Frame(kind, self.network, payload, self.run, self.at, s, R, self.mark))
+        for link in self.counted():
+            link.outbox.append(data)
+            self.send_frame(link, data)
+        self._awaited = key
+        while self._look_for(key):
+            await self.wait()
+        self._awaited = None
+        heard = {}
+        for link in self.counted():
+            frame = link.inbox.pop(key)
+            reason = _compare(payload, frame.payload) or check(frame.payload)
+            if reason:
+                self.misbehaved(link, f"it sent {reason}")
+            else:
+                heard[link.number] = frame
+        self.check_interrupt()
+        self.at += 1
+        return heard
+
+    def _look_for(self, key: Key) -> set[int]:
+        """Give the counted neighbors whose frame has not come; who has ended sends no more."""
+        missing = [link for link in self.counted() if key not in link.inbox]
+        for link in missing:
+            if link.phase == "done":
+                self.lose(link, "it has ended")
+        self._wanting = {link.number for link in missing if link.phase != "done"}
+        return self._wanting
+
+    def receive_array(self, link: Link, frame: Frame) -> None:
+        """Keep an array until its exchange; duplicates and what came too late are dropped."""
+        if not link.counted:
+            return
+        if frame.run == self.run:
+            if frame.exchange < self.at:
+                return
+            if frame.exchange > max(self.at, link.since * self.contract.B) + 1:
+                ahead = frame.exchange - self.at
+                self.misbehaved(link, f"it must not be ahead, and is by {ahead} exchanges")
+                return
+        link.store(frame)
+        if self._awaited == (frame.run, frame.kind, frame.exchange):
+            self._wanting.discard(link.number)
+            if not self._wanting:
+                self.wake()
+
+    def send(self, link: Link, kind: Kind, message: messages.Message) -> None:
+        """Send a message to one neighbor, if it is connected."""
+        self.send_frame(link, self.make_frame(kind, message))
+
+    def broadcast(self, kind: Kind, message: messages.Message, but: Link | None = None) -> None:
+        """Send a message to every connected neighbor."""
+        data = self.make_frame(kind, message)
+        for link in self.links.values():
+            if link is not but:
+                self.send_frame(link, data)
+
+    def make_frame(self, kind: Kind, message: messages.Message) -> bytes:
+        """Give the frame of a message, with where this peer stands in its header."""
+        return wire.encode(
+            Frame(kind, self.network, messages.pack(message), self.run, self.at, view=self.mark)
+        )
+
+    def send_frame(self, link: Link, data: bytes) -> None:
+        """Send a frame to a neighbor, if it is connected."""
+        if link.connection is not None and link.connection.is_open:
+            link.sent_at = self.loop.time()
+            link.connection.send(data)
+
+    def interrupt(self, what: Interrupt) -> None:
+        """Raise an interrupt out of whatever is being awaited, now or next."""
+        if self._interrupt is None or what.urgency > self._interrupt.urgency:
+            self._interrupt = what
+        self.wake()
+
+    def forget_interrupt(self, kind: type[Interrupt]) -> None:
+        """Do not raise an interrupt of this kind after all."""
+        if isinstance(self._interrupt, kind):
+            self._interrupt = None
+
+    def check_interrupt(self) -> None:
+        """Raise what `interrupt` was told, once."""
+        what, self._interrupt = self._interrupt, None
+        if what is not None:
+            raise what
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait until something happened; raise what interrupts."""
+        self.check_interrupt()
+        self._waiter = self.loop.create_future()
+        await self._waiter
+        self.check_interrupt()
+
+
+def _compare(mine: Array, theirs: Any) -> str:
+    return "" if theirs.shape == mine.shape else f"an array of shape {theirs.shape}"

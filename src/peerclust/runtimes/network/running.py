@@ -1,0 +1,195 @@
+"""Drives a program over the network as a block of one user, round after round, to its end.
+
+The same `say` and `hear` as in every runtime; what differs is that the neighbors who are heard may
+change from round to round, and that this is written down (`journal`) before anything follows from
+it, so that a run can be replayed to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.programs.protocol import HeardSum, Program
+from peerclust.runtimes.network.journal import Journal
+from peerclust.runtimes.network.messages import Ended
+from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.wire import Frame, Kind
+from peerclust.runtimes.protocol import check_finite
+from peerclust.stopping import NEVER, Vote, first_vote, next_vote
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+# A step that took longer than this, in seconds, is taken in a thread, so that links stay alive.
+_LONG_STEP = 0.02
+
+
+class AloneError(Exception):
+    """No neighbor can be reached, for longer than `join_timeout`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Where centers may be: the box of the data, widened by what the program may stray."""
+
+    low: Array
+    high: Array
+
+    def refuse(self, x: Array) -> str:
+        """Give why centers cannot be used, or ""."""
+        if not np.isfinite(x).all():
+            return "centers that are not finite"
+        if (x < self.low).any() or (x > self.high).any():
+            return "centers outside the box of the data"
+        return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Where a run ended: the state, the residual there, how far the neighbors' centers are apart.
+
+    `stopped` tells whether all stopped by themselves, or the rounds ran out.
+    """
+
+    state: Any
+    residual: float
+    apart: float
+    stopped: bool
+
+
+class Running:
+    """One peer's run of a program."""
+
+    def __init__(
+        self,
+        node: Node,
+        program: Program,
+        users: Users,
+        *,
+        residual_scale: float,
+        box: Box,
+        journal: Journal,
+        between: Callable[[Any], None] = lambda _: None,
+    ) -> None:
+        self.node, self.program, self.users = node, program, users
+        self.box, self.journal, self.between = box, journal, between
+        self.residual_scale = residual_scale
+        tol = node.contract.tol
+        self.threshold = tol * residual_scale if tol > 0 else -1.0
+        self.state: Any = None
+        self._vote = first_vote(1)
+        self._cast_in = (-1, 0)
+        self._took = np.inf if len(users.rows) * users.d > 1_000_000 else 0.0
+
+    def run(self, x: Array, round_: int) -> Outcome:
+        """Run from centers x, (1, K, d), at a round."""
+        self.state = replace(self.program.start(self.users, x), round=round_)  # type: ignore[type-var]
+        self.journal.start(round_, x[0])
+        return self.node.loop.run_until_complete(self._drive())
+
+    async def _drive(self) -> Outcome:
+        node, rounds = self.node, self.node.contract.rounds
+        while self.state.round < rounds:
+            if self.state.update == 0:
+                await self._begin_round()
+            now, voting = self.state.round, self.state.update == 0
+            heard = await self._exchange(int(self._vote.s[0]), int(self._vote.R[0]))
+            self.state = await self._hear(heard)
+            if voting:
+                check_finite(self.state.residual, now + 1)
+                self._cast(heard, now)
+            if self.state.update == 0:
+                self.between(self.state)
+                if self._vote.due(now):
+                    break
+        stopped = self._vote.due(self.state.round - 1)
+        # One more exchange, of where all ended, tells the residual there.
+        node.at = self.state.round * node.contract.B
+        heard = await self._exchange(0, NEVER)
+        residual = float((await self._hear(heard)).residual.max()) / self.residual_scale
+        outcome = Outcome(self.state, residual, self._apart(heard), stopped)
+        self.journal.end(self.state.round, self.state.x[0])
+        node.phase = "done"
+        node.tell_view(ended=Ended(self.state.round, outcome.residual, outcome.apart))
+        return outcome
+
+    async def _begin_round(self) -> None:
+        """Keep the promises of links that are being taken up; wait if nobody is there."""
+        node, links = self.node, self.node.links.values()
+        limit = node.loop.time() + node.contract.join_timeout
+        timer = None
+        while True:
+            now = self.state.round
+            promised = [link for link in links if link.up_sent is not None and link.up_sent < now]
+            if not promised and node.counted():
+                break
+            later = [link.since for link in links if link.counted]
+            if not promised and later:
+                self._jump(min(later))
+                continue
+            if node.loop.time() >= limit:
+                raise AloneError
+            for link in links:
+                if not later and link.phase == "done":
+                    node.ask(link)
+            timer = timer or node.loop.call_at(limit + 0.01, node.wake)
+            await node.wait()
+        if timer is not None:
+            timer.cancel()
+
+    def _jump(self, round_: int) -> None:
+        """Go on from a later round: those who were without this peer are there already."""
+        self.state = replace(self.state, round=round_, update=0)
+        self.node.at = round_ * self.node.contract.B
+        self.journal.start(round_, self.state.x[0])
+        self._vote = first_vote(1)
+
+    async def _exchange(self, s: int, R: int) -> dict[int, Frame]:
+        at = self.node.at
+        x = self.program.say(self.state).x  # type: ignore[union-attr]
+        heard = await self.node.exchange(Kind.ROUND, x[0], self.box.refuse, s=s, R=R)
+        self.journal.heard(at, list(heard))
+        return heard
+
+    async def _hear(self, frames: dict[int, Frame]) -> Any:
+        """Give the state after what was heard."""
+        x = self.state.x
+        total = np.zeros_like(x)
+        for frame in frames.values():
+            total = total + frame.payload
+        heard = HeardSum(total, np.full((1, 1, 1), float(len(frames))))
+        begin = perf_counter()
+        if self._took > _LONG_STEP:
+            loop = self.node.loop
+            state = await loop.run_in_executor(
+                None, self.program.hear, self.users, self.state, heard
+            )
+        else:
+            state = self.program.hear(self.users, self.state, heard)
+        self._took = perf_counter() - begin
+        return state
+
+    def _cast(self, heard: dict[int, Frame], now: int) -> None:
+        """Vote on stopping; votes of another state of the living graph do not count."""
+        node = self.node
+        if self._cast_in[0] != node.mark:
+            self._cast_in = node.mark, node.views.diameter(node.number)
+            self._vote = first_vote(1)
+        near = [frame for frame in heard.values() if frame.view == node.mark]
+        s = min((frame.s for frame in near), default=NEVER)
+        R = min((frame.R for frame in near), default=NEVER)
+        least = Vote(np.array([s if len(near) == len(heard) else 0]), np.array([R]))
+        quiet = self.state.residual <= self.threshold
+        self._vote = next_vote(self._vote, least, quiet, now, self._cast_in[1])
+
+    def _apart(self, heard: dict[int, Frame]) -> float:
+        """Give the mean over k of the largest distance of a neighbor's center from this peer's."""
+        own = self.state.x[0]
+        far = [np.linalg.norm(frame.payload - own, axis=1) for frame in heard.values()]
+        return float(np.max(far, axis=0).mean()) if far else 0.0

@@ -1,0 +1,78 @@
+"""A local socket on which a running peer answers how it is doing, with one JSON object."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from peerclust.errors import PeerError
+from peerclust.runtimes.network.node import Node
+
+_SECONDS = 5.0
+
+
+class StatusSocket:
+    """Answers whoever can open the socket's file, which is this user alone."""
+
+    def __init__(self, node: Node, path: Path, residual: Callable[[], float]) -> None:
+        self._node, self._path, self._residual = node, path, residual
+
+    async def open(self) -> None:
+        """Begin to answer."""
+        self._path.unlink(missing_ok=True)
+        await asyncio.start_unix_server(self._answer, self._path)
+        self._path.chmod(0o600)
+
+    async def _answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            writer.write(json.dumps(describe(self._node, self._residual())).encode())
+            await writer.drain()
+            writer.close()
+        except OSError:
+            pass
+
+
+def describe(node: Node, residual: float) -> dict[str, Any]:
+    """Give where a peer stands: its round, residual, neighbors and bytes."""
+    now = node.loop.time()
+    neighbors = {}
+    for name, link in node.links.items():
+        sent, heard = link.traffic()
+        neighbors[name] = {
+            "connected": link.connected,
+            "counted": link.counted,
+            "phase": link.phase,
+            "seconds_since_heard": round(now - link.heard_at, 3) if link.ever else None,
+            "bytes_sent": sent,
+            "bytes_heard": heard,
+            "refused": link.banned or link.refusal,
+        }
+    return {
+        "name": node.name,
+        "phase": node.phase,
+        "round": node.round,
+        "residual": residual if residual < float("inf") else None,
+        "neighbors": neighbors,
+        "bytes_sent": sum(each["bytes_sent"] for each in neighbors.values()),
+        "bytes_heard": sum(each["bytes_heard"] for each in neighbors.values()),
+        "events": [what for _, what in node.events],
+    }
+
+
+def ask(path: Path) -> dict[str, Any]:
+    """Ask the peer that answers at a socket's file."""
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(_SECONDS)
+            line.connect(str(path))
+            data = b"".join(iter(lambda: line.recv(1 << 16), b""))
+        told: dict[str, Any] = json.loads(data)
+    except TimeoutError:
+        raise PeerError(f"The peer of {path.parent} did not answer in {_SECONDS:g} s.") from None
+    except (OSError, ValueError):
+        raise PeerError(f"No peer is running in {path.parent}.") from None
+    return told

@@ -1,0 +1,226 @@
+"""Listens and dials: turns strangers away and gives the node a connection for each neighbor.
+
+Of two neighbors the one with the smaller name dials, again and again, with longer and longer
+pauses. A connection counts once both have said hello: a TLS 1.3 client's handshake succeeds even if
+the server then refuses its certificate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from peerclust.errors import ParameterError, WireError
+from peerclust.runtimes.network import identity as identities, messages, wire
+from peerclust.runtimes.network.contract import Contract, differences
+from peerclust.runtimes.network.identity import Identity
+from peerclust.runtimes.network.link import Link
+from peerclust.runtimes.network.messages import Bye, Hello
+from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection
+from peerclust.runtimes.network.wire import Frame, Kind
+
+# Pauses between attempts to dial, in seconds.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
+
+# So many connections may be in their handshakes at once; more are turned away unread.
+_PENDING = 32
+
+
+class Listener(Protocol):
+    """Who is told of connections: the node."""
+
+    def hello(self, link: Link) -> bytes:
+        """Give the frame that says who this is and where it stands."""
+
+    def greeted(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:
+        """Take up a neighbor that said hello; give a reason if it is refused."""
+
+    def received(self, link: Link, frame: Frame) -> None:
+        """Take in a frame of a neighbor."""
+
+    def misbehaved(self, link: Link, reason: str) -> None:
+        """Take note of bytes that are no frame."""
+
+    def dropped(self, link: Link, reason: str) -> None:
+        """Take note that a neighbor's connection is gone."""
+
+
+class Switchboard:
+    """The connections of one peer."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        links: Mapping[str, Link],
+        identity: Identity,
+        listener: Listener,
+        *,
+        listen: tuple[str, int],
+        dial: Mapping[str, tuple[str, int]],
+        limit: int,
+        log: Callable[[str], None],
+    ) -> None:
+        self._contract, self._links, self._identity = contract, links, identity
+        self._listener, self._listen, self._dial = listener, listen, dial
+        self._limit, self._log = limit, log
+        self._owner: dict[Connection, Link] = {}
+        self._pending: set[Connection] = set()
+        self._told: set[tuple[str, str]] = set()
+        self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._by_certificate = {
+            contract.peers[link.number].certificate: link for link in links.values()
+        }
+
+    async def open(self) -> None:
+        """Begin to listen and to dial."""
+        loop = asyncio.get_running_loop()
+        host, port = self._listen
+        context = identities.server_context(self._identity, list(self._by_certificate))
+
+        def accept() -> Connection:
+            connection = self._connection(context, None)
+            if len(self._pending) >= _PENDING:
+                loop.call_soon(connection.abort, "too many others are connecting")
+            self._pending.add(connection)
+            return connection
+
+        try:
+            self._server = await loop.create_server(accept, host, port)
+        except OSError as error:
+            raise ParameterError(
+                f"{host}:{port} cannot be listened on: {error.strerror or error}. Another process"
+                " may hold it; is this peer running already?"
+            ) from None
+        for link in self._links.values():
+            if link.dials:
+                self._tasks.append(loop.create_task(self._keep_dialing(link)))
+
+    async def close(self) -> None:
+        """Stop listening and dialing; connections are closed in good order."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
+        for connection in [*self._owner, *self._pending]:
+            connection.close()
+        # What was written last goes out before the loop ends.
+        await asyncio.sleep(0.05)
+
+    async def _keep_dialing(self, link: Link) -> None:
+        loop = asyncio.get_running_loop()
+        host, port = self._dial.get(link.name) or self._contract.peers[link.number].endpoint
+        uri = f"wss://{f'[{host}]' if ':' in host else host}:{port}/"
+        certificate = self._contract.peers[link.number].certificate
+        context = identities.client_context(self._identity, certificate)
+        pause = _FIRST_PAUSE
+        while not link.banned:
+            try:
+                async with asyncio.timeout(HANDSHAKE_TIMEOUT):
+                    _, connection = await loop.create_connection(
+                        lambda: self._connection(context, uri), host, port
+                    )
+            except (OSError, TimeoutError) as error:
+                said = getattr(error, "strerror", None) or "no answer"
+                self._tell(link.name, f"cannot be reached at {host}:{port} ({said})")
+            else:
+                await connection.gone.wait()
+                if link.heard_at and loop.time() - link.heard_at < 2 * _LONGEST_PAUSE:
+                    pause = _FIRST_PAUSE
+            await asyncio.sleep(pause * random.uniform(0.75, 1.25))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _connection(self, context: Any, uri: str | None) -> Connection:
+        return Connection(
+            context,
+            uri=uri,
+            limit=self._limit + wire.HEADER_BYTES,
+            opened=self._opened,
+            received=self._received,
+            closed=self._closed,
+        )
+
+    def _opened(self, connection: Connection) -> None:
+        link = self._by_certificate.get(connection.certificate)
+        if link is None:
+            connection.close("its certificate is no neighbor's", refused=True)
+            return
+        self._owner[connection] = link
+        self._pending.add(connection)
+        connection.send(self._listener.hello(link))
+
+    def _received(self, connection: Connection, data: Any) -> None:
+        link = self._owner[connection]
+        try:
+            frame = wire.decode(data, limit=self._limit)
+        except WireError as error:
+            if connection in self._pending:
+                self._refuse(connection, str(error))
+            else:
+                self._listener.misbehaved(link, str(error))
+            return
+        if connection not in self._pending:
+            self._listener.received(link, frame)
+            return
+        reason = self._greet(link, connection, frame)
+        if reason:
+            self._refuse(connection, reason)
+
+    def _greet(self, link: Link, connection: Connection, frame: Frame) -> str:
+        """Check the first frame of a connection; give the reason for a refusal, or nothing."""
+        if frame.kind is Kind.BYE:
+            self._hear_refusal(link, frame)
+            return ""
+        if frame.kind is not Kind.HELLO:
+            return "its first frame must say hello"
+        try:
+            hello = messages.unpack(frame.payload, Hello)
+        except WireError as error:
+            return str(error)
+        if hello.name != link.name:
+            return f"it calls itself {hello.name!r}, and its certificate is that of {link.name}"
+        if frame.network != self._contract.digest[: wire.TAG_BYTES]:
+            try:
+                theirs = json.loads(hello.settings)
+            except (ValueError, RecursionError):
+                theirs = {}
+            told = differences(self._contract.settings(), theirs, link.name)
+            link.refusal = f"it has another network file: {' '.join(told)}"
+            return link.refusal
+        self._pending.discard(connection)
+        return self._listener.greeted(link, connection, hello, frame)
+
+    def _hear_refusal(self, link: Link, frame: Frame) -> None:
+        try:
+            bye = messages.unpack(frame.payload, Bye)
+        except WireError:
+            return
+        link.refusal = f"it refused this peer: {bye.reason}"
+        self._tell(link.name, link.refusal)
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        bye = messages.pack(Bye("refuses", reason[:2000]))
+        connection.send(wire.encode(Frame(Kind.BYE, self._contract.digest[: wire.TAG_BYTES], bye)))
+        connection.close(reason, refused=True)
+
+    def _closed(self, connection: Connection, reason: str) -> None:
+        pending = connection in self._pending
+        self._pending.discard(connection)
+        link = self._owner.pop(connection, None)
+        if link is not None and link.connection is connection:
+            self._listener.dropped(link, reason)
+        elif link is not None and pending:
+            self._tell(link.name, f"was not taken up: {reason}")
+        elif link is None:
+            # An address's port is another one each time.
+            self._tell(connection.address.rpartition(":")[0], f"was refused: {reason}")
+
+    def _tell(self, who: str, what: str) -> None:
+        """Log a reason once for each who; strangers come again and again."""
+        if (who, what) not in self._told and len(self._told) < 1000:
+            self._told.add((who, what))
+            self._log(f"{who} {what}.")

@@ -1,0 +1,210 @@
+"""The door through which every contract comes: its settings checked, each and together."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from peerclust.errors import InputError, ParameterError
+from peerclust.losses import LOSSES
+from peerclust.names import guess, show
+from peerclust.runtimes.network.contract import Contract, Peer
+from peerclust.runtimes.network.identity import check_peer_name, common_name
+from peerclust.validation import check_count, check_name, check_number
+
+MOST = 2**63  # whole numbers stay below, as TOML and MessagePack hold no more
+
+
+def make_contract(values: Mapping[str, Any], of: str) -> Contract:
+    """Return the contract of these settings, sorted and in the kinds that `Contract` says.
+
+    `values` has "peers", a sequence of Peer, and "links", pairs of names in any order; what else is
+    missing has its default, and so has what is None. `of` is what errors call the whole, such as
+    the file's name.
+    """
+    peers = _check_peers(values["peers"], of)
+    checked = {
+        name: check(values[name], name, of)
+        for name, check in _CHECKS.items()
+        if values.get(name) is not None
+    }
+    links = _check_links(values["links"], [peer.name for peer in peers], of)
+    contract = Contract(peers=peers, links=links, **checked)
+    contract.graph.check_connected(f"`links` of {of}")
+    _check_together(contract, of)
+    return contract
+
+
+def check_address(address: Any, where: str) -> str:
+    """Return the address if it is host:port; `where` is whose it is, as "peer a in a.toml".
+
+    >>> check_address("[::1]:4000", "peer a")
+    '[::1]:4000'
+    """
+    found = re.fullmatch(
+        r"(?:\[(?P<ip>[^\]\s]+)\]|[\w.-]+):(?P<port>[0-9]{1,5})", address
+    ) if isinstance(address, str) else None  # fmt: skip
+    good = found is not None and 0 < int(found["port"]) < 2**16
+    if good and found and found["ip"]:
+        try:
+            ipaddress.IPv6Address(found["ip"])
+        except ValueError:
+            good = False
+    if not good:
+        raise ParameterError(
+            f"`address` of {where} must be host:port, IPv6 in brackets, and the port 1 to 65535."
+            f" Got {show(address)}."
+        )
+    return str(address)
+
+
+def _check_peers(peers: Sequence[Peer], of: str) -> tuple[Peer, ...]:
+    """Return the peers by name, if each is good by itself and no two are alike."""
+    places: dict[str, str] = {}
+    names: set[str] = set()
+    for peer in peers:
+        check_peer_name(peer.name, f" in {of}")
+        check_address(peer.address, f"peer {peer.name} in {of}")
+        if peer.name in names:
+            raise ParameterError(f"The peers of {of} must have different names. Got {peer.name}"
+                                 " twice.")  # fmt: skip
+        names.add(peer.name)
+        other = places.setdefault(peer.address.lower(), peer.name)
+        if other != peer.name:
+            raise ParameterError(
+                f"The peers of {of} must have different addresses. Got {peer.address} for {other}"
+                f" and {peer.name}."
+            )
+        owner = common_name(peer.certificate)
+        if owner != peer.name:
+            raise ParameterError(
+                f"`certificate` of peer {peer.name} in {of} must be its own. Got that of"
+                f" {show(owner)}."
+            )
+    if len(peers) < 2:
+        raise ParameterError(f"A network has at least 2 peers. Got {len(peers)} in {of}.")
+    return tuple(sorted(peers, key=lambda peer: peer.name))
+
+
+def _check_links(links: Any, names: list[str], of: str) -> tuple[tuple[str, str], ...]:
+    if not isinstance(links, Sequence) or isinstance(links, str):
+        raise ParameterError(f"`links` of {of} must be pairs of names. Got {show(links)}.")
+    pairs = set()
+    for link in links:
+        if not isinstance(link, list | tuple) or len(link) != 2:
+            raise ParameterError(f"`links` of {of} must be pairs of names. Got {show(link)}.")
+        for name in link:
+            if name not in names:
+                raise ParameterError(
+                    f"`links` of {of} must be of its peers. Got {show(name)}.{guess(name, names)}"
+                )
+        if link[0] == link[1]:
+            raise ParameterError(f"`links` of {of} must be of two peers. Got {show(link)}.")
+        pairs.add((min(link), max(link)))
+    return tuple(sorted(pairs))
+
+
+def _check_together(contract: Contract, of: str) -> None:
+    """Raise if settings do not go together."""
+    for name, owner in (("delta", "huber"), ("eta", "fair")):
+        if getattr(contract, name) is not None and contract.loss != owner:
+            raise ParameterError(
+                f"`{name}` of {of} belongs to the loss {owner!r}. Got the loss {contract.loss!r}."
+            )
+    if contract.weights_column in contract.features:
+        raise ParameterError(
+            f"`weights_column` of {of} must not be a feature too. Got"
+            f" {show(contract.weights_column)}."
+        )
+    try:
+        contract.make_distance().check(len(contract.features))
+    except InputError as error:
+        raise ParameterError(f"`matrix` of {of} cannot be used. {error}") from None
+    if contract.solver == "dgc":
+        if contract.rho != "auto":
+            check_number(contract.rho, "rho", of, at_least=1)
+        return
+    for name, needed, why in (
+        ("on_loss", "stop", "whose multipliers belong to a fixed graph"),
+        ("B", 1, "which updates centers once a round"),
+    ):
+        if getattr(contract, name) != needed:
+            raise ParameterError(
+                f"`{name}` of {of} must be {needed!r} with the solver 'admm', {why}. Got"
+                f" {getattr(contract, name)!r}."
+            )
+    if contract.rho == "auto":
+        raise ParameterError(
+            f"`rho` of {of} must be a number > 0 with the solver 'admm', its penalty. Got 'auto'."
+        )
+
+
+def _check_whole(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
+    if check_count(value, name, of, at_least=at_least) >= MOST:
+        raise ParameterError(f"`{name}` of {of} must be below 2**63. Got {show(value)}.")
+    return int(value)
+
+
+def _check_rho(value: Any, name: str, of: str) -> float | str:
+    if not isinstance(value, str):
+        return check_number(value, name, of, above=0)
+    if value != "auto":
+        raise ParameterError(f"`{name}` of {of} must be a number or 'auto'. Got {show(value)}.")
+    return value
+
+
+def _check_text(value: Any, name: str, of: str) -> str:
+    # A lone surrogate, which a shell may hand over for broken UTF-8, cannot be written to a file.
+    if not isinstance(value, str) or not value or re.search("[\ud800-\udfff]", value):
+        raise ParameterError(f"`{name}` of {of} must be a column's name. Got {show(value)}.")
+    return value
+
+
+def _check_features(value: Any, name: str, of: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        must = "a list of at least one column's name"
+        raise ParameterError(f"`{name}` of {of} must be {must}. Got {show(value)}.")
+    texts = tuple(_check_text(each, name, of) for each in value)
+    twice = [each for i, each in enumerate(texts) if each in texts[:i]]
+    if twice:
+        raise ParameterError(f"`{name}` of {of} must be different. Got {show(twice[0])} twice.")
+    return texts
+
+
+def _check_matrix(value: Any, name: str, of: str) -> tuple[tuple[float, ...], ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(r, list | tuple) for r in value):
+        raise ParameterError(f"`{name}` of {of} must be a list of rows. Got {show(value)}.")
+    return tuple(tuple(check_number(v, name, of) for v in row) for row in value)
+
+
+def _one_of(*known: str) -> Callable[[Any, str, str], str]:
+    return lambda value, name, of: check_name(value, known, name, of)
+
+
+_positive = partial(check_number, above=0)
+_CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
+    "features": _check_features,
+    "weights_column": _check_text,
+    "scale": _one_of("standard", "none"),
+    "n_clusters": _check_whole,
+    "loss": _one_of(*LOSSES),
+    "delta": _positive,
+    "eta": _positive,
+    "matrix": _check_matrix,
+    "solver": _one_of("dgc", "admm"),
+    "rho": _check_rho,
+    "B": _check_whole,
+    "rounds": _check_whole,
+    "tol": partial(check_number, at_least=0),
+    "seed": partial(_check_whole, at_least=0),
+    "mean_of": _check_whole,
+    "timeout": _positive,
+    "join_timeout": _positive,
+    "linger": partial(check_number, at_least=0),
+    "checkpoint_every": _positive,
+    "on_loss": _one_of("go-on", "stop"),
+    "on_absent": _one_of("start", "stop"),
+}

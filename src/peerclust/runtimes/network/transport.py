@@ -1,0 +1,231 @@
+"""One connection: TCP from asyncio, TLS 1.3 from ssl, a websocket on top; bytes in, messages out.
+
+Both upper layers are without I/O of their own, so that a refused stranger's reason is at hand and a
+message costs no more than the work on its bytes. Who may connect is the TLS context's business,
+what the messages mean is `node`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+try:
+    from websockets.client import ClientProtocol
+    from websockets.frames import Frame, Opcode
+    from websockets.http11 import Request, Response
+    from websockets.protocol import State
+    from websockets.server import ServerProtocol
+    from websockets.uri import parse_uri
+except ImportError:
+    from peerclust.errors import MissingExtraError
+
+    raise MissingExtraError(
+        "Peers need websockets, which is not installed; it comes with the extra `network`."
+    ) from None
+
+# Who has not finished both handshakes by then is turned away, in seconds.
+HANDSHAKE_TIMEOUT = 5.0
+
+_READ = 1 << 18
+_NORMAL, _REFUSED = 1000, 1008
+
+
+class Connection(asyncio.Protocol):
+    """A websocket over TLS; `opened`, `received` and `closed` are told what happens.
+
+    `closed` hears a reason, once, whichever side closed and whether it had opened or not.
+    """
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        *,
+        uri: str | None,
+        limit: int,
+        opened: Callable[[Connection], None],
+        received: Callable[[Connection, Any], None],
+        closed: Callable[[Connection, str], None],
+    ) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=uri is None)
+        self._dials = uri is not None
+        self._ws: Any = (
+            ServerProtocol(max_size=limit)
+            if uri is None
+            else ClientProtocol(parse_uri(uri), max_size=limit)
+        )
+        self._opened, self._received, self._closed = opened, received, closed
+        self._secured = self._is_open = self._is_closed = False
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self.certificate = b""
+        self.gone = asyncio.Event()
+        self.sent = self.heard = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can be sent."""
+        return self._is_open and not self._is_closed
+
+    @property
+    def address(self) -> str:
+        """Where the other side is, as "host:port"."""
+        there = self._transport.get_extra_info("peername") if self._transport else None
+        return f"{there[0]}:{there[1]}" if there else "an unknown address"
+
+    def send(self, message: bytes) -> None:
+        """Send a message; nothing happens once the connection is closed."""
+        if self.is_open:
+            self._ws.send_binary(message)
+            self.sent += len(message)
+            self._flush()
+
+    def close(self, reason: str = "", *, refused: bool = False) -> None:
+        """Close the connection in good order."""
+        if self.is_open and self._ws.state is State.OPEN:
+            # A close frame holds at most 123 bytes of reason.
+            short = reason.encode()[:120].decode(errors="ignore")
+            self._ws.send_close(_REFUSED if refused else _NORMAL, short)
+            self._flush()
+        self._end(reason)
+
+    def abort(self, reason: str) -> None:
+        """Close the connection at once; what was not sent yet is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end(reason)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshakes."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        loop = asyncio.get_running_loop()
+        late = f"it did not finish its handshake in {HANDSHAKE_TIMEOUT:g} s"
+        self._deadline = loop.call_later(HANDSHAKE_TIMEOUT, self.abort, late)
+        self._advance()
+
+    def data_received(self, data: bytes) -> None:
+        """Take in bytes of the network."""
+        self._incoming.write(data)
+        self._advance()
+
+    def eof_received(self) -> bool:
+        """Close when the other side has."""
+        self._end("it closed the connection")
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note that the connection is gone."""
+        self._end(str(exc) if exc else "it closed the connection")
+
+    def _advance(self) -> None:
+        if self._is_closed:
+            return
+        try:
+            if not self._secured:
+                self._tls.do_handshake()
+                self._secured = True
+                self.certificate = self._tls.getpeercert(binary_form=True) or b""
+                if self._dials:
+                    self._ws.send_request(self._ws.connect())
+            plain = self._read()
+            if plain:
+                self._ws.receive_data(plain)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self._flush()
+            self._end(_explain(error))
+            return
+        self._flush()
+        for event in self._ws.events_received():
+            self._take(event)
+        if self._ws.state in (State.CLOSING, State.CLOSED) and not self._is_closed:
+            told = self._ws.close_reason or self._ws.parser_exc or self._ws.handshake_exc
+            self._flush()
+            self._end(str(told or "it closed the connection"))
+
+    def _read(self) -> bytes:
+        """Give all plain bytes that have come."""
+        parts = []
+        while True:
+            try:
+                part = self._tls.read(_READ)
+            except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+                break
+            if not part:
+                break
+            parts.append(part)
+        return b"".join(parts)
+
+    def _take(self, event: Any) -> None:
+        if self._is_closed:
+            return
+        if isinstance(event, Request):
+            response = self._ws.accept(event)
+            self._ws.send_response(response)
+            self._flush()
+            if self._ws.state is State.OPEN:
+                self._open()
+        elif isinstance(event, Response):
+            if self._ws.state is State.OPEN:
+                self._open()
+        elif isinstance(event, Frame):
+            if event.opcode is Opcode.BINARY and event.fin:
+                self.heard += len(event.data)
+                self._received(self, event.data)
+            elif event.opcode in (Opcode.TEXT, Opcode.CONT, Opcode.BINARY):
+                self.close("a message must be one binary frame", refused=True)
+
+    def _open(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._is_open = True
+        self._opened(self)
+
+    def _flush(self) -> None:
+        if self._secured:
+            for part in self._ws.data_to_send():
+                if part:
+                    try:
+                        self._tls.write(part)
+                    except ssl.SSLError:
+                        return
+        data = self._outgoing.read()
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _end(self, reason: str) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._transport is not None:
+            self._transport.close()
+        self.gone.set()
+        self._closed(self, reason)
+
+
+def _explain(error: ssl.SSLError) -> str:
+    """Give the reason why TLS failed, in words."""
+    code = str(error.reason or error)
+    known = {
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it showed no certificate",
+        "UNSUPPORTED_PROTOCOL": "it does not speak TLS 1.3",
+        "HTTP_REQUEST": "it spoke plain HTTP, not TLS",
+        "WRONG_VERSION_NUMBER": "it did not speak TLS",
+        "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it asks for a certificate",
+        "TLSV1_ALERT_UNKNOWN_CA": "it does not know this site's certificate",
+        "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it says that this site's certificate has expired",
+    }
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if "expired" in error.verify_message:
+            return "its certificate has expired"
+        if "not yet valid" in error.verify_message:
+            return "its certificate is not valid yet"
+        return f"its certificate is not one of the network's ({error.verify_message})"
+    return known.get(code, f"TLS failed ({code.lower().replace('_', ' ')})")

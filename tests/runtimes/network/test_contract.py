@@ -1,0 +1,166 @@
+import re
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import peerclust as pc
+from peerclust.errors import InputError
+from peerclust.runtimes.network.contract import Contract, Peer, differences, spell
+from peerclust.runtimes.network.terms import check_address
+
+
+def test_peers_are_numbered_by_name_and_linked_as_said(base):
+    assert base.names == ("0", "10", "2")
+    assert [base.number(name) for name in base.names] == [0, 1, 2]
+    assert base.links == (("0", "10"), ("10", "2"))
+    assert [base.neighbors(name) for name in base.names] == [["10"], ["0", "2"], ["10"]]
+    assert base.graph == pc.graphs.path(3)
+    assert base.graph.names == base.names
+    assert base.graph.lambda_max.value == pytest.approx(3)
+
+
+def test_endpoints_have_no_brackets():
+    for address, endpoint in (("host:1", ("host", 1)), ("[fe80::1]:65535", ("fe80::1", 65535))):
+        assert Peer("a", check_address(address, "a"), b"").endpoint == endpoint
+
+
+@pytest.mark.parametrize(
+    "address", ["host", "host:", ":1", "host:0", "host:65536", "host:x", "::1:3", "[::1]", "[x]:1",
+                "a b:1", "a:1\n", "a/b:1", "a:١", None, 3, "[]:1", "u@h:1"],
+)  # fmt: skip
+def test_addresses_are_host_and_port(address):
+    with pytest.raises(InputError, match="`address` of peer a must be host:port"):
+        check_address(address, "peer a")
+
+
+def test_losses_and_distances_are_those_of_the_settings(base):
+    assert base.make_loss() == pc.KMeans()
+    assert base.make_distance() == pc.Euclidean()
+    assert replace(base, loss="huber").make_loss() == pc.Huber()
+    assert replace(base, loss="huber", delta=2.0).make_loss() == pc.Huber(2.0)
+    assert replace(base, loss="fair", eta=3.0).make_loss() == pc.Fair(3.0)
+    assert replace(base, loss="logistic").make_loss() == pc.Logistic()
+    assert replace(base, matrix=((4.0, 0.0), (0.0, 1.0))).make_distance().largest == 4
+
+
+def test_the_digest_changes_with_every_field(base, certificates):
+    first, *rest = base.peers
+    changes = {
+        "peers": [
+            (replace(first, address="host:1"), *rest),
+            (replace(first, certificate=certificates["c"]), *rest),
+        ],
+        "links": [(("0", "10"), ("0", "2")), (*base.links, ("0", "2"))],
+        "features": [("y", "x"), ("x",), ("x", "y", "z")],
+        "weights_column": ["w"],
+        "scale": ["none"],
+        "n_clusters": [4],
+        "loss": ["huber"],
+        "delta": [1.0],
+        "eta": [1.0],
+        "matrix": [((1.0, 0.0), (0.0, 1.0))],
+        "solver": ["admm"],
+        "rho": [10.0, 10.000000000000002],
+        "B": [2],
+        "rounds": [1],
+        "tol": [0.0],
+        "seed": [1],
+        "mean_of": [1, 7],
+        "timeout": [1.0],
+        "join_timeout": [1.0],
+        "linger": [1.0],
+        "checkpoint_every": [1.0],
+        "on_loss": ["stop"],
+        "on_absent": ["start"],
+    }
+    assert changes.keys() == {each.name for each in fields(Contract)}
+    changed = [replace(base, **{k: v}) for k, values in changes.items() for v in values]
+    digests = {each.digest for each in [base, *changed]}
+    assert len(digests) == 1 + len(changed)
+    for each in changed:
+        said = differences(base.settings(), each.settings(), "bern")
+        assert len(said) >= 1
+        assert all(len(sentence) < 300 for sentence in said)
+    assert differences(base.settings(), base.settings(), "bern") == []
+
+
+def test_a_digest_is_spelled_in_groups_of_four(base):
+    assert spell(base.digest).split(" ") == re.findall("....", base.digest.hex())
+
+
+def test_differences_name_the_settings_and_both_sides(base, certificates):
+    def told(**changes):
+        return differences(base.settings(), replace(base, **changes).settings(), "bern")
+
+    assert told(n_clusters=4, rho=5.0) == [
+        "bern has n_clusters = 4, here it is 3.",
+        "bern has rho = 5.0, here it is 'auto'.",
+    ]
+    assert told(features=("x", "z")) == [
+        "bern lacks the feature 'y'.",
+        "bern has the feature 'z', which is not here.",
+    ]
+    assert told(features=("y", "x")) == [
+        "bern has the features in another order: number 1 is 'y', here it is 'x'."
+    ]
+    assert told(links=(("0", "10"), ("0", "2"))) == [
+        "bern lacks the link '10 - 2'.",
+        "bern has the link '0 - 2', which is not here.",
+    ]
+    rest = base.peers[1:]
+    assert told(peers=(*rest, Peer("c", "c:1", certificates["c"]))) == [
+        "bern lacks the peer '0'.",
+        "bern has the peer 'c', which is not here.",
+    ]
+    moved, renewed = told(peers=(Peer("0", "far:1", certificates["c"]), *rest))
+    assert moved == "bern has the address 'far:1' of 0, here it is 'host:4000'."
+    assert re.fullmatch(
+        r"bern has the certificate 'sha256:\w+\.\.\.\w+' of 0, here it is 'sha256:\w+\.\.\.\w+'\.",
+        renewed,
+    )
+    theirs = base.settings() | {"color": "red"}
+    del theirs["seed"]
+    assert differences(base.settings(), theirs, "bern") == [
+        "bern says nothing of seed.",
+        "bern has settings that are not known here: 'color'.",
+    ]
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text() | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_differences_of_hostile_settings_are_short_printable_sentences(base, data):
+    mine = base.settings()
+    hostile = {k: data.draw(anything) for k in data.draw(st.sets(st.sampled_from([*mine])))}
+    theirs = data.draw(st.one_of(anything, st.just(mine | hostile)))
+    for sentence in differences(mine, theirs, "bern"):
+        assert sentence.startswith("bern ")
+        assert sentence.isprintable()
+        assert len(sentence) < 500
+
+
+def test_differences_stay_few_and_short_whatever_their_size(base):
+    mine = base.settings()
+    huge, deep = "\x1b[2J" * 10**6, []
+    for _ in range(10**5):
+        deep = [deep]
+    wide = [[[[[huge] * 9] * 9] * 9] * 9] * 9
+    for value in (huge, [huge] * 100, {huge: huge}, deep, 10**5000, [[huge, huge]] * 9, True, wide):
+        theirs = dict.fromkeys(mine, value) | {f"{huge}{i}": 1 for i in range(9)}
+        said = differences(mine, theirs, "bern")
+        assert len(said) <= 2 * len(mine) + 1
+        assert all(len(each) < 500 and each.isprintable() for each in said)
+    many = {str(i): [huge, huge] for i in range(1000)} | {name: [1, 2] for name in mine["peers"]}
+    said = differences(mine, mine | {"peers": many}, "bern")
+    assert len(said) <= 7
+    assert all(len(each) < 500 and each.isprintable() for each in said)
