@@ -25,6 +25,7 @@ types: $(VENV)/dev
 bench: $(VENV)/all
 	$(BIN)/peerclust bench core
 	$(BIN)/peerclust bench outliers
+	$(BIN)/peerclust bench fuzz
 
 # A marker file a set of extras: installed again only when pyproject.toml changes.
 $(VENV)/%: pyproject.toml

@@ -74,9 +74,10 @@ OUTSIDE = {
     "polars": {"tables.py"},
     "typer": {"cli"},
     "networkx": {"graphs"},
-    "ssl": {"runtimes"},
+    # Peers are measured beside a bare exchange loop, and while strangers knock: hence bench.
+    "ssl": {"runtimes", "bench"},
     "cryptography": {"runtimes"},
-    "websockets": {"runtimes"},
+    "websockets": {"runtimes", "bench"},
     "msgspec": {"runtimes"},
 }
 

@@ -10,6 +10,7 @@
     ├── DivergedError (ArithmeticError)    centers left the numbers, or a loss's domain
     ├── JobError (RuntimeError)            a job of an experiment did not come to its end
     ├── PeerError (RuntimeError)           another site's process, or the network between
+    │   ├── LeftError                      a site was asked to leave a run before its end
     │   └── WireError                      bytes from a peer that are no frame of ours
     └── MissingExtraError (ImportError)    an optional dependency is not installed
 
@@ -49,6 +50,10 @@ class JobError(PeerclustError, RuntimeError):
 
 class PeerError(PeerclustError, RuntimeError):
     """Another site's process, or the network between, did not do its part; it is named."""
+
+
+class LeftError(PeerError):
+    """The site's process was asked to end before the run did; what it had is kept."""
 
 
 class WireError(PeerError):

@@ -393,6 +393,26 @@ def test_bench_prints_measures_and_exits_with_1_if_one_misses_its_target(monkeyp
     assert [m["holds"] for m in json.loads(result.stdout)["measures"]] == [True, False]
 
 
+def test_bench_passes_on_only_the_options_that_were_given(monkeypatch):
+    machine = bench.Machine("abacus", 2, "3.11", {"numpy": "2"})
+    came = []
+
+    def fake(name, say, **options):
+        came.append(options)
+        return bench.Report(name, machine, [])
+
+    monkeypatch.setattr(bench, "run", fake)
+    for words in ((), ("--frames", "5"), ("--frames", "5", "--seed", "0")):
+        good("bench", "fuzz", *words)
+    assert came == [{}, {"frames": 5}, {"frames": 5, "seed": 0}]
+
+
+def test_bench_refuses_an_option_of_another_benchmark():
+    result = run("bench", "core", "--frames", "5")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "must be left out with core, which takes no options. Got 5." in result.stderr
+
+
 def test_bench_knows_its_names():
     result = run("bench", "outlier")
     assert result.exit_code == 2

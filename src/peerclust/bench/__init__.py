@@ -1,22 +1,25 @@
 """Benchmarks, one a file: what is claimed of speed, memory and quality, measured within one run.
 
-A benchmark's `measure(say)` yields measures; a target is a ratio or a count, so that a slow or busy
-machine changes both sides alike. `peerclust bench NAME` prints them.
+A benchmark's `measure(say, **options)` yields measures; a target is a ratio or a count, so that a
+slow or busy machine changes both sides alike. `peerclust bench NAME` prints them. The options that
+a benchmark takes are the keyword parameters of its `measure`, each with a default.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from time import perf_counter
 from typing import Any
 
+from peerclust.errors import ParameterError
 from peerclust.machine import Machine, this_machine
 from peerclust.validation import check_name
 
-NAMES = ("core", "outliers")
+NAMES = ("core", "outliers", "fuzz", "peers", "chaos")
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,18 @@ class Report:
         }
 
 
-def run(name: str, say: Callable[[str], None] = lambda _: None) -> Report:
+def run(name: str, say: Callable[[str], None] = lambda _: None, **options: Any) -> Report:
     """Run a benchmark; `say` is told what is being measured."""
     check_name(name, NAMES, "name", "bench")
-    benchmark = importlib.import_module(f"peerclust.bench.{name}")
-    return Report(name, this_machine(), list(benchmark.measure(say)))
+    measure = importlib.import_module(f"peerclust.bench.{name}").measure
+    known = [option for option in inspect.signature(measure).parameters if option != "say"]
+    for option, value in options.items():
+        if option not in known:
+            takes = f"takes only {', '.join(known)}" if known else "takes no options"
+            raise ParameterError(
+                f"`{option}` of bench must be left out with {name}, which {takes}. Got {value!r}."
+            )
+    return Report(name, this_machine(), list(measure(say, **options)))
 
 
 def ratio(

@@ -83,6 +83,6 @@ def tell(line: str, quiet: bool) -> None:
         typer.echo(line, err=True)
 
 
-def print_json(value: dict[str, Any]) -> None:
-    """Print one JSON object to stdout."""
+def print_json(value: dict[str, Any] | list[dict[str, Any]]) -> None:
+    """Print one JSON object, or a list of them, to stdout."""
     typer.echo(json.dumps(value, indent=2))

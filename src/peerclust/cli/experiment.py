@@ -129,14 +129,25 @@ def reproduce(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="core or outliers.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="core, outliers, fuzz or peers.")],
+    frames: Annotated[
+        int | None, typer.Option(min=1, help="How many frames fuzz changes; else 10,000,000.")
+    ] = None,
+    schedules: Annotated[
+        int | None, typer.Option(min=1, help="How many schedules of faults chaos runs.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of fuzz and chaos: the same one repeats a run.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a benchmark; exit code 1 if a measure misses its target."""
     from peerclust import bench as benchmarks
     from peerclust.report import terminal
 
-    result = benchmarks.run(name, say=lambda line: tell(line, as_json))
+    given = {"frames": frames, "schedules": schedules, "seed": seed}
+    options = {option: value for option, value in given.items() if value is not None}
+    result = benchmarks.run(name, say=lambda line: tell(line, as_json), **options)
     if as_json:
         print_json(result.as_dict())
     else:

@@ -1,15 +1,17 @@
-"""The commands of a site that takes part in a run: peer run and peer status."""
+"""The commands of a site that takes part in a run: peer check, peer run and peer status."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from peerclust.cli.app import Force, Json, print_json
+from peerclust.cli.app import Force, Json, Seed, print_json, tell
 from peerclust.cli.peer import peer
-from peerclust.errors import ParameterError
+from peerclust.errors import LeftError, ParameterError
 
 Network = Annotated[Path, typer.Option(metavar="FILE", help="The network file.")]
 Me = Annotated[str, typer.Option(metavar="NAME", help="Which of its peers this site is.")]
@@ -29,6 +31,42 @@ Dial = Annotated[
 
 
 @peer.command()
+def check(
+    network: Network,
+    me: Me,
+    data: Data,
+    keys: Keys = None,
+    listen: Listen = None,
+    dial: Dial = [],  # noqa: B006
+    seconds: Annotated[
+        float, typer.Option(min=0, help="How long to wait for neighbors that do not answer.")
+    ] = 10,
+    as_json: Json = False,
+) -> None:
+    """Check files, key, clock, port, data and neighbors; exit code 0 if all is good, else 1."""
+    from peerclust.peers.check import check
+    from peerclust.report import peers, terminal
+
+    with peers.waiting(quiet=as_json) as tell:
+        lines = check(
+            network,
+            me,
+            data,
+            keys=keys,
+            listen=None if listen is None else parse_endpoint(listen, "listen"),
+            dial=dict(_parse_dial(each) for each in dial),
+            seconds=seconds,
+            tell=tell,
+        )
+    if as_json:
+        print_json([{"name": each.name, "ok": each.ok, "detail": each.detail} for each in lines])
+    else:
+        terminal.show(peers.check_table(lines))
+    if not all(each.ok for each in lines):
+        raise typer.Exit(1)
+
+
+@peer.command()
 def run(
     network: Network,
     me: Me,
@@ -40,11 +78,15 @@ def run(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Cluster with the other sites; exit code 0 if it converged, 1 if it ended otherwise."""
+    """Cluster with the other sites.
+
+    Exit code 0: it converged, or came late and has the result; 1: it ended otherwise; 2: an error;
+    3: it was asked to end (SIGTERM), and the same command goes on from its checkpoint.
+    """
     from peerclust.peers import work
     from peerclust.report import peers
 
-    with peers.rounds(quiet=as_json) as progress:
+    with _left(), peers.rounds(quiet=as_json) as progress:
         record = work.run(
             network,
             me,
@@ -59,6 +101,16 @@ def run(
         )
     if record["status"]["name"] not in ("converged", "came late"):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _left() -> Iterator[None]:
+    """Tell that a peer was asked to end, with an exit code of its own."""
+    try:
+        yield
+    except LeftError as left:
+        typer.echo(str(left), err=True)
+        raise typer.Exit(3) from None
 
 
 def _show(record: dict[str, Any], out: Path, as_json: bool) -> None:
@@ -104,13 +156,40 @@ def replay(
         told = work.replay(
             network,
             [_parse_site(each) for each in sites],
-            progress=lambda round_: progress(round_, float("nan"), 0),
+            watch=lambda round_, here: progress(round_, None, len(here)),
         )
     if as_json:
         print_json(told)
     else:
         terminal.show(peers.replay_table(told))
     if not all(site["same"] for site in told.values()):
+        raise typer.Exit(1)
+
+
+@peer.command()
+def demo(
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A new folder to keep everything in; else none is kept."),
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Run ten real peers on this machine, kill one, start it again, and replay the run."""
+    from tempfile import TemporaryDirectory
+
+    from peerclust.peers import demo as trial
+    from peerclust.report import peers, terminal
+
+    if out is not None and out.exists():
+        raise ParameterError(f"`--out` of peer demo must be a new folder. Got {out}.")
+    with TemporaryDirectory(prefix="peerclust-") as folder:
+        found = trial.run(out or Path(folder), seed, lambda line: tell(line, as_json))
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        terminal.show(peers.demo_table(found.as_dict()), *([f"Kept in {out}."] if out else []))
+    if not found.holds:
         raise typer.Exit(1)
 
 
@@ -134,5 +213,5 @@ def parse_endpoint(value: str, name: str) -> tuple[str, int]:
 def _parse_dial(value: str) -> tuple[str, tuple[str, int]]:
     name, equals, address = value.partition("=")
     if not equals:
-        raise ParameterError(f"`--dial` of peer run must be NAME=HOST:PORT. Got {value!r}.")
+        raise ParameterError(f"`--dial` must be NAME=HOST:PORT. Got {value!r}.")
     return name, parse_endpoint(address, "dial")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from peerclust.runtimes.network.contract import Contract
@@ -34,6 +35,8 @@ class Verdict:
         For each peer the rounds [first, last] in which a neighbor counted it.
     events : list of (round, sentence)
         What happened on the way.
+    seconds : float
+        What the rounds took.
     """
 
     status: Status
@@ -44,6 +47,7 @@ class Verdict:
     heard: Sequence[str] = ()
     contributed: dict[str, list[list[int]]] | None = None
     events: Sequence[tuple[int, str]] = ()
+    seconds: float = float("nan")
 
     @classmethod
     def late(cls, round_: int) -> Verdict:
@@ -55,12 +59,17 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """Give the verdict as JSON can hold it."""
-        return {
-            "status": {"name": self.status.name, "advice": self.status.advice},
-            "rounds": self.rounds,
+        numbers = {
+            "seconds": self.seconds,
             "residual": self.residual,
             "largest_residual": self.largest_residual,
             "disagreement": self.apart,
+        }
+        return {
+            "status": {"name": self.status.name, "advice": self.status.advice},
+            "rounds": self.rounds,
+            # What a peer that came late cannot know is null.
+            **{name: None if isnan(value) else value for name, value in numbers.items()},
             "heard": list(self.heard),
             "contributed": self.contributed or {},
             "events": [{"round": round_, "what": what} for round_, what in self.events],
@@ -83,8 +92,20 @@ def judge(node: Node, outcome: Outcome, spread: float) -> Verdict:
         apart=apart,
         heard=[contract.names[i] for i in part],
         contributed=contributions(contract, views, rounds),
-        events=node.events,
+        events=_tell_events(node),
+        seconds=outcome.seconds,
     )
+
+
+def _tell_events(node: Node) -> list[tuple[int, str]]:
+    """Give what happened here, and what was heard of losses elsewhere, by round."""
+    names = node.contract.names
+    elsewhere = [
+        (view.round, f"{names[view.peer]} lost {view.reason}")
+        for view in node.views.history
+        if view.peer != node.number and view.reason
+    ]
+    return sorted([*node.events, *elsewhere])
 
 
 def _status(node: Node, outcome: Outcome, largest: float, unheard: int) -> Status:

@@ -67,11 +67,12 @@ def replay(
     contract: Contract,
     rows: Mapping[int, Rows],
     journals: Mapping[int, Events],
-    progress: Callable[[int], None] = lambda _: None,
+    watch: Callable[[int, dict[int, Array]], None] = lambda *_: None,
 ) -> dict[int, Replayed]:
     """Compute the last run of these journals again; both are by the peers' numbers.
 
     Sites that did not come to an end are computed as far as others heard them, but not returned.
+    `watch` is told each round and the centers (K, d) with which those who are in it begin it.
     """
     events = {i: _last_run(journal) for i, journal in journals.items()}
     agreed, starts = _agree_again(contract, rows, events)
@@ -83,9 +84,11 @@ def replay(
     }
     last = max((site.end["round"] for site in sites.values() if site.end), default=-1)
     for exchange in range((last + 1) * contract.B):
-        _step(contract, program, sites, exchange)
+        _enter(contract, program, sites, exchange)
         if exchange % contract.B == 0:
-            progress(exchange // contract.B)
+            here = {i: site.state.x[0] for i, site in sites.items() if site.state is not None}
+            watch(exchange // contract.B, here)
+        _step(program, sites, exchange)
     done = {}
     for i, site in sorted(sites.items()):
         if site.end is not None and site.final is not None:
@@ -94,8 +97,8 @@ def replay(
     return done
 
 
-def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchange: int) -> None:
-    """Compute one exchange at every site that took part in it."""
+def _enter(contract: Contract, program: Program, sites: dict[int, _Site], exchange: int) -> None:
+    """Let sites start, and end, where their journals say so."""
     round_, update = divmod(exchange, contract.B)
     for site in sites.values():
         for segment in site.segments if update == 0 else ():
@@ -107,6 +110,10 @@ def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchang
                 )
         if site.end and site.end["round"] == round_ and update == 0 and site.state is not None:
             site.final, site.state = site.state.x[0], None
+
+
+def _step(program: Program, sites: dict[int, _Site], exchange: int) -> None:
+    """Compute one exchange at every site that took part in it."""
     said = {i: program.say(s.state).x for i, s in sites.items() if s.state is not None}  # type: ignore[union-attr]
     for site in sites.values():
         if site.state is None or site.segment is None:

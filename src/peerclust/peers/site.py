@@ -15,21 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.errors import DataError, PeerclustError, PeerError
+from peerclust.errors import LeftError, PeerclustError, PeerError
 from peerclust.peers import together
+from peerclust.peers.entering import Entrance, Entry
 from peerclust.peers.folder import Folder
 from peerclust.peers.judging import Verdict, judge
 from peerclust.runtimes.network import checkpoint
-from peerclust.runtimes.network.agreeing import Agreeing
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
-from peerclust.runtimes.network.membership import Leaving, Restart, Stopping, Welcomed
+from peerclust.runtimes.network.membership import Leaving, Stopping, Welcomed
 from peerclust.runtimes.network.messages import Agreed, Welcome
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.running import AloneError, Outcome, Running
 from peerclust.runtimes.network.status import StatusSocket
-from peerclust.runtimes.network.views import Views
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -49,17 +48,6 @@ class Result:
     agreed: Agreed
     users: Users
     x: Array
-
-
-@dataclass(frozen=True, eq=False)
-class _Entry:
-    """How the run is entered: what was agreed, from which centers and at which round."""
-
-    agreed: Agreed
-    users: Users
-    x: Array
-    round: int
-    views: Views
 
 
 class Site:
@@ -83,6 +71,7 @@ class Site:
         self._running: Running | None = None
         self._agreed: Agreed | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=folder.log)
+        self._entrance = Entrance(self.node, rows, folder)
         self._status = StatusSocket(self.node, folder.status_socket, self._residual)
 
     def run(self) -> Result:
@@ -101,7 +90,7 @@ class Site:
             kept = self._save_checkpoint()
             node.close("leaves", "it was asked to end")
             where = f" in round {node.round}; the same command goes on from there" if kept else ""
-            raise PeerError(f"{self.me} left the run{where}.") from None
+            raise LeftError(f"{self.me} left the run{where}.") from None
         except Stopping as stopping:
             node.close("stops", str(stopping))
             raise PeerError(f"The run was stopped: {stopping}") from None
@@ -117,7 +106,7 @@ class Site:
 
     def _take_part(self) -> Result:
         try:
-            entry = self._enter()
+            entry = self._entrance.enter()
             outcome = self._run_program(entry)
         except Welcomed as late:
             if not late.welcome.done:
@@ -133,85 +122,18 @@ class Site:
         told = {name: link.traffic() for name, link in self.node.links.items()}
         return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in told.items()}
 
-    # Before the first round
-
-    def _enter(self) -> _Entry:
-        """Agree with all others, or enter a run that is on its way."""
-        node, folder = self.node, self.folder
-        while True:
-            try:
-                runtime = Agreeing(node)
-                if len(runtime.members) == 1:
-                    raise PeerError(
-                        f"{self.me} could reach none of its neighbors"
-                        f" ({', '.join(node.links)}): {self._reasons()}."
-                    )
-                agreed, users, x = together.agree(
-                    self.contract, runtime, self.rows, runtime.members, runtime.lost
-                )
-                runtime.pass_barrier()
-            except Restart:
-                folder.log("The agreement begins again.")
-            except Welcomed as come:
-                if come.welcome.done:
-                    raise
-                return self._join(come.welcome)
-            else:
-                views = Views(self.contract.graph, runtime.members, runtime.lost)
-                tag = together.run_tag(self.contract, agreed)
-                self._note(agreed, tag)
-                node.begin_run(tag, views, 0)
-                names = [self.contract.names[i] for i in runtime.members]
-                folder.log(f"Agreed with {', '.join(names)}: rho = {agreed.rho:.6g},"
-                           f" alpha = {agreed.alpha:.6g}.")  # fmt: skip
-                return _Entry(agreed, users, x, 0, views)
-
-    def _join(self, welcome: Welcome) -> _Entry:
-        """Enter a run that is on its way, from the checkpoint or else a neighbor's centers."""
-        agreed, contract = welcome.agreed, self.contract
-        K, d = contract.n_clusters, len(contract.features)
-        users = self._scaled(agreed)
-        together.check_fits(agreed, users)
-        tag = together.run_tag(contract, agreed)
-        views = Views(contract.graph, agreed.members, agreed.lost)
-        for view in welcome.views:
-            views.take(view)
-        for link in self.node.links.values():
-            link.discount()
-        x = np.frombuffer(welcome.centers, "<f8").reshape(1, K, d).copy()
-        whence = "the centers of a neighbor"
-        held = self._load_checkpoint()
-        if held is not None and held.run == tag:
-            x, whence = held.x(K, d), f"the checkpoint of round {held.round}"
-        self.folder.log(f"The run is in round {welcome.round}; entering it with {whence}.")
-        self._note(agreed, tag)
-        self.node.begin_run(tag, views, welcome.round)
-        return _Entry(agreed, users, x, welcome.round, views)
-
-    def _note(self, agreed: Agreed, tag: bytes) -> None:
-        what = {"run": tag.hex(), "members": agreed.members, "lost": agreed.lost}
-        self.folder.journal.agreed(what)
-
     def _take_over(self, welcome: Welcome) -> Result:
         """Take the result from a neighbor: the run is over."""
         agreed = welcome.agreed
         x = np.frombuffer(welcome.centers, "<f8").reshape(self.contract.n_clusters, -1).copy()
-        users = self._scaled(agreed)
+        users = self._entrance.scaled(agreed)
         users.assign(x[None])
         self.folder.log(f"The run ended in round {welcome.round}; the result is a neighbor's.")
         return Result(Verdict.late(welcome.round), agreed, users, x)
 
-    def _scaled(self, agreed: Agreed) -> Users:
-        scale = together.make_scale(agreed) if self.contract.scale == "standard" else None
-        return self.rows.users(self.contract, scale)
-
-    def _reasons(self) -> str:
-        told = [f"{name}: {link.refusal}" for name, link in self.node.links.items() if link.refusal]
-        return "; ".join(told) or "none of them answered"
-
     # The rounds
 
-    def _run_program(self, entry: _Entry) -> Outcome:
+    def _run_program(self, entry: Entry) -> Outcome:
         program = together.make_program(self.contract, entry.agreed)
         self._agreed = entry.agreed
         running = self._running = Running(
@@ -256,7 +178,7 @@ class Site:
         node = self.node
         return Welcome(
             self._agreed,
-            node.round,
+            self._running.state.round,
             np.ascontiguousarray(self._running.state.x, "<f8").tobytes(),
             [view for view in node.views.all() if view.seq],
             node.phase == "done",
@@ -277,13 +199,6 @@ class Site:
             self.folder.log(f"A checkpoint could not be written ({error}); the run goes on.")
             return False
         return True
-
-    def _load_checkpoint(self) -> Checkpoint | None:
-        try:
-            return checkpoint.load(self.folder.checkpoint)
-        except DataError as error:
-            self.folder.log(f"{error} It is not used.")
-            return None
 
     # The end
 

@@ -72,14 +72,12 @@ def agree(
     standard = contract.scale == "standard"
     scale = moments.scale if standard else None
     users = rows.users(contract, scale)
-    W, low, high = _extremes(runtime, users)
+    W, lambda_max, low, high = _extremes(runtime, users, contract.graph.lambda_max.value)
     if not W > 0:
         raise DataError("The rows of all sites together must have a weight above 0. Got 0.")
     start = KMeansPlusPlus(mean_of=contract.mean_of)
     x, _ = start.centers(runtime, users, contract.n_clusters, draw_seed(contract.seed))
     beta = theory.smoothness(users.loss, users.distance)
-    # Of the whole network: no living part of it has a larger one.
-    lambda_max = contract.graph.lambda_max.value
     rho = contract.rho
     if isinstance(rho, str):
         rho = max(1.0, AUTO_RHO * theory.pilot_rho(beta=beta, W=W, lambda_max=lambda_max))
@@ -98,6 +96,22 @@ def agree(
         alpha=theory.safe_step(beta=beta, W=W, rho=float(rho), lambda_max=lambda_max),
     )
     return agreed, users, x
+
+
+def agree_to_resume(runtime: Runtime, users: Users, run: bytes | None, round_: int) -> int | None:
+    """Give the latest round of all checkpoints, if every site has one of the same run; else None.
+
+    `run` and `round_` are of this site's checkpoint; `run` is None if it has none.
+    """
+    own = np.full((users.m, 1, 2 * TAG_BYTES + 2), -np.inf)
+    own[:, 0, 0] = run is None
+    if run is not None:
+        tag = np.frombuffer(run, np.uint8).astype(np.float64)
+        # All tags are equal if the largest of each byte is the smallest.
+        own[:, 0, 1:] = np.concatenate([tag, -tag, [round_]])
+    lacking, *agreed = runtime.run(Maximum(), users, own, rounds=1).states[0].x[0, 0]
+    most, least = np.array(agreed[:TAG_BYTES]), -np.array(agreed[TAG_BYTES:-1])
+    return None if lacking or not np.array_equal(most, least) else int(agreed[-1])
 
 
 def make_program(contract: Contract, agreed: Agreed) -> Program:
@@ -150,14 +164,21 @@ def run_tag(contract: Contract, agreed: Agreed) -> bytes:
     return hashlib.sha256(data).digest()[:TAG_BYTES]
 
 
-def _extremes(runtime: Runtime, users: Users) -> tuple[float, Array, Array]:
-    """Agree on the largest total weight of a site and on the box of the rows."""
-    own = np.full((users.m, 1, 1 + 2 * users.d), -np.inf)
+def _extremes(
+    runtime: Runtime, users: Users, lambda_max: float
+) -> tuple[float, float, Array, Array]:
+    """Agree on the largest total weight of a site, on lambda_max(L) and on the box of the rows.
+
+    The eigenvalue is that of the whole network, and no living part has a larger one; another
+    machine's may differ in its last bits.
+    """
+    own = np.full((users.m, 1, 2 + 2 * users.d), -np.inf)
     own[:, 0, 0] = users.total_weights
+    own[:, 0, 1] = lambda_max
     for i in range(users.m):
         rows = users.rows[users.offsets[i] : users.offsets[i + 1]]
         if len(rows):
-            own[i, 0, 1:] = np.concatenate([rows.max(axis=0), -rows.min(axis=0)])
+            own[i, 0, 2:] = np.concatenate([rows.max(axis=0), -rows.min(axis=0)])
     agreed = runtime.run(Maximum(), users, own, rounds=1).states[0].x[0, 0]
-    high, low = np.split(agreed[1:], 2)
-    return float(agreed[0]), -low, high
+    high, low = np.split(agreed[2:], 2)
+    return float(agreed[0]), float(agreed[1]), -low, high

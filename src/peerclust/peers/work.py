@@ -80,7 +80,7 @@ def run(
 def replay(
     network: Path,
     sites: Sequence[tuple[str, Path, Path]],
-    progress: Callable[[int], None] = lambda _: None,
+    watch: Callable[[int, dict[int, Any]], None] = lambda *_: None,
 ) -> dict[str, Any]:
     """Compute a run again; `sites` are (name, rows, folder). Give each site's end by its name."""
     contract = contract_file.read(network)
@@ -90,7 +90,7 @@ def replay(
         number = contract.number(name)
         rows[number] = read_rows(contract, name, read_table(contract, data))
         journals[number] = read_journal(folder / "journal.jsonl")
-    done = replaying.replay(contract, rows, journals, progress)
+    done = replaying.replay(contract, rows, journals, watch)
     return {
         contract.names[i]: {"rounds": each.round, "same": each.same} for i, each in done.items()
     }
@@ -111,7 +111,7 @@ def check_dial(contract: Contract, me: str, dial: Mapping[str, Any]) -> None:
     for name in dial:
         if name not in contract.neighbors(me) or name < me:
             raise ParameterError(
-                f"`--dial` of peer run must name neighbors that {me} dials, those with larger"
+                f"`--dial` must name neighbors that {me} dials, those with larger"
                 f" names. Got {name!r}."
             )
 

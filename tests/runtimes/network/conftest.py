@@ -1,9 +1,16 @@
 """What tests of the network share: certificates, made once, and a plain contract."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from peerclust.runtimes.network.contract import Peer
-from peerclust.runtimes.network.identity import make_identity, read_certificate
+from peerclust.runtimes.network.identity import (
+    client_context,
+    make_identity,
+    read_certificate,
+    server_context,
+)
 from peerclust.runtimes.network.terms import make_contract
 
 NAMES = ("0", "10", "2", "Hospital-A", "b.north_1", "c")
@@ -22,3 +29,22 @@ def base(certificates):
     links = [("2", "10"), ("0", "10")]
     values = {"peers": peers, "links": links, "features": ["x", "y"], "n_clusters": 3}
     return make_contract(values, "here")
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory):
+    """Identities of three sites, of one that has expired and of one that is not valid yet."""
+    folder = tmp_path_factory.mktemp("sites")
+    made = {name: make_identity(name, folder) for name in "abc"}
+    now = datetime.now(UTC)
+    made["old"] = make_identity("old", folder, days=2, now=now - timedelta(days=30))
+    made["early"] = make_identity("early", folder, now=now + timedelta(days=2))
+    return made
+
+
+@pytest.fixture
+def contexts(sites):
+    """How a dials b, and how b answers a."""
+    a, b = sites["a"], sites["b"]
+    known = {site: read_certificate(site.certificate) for site in (a, b)}
+    return client_context(a, known[b]), server_context(b, [known[a]])

@@ -47,6 +47,8 @@ def load(path: Path) -> Checkpoint | None:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise DataError(f"The checkpoint {path} cannot be read: {error.strerror}.") from None
     if hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
         raise DataError(f"The checkpoint {path} is not whole.")
     try:

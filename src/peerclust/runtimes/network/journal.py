@@ -5,7 +5,7 @@ can be computed again, even if this process ends at once.
 
 | event    |                                                                                  |
 |----------|----------------------------------------------------------------------------------|
-| `agreed` | which peers agreed, over which links, and what on                                |
+| `agreed` | which run it is, which peers agreed on it, and without which links              |
 | `start`  | at which round, from which centers, this process goes on                         |
 | `heard`  | whose frames counted in this exchange and in all that follow, until the next one |
 | `end`    | the last round and the centers there                                             |
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,21 @@ class Journal:
         self._path, self._log = path, log
         self._heard: list[int] | None = None
         self._complete = True
+        self._mend()
 
-    def agreed(self, what: dict[str, Any]) -> None:
-        """Note what was agreed on."""
-        self._write("agreed", **what)
+    def _mend(self) -> None:
+        """Take away a line that an earlier process did not finish: nothing has followed from it."""
+        try:
+            data = self._path.read_bytes()
+        except OSError:
+            return
+        if data and not data.endswith(b"\n"):
+            with suppress(OSError):
+                self._path.write_bytes(data[: data.rfind(b"\n") + 1])
+
+    def agreed(self, run: bytes, members: list[int], lost: list[tuple[int, int]]) -> None:
+        """Note which run begins, or is entered, and who agreed on it over which links."""
+        self._write("agreed", run=run.hex(), members=members, lost=lost)
 
     def start(self, round_: int, x: Array) -> None:
         """Note that the run goes on at a round, from centers x, (K, d)."""

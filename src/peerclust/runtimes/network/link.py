@@ -78,6 +78,7 @@ class Link:
         self.up_sent = self.up_heard = None
         self.asked = False
         self.ever = True
+        self.refusal = ""
         self.heard_at = self.moved = now
 
     def detach(self) -> None:

@@ -26,6 +26,7 @@ from peerclust.runtimes.network.messages import (
     Up,
     View,
     Welcome,
+    tame,
 )
 from peerclust.runtimes.network.post import Interrupt, Post
 from peerclust.runtimes.network.transport import Connection
@@ -92,7 +93,6 @@ class Membership(Post):
     def begin_run(self, run: bytes, views: Views, round_: int) -> None:
         """Stand at a round of the run; who counts whom is in the views."""
         self.phase, self.run, self.at, self.views = "running", run, round_ * self.contract.B, views
-        self.mark = views.mark
         self.forget_interrupt(Restart)
         mine = views[self.number].counts
         for link in self.links.values():
@@ -174,7 +174,7 @@ class Membership(Post):
             for view in self.views.all():
                 if view.seq:
                     self.send(link, Kind.VIEW, view)
-            self.tell_view()
+            self.tell_view(round_=link.since)
 
     # Neighbors go
 
@@ -182,7 +182,7 @@ class Membership(Post):
         """Take note that a neighbor's connection is gone; it has `timeout` seconds to return."""
         link.detach()
         if link.counted and link.phase != "done":
-            self.log(f"The connection with {link.name} broke: {reason}.")
+            self.log(f"The connection with {link.name} broke: {reason or 'it was closed here'}.")
         self.wake()
 
     def misbehaved(self, link: Link, reason: str) -> None:
@@ -197,7 +197,7 @@ class Membership(Post):
         else:
             self._happened(self.round, f"{link.name} is refused: {reason}")
         if link.connection is not None:
-            self.send(link, Kind.BYE, Bye("refuses", reason[:2000]))
+            self.send(link, Kind.BYE, Bye("refuses", tame(reason)))
             link.connection.close(reason, refused=True)
 
     def lose(self, link: Link, reason: str) -> None:
@@ -256,14 +256,24 @@ class Membership(Post):
         """Take in whom a peer counts, and pass it on if it is news."""
         if self.views.take(view):
             self.broadcast(Kind.VIEW, view, but)
-            self.mark = self.views.mark
+            if view.peer == self.number and but is not None:
+                # What an earlier process of this peer had told; tell what holds now.
+                self.tell_view("its process was started again", always=True)
             self.wake()
 
-    def tell_view(self, reason: str = "", ended: Ended | None = None) -> None:
-        """Tell all whom this peer counts, if that has changed or it has ended."""
+    def tell_view(
+        self,
+        reason: str = "",
+        *,
+        round_: int | None = None,
+        ended: Ended | None = None,
+        always: bool = False,
+    ) -> None:
+        """Tell all whom this peer counts from this round on, or from another; or that it ended."""
         if self.phase == "agreeing":
             return
         counts = sorted(link.number for link in self.links.values() if link.counted)
         old = self.views[self.number]
-        if counts != list(old.counts) or ended is not None:
-            self.hear_view(View(self.number, old.seq + 1, self.round, counts, reason, ended))
+        if always or counts != list(old.counts) or ended is not None:
+            round_ = self.round if round_ is None else round_
+            self.hear_view(View(self.number, old.seq + 1, round_, counts, tame(reason), ended))

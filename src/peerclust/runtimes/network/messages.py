@@ -21,7 +21,8 @@ from peerclust.errors import WireError
 
 Phase = Literal["agreeing", "running", "done"]
 Name = Annotated[str, msgspec.Meta(max_length=64)]
-Text = Annotated[str, msgspec.Meta(max_length=2000)]
+# A reason that is logged: one line, without what could steer a terminal; see `tame`.
+Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 20)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 Floats = Annotated[list[float], msgspec.Meta(max_length=1 << 20)]
@@ -36,7 +37,8 @@ class Hello(Message, frozen=True, forbid_unknown_fields=True):
 
     `instance` names the process; `knows` is the instance that it was last linked with; `counts`
     whether it still counts the other as its neighbor; `settings` are those of its network file, as
-    JSON, so that a difference can be named.
+    JSON, so that a difference can be named. Who `visits` only checks that all is well (`visit`): it
+    is answered by a hello and takes no part.
     """
 
     name: Name
@@ -45,6 +47,7 @@ class Hello(Message, frozen=True, forbid_unknown_fields=True):
     phase: Phase
     counts: bool
     settings: Annotated[str, msgspec.Meta(max_length=1 << 20)]
+    visits: bool = False
 
 
 class Alive(Message, frozen=True, forbid_unknown_fields=True):
@@ -145,4 +148,15 @@ def unpack(data: bytes | object, kind: type[M]) -> M:
     try:
         return msgspec.msgpack.decode(data, type=kind)  # type: ignore[arg-type]
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise WireError(f"A message of kind {kind.__name__} cannot be read: {error}.") from None
+        raise WireError(
+            f"A message of kind {kind.__name__} cannot be read: {tame(str(error))[:200]}."
+        ) from None
+
+
+def tame(text: str) -> str:
+    """Give a text that may hold a peer's own words as one line of a log, or a reason, may show it.
+
+    >>> tame("a" + chr(10) + "b")
+    'a?b'
+    """
+    return "".join(c if c.isprintable() else "?" for c in text[:1000])

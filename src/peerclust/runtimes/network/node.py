@@ -21,6 +21,9 @@ from peerclust.runtimes.network.messages import Alive, Bye, Lost, Need, Up, View
 from peerclust.runtimes.network.switchboard import Switchboard
 from peerclust.runtimes.network.wire import Frame, Kind
 
+# A peer's view is news so many times at most between two that are heard.
+_MOST_NEWS = 1 << 20
+
 
 class Node(Membership):
     """A peer that is on the network."""
@@ -60,7 +63,7 @@ class Node(Membership):
 
     def close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
         """Say goodbye and end all connections."""
-        self.broadcast(Kind.BYE, Bye(why, reason[:2000]))
+        self.broadcast(Kind.BYE, Bye(why, messages.tame(reason)))
         if self._ticker is not None:
             self._ticker.cancel()
         self.loop.run_until_complete(self._board.close())
@@ -164,6 +167,8 @@ class Node(Membership):
             self.start_again()
 
     def _hear_up(self, link: Link, up: Up) -> None:
+        if up.round > self.contract.rounds:
+            raise WireError("A message of kind Up must tell a round that there is.")
         if self.phase != "running":
             return
         if link.counted:
@@ -192,6 +197,11 @@ class Node(Membership):
         near = self.contract.graph.neighbors(view.peer).tolist()
         if not set(view.counts) <= set(near):
             raise WireError("A message of kind View must count neighbors only.")
+        if view.seq > self.views[view.peer].seq + _MOST_NEWS:
+            raise WireError("A message of kind View must not be far ahead of those before it.")
+        told = (view.ended.residual, view.ended.apart) if view.ended else ()
+        if not np.isfinite(told).all() or view.round > self.contract.rounds + 1:
+            raise WireError("A message of kind View must tell finite numbers and rounds that are.")
 
     def _check_welcome(self, welcome: Welcome) -> None:
         d, K = len(self.contract.features), self.contract.n_clusters
@@ -206,5 +216,7 @@ class Node(Membership):
             raise WireError("A message of kind Welcome must have deviations above 0 and centers.")
         if not np.isfinite(np.frombuffer(welcome.centers, "<f8")).all():
             raise WireError("A message of kind Welcome must have finite centers.")
+        if welcome.round > self.contract.rounds:
+            raise WireError("A message of kind Welcome must tell a round that there is.")
         for view in welcome.views:
             self._check_view(view)

@@ -45,15 +45,13 @@ class Post:
         self.loop = asyncio.new_event_loop()
         self.phase: messages.Phase = "agreeing"
         self.run, self.at = NO_RUN, 0
-        # Which state of the living graph votes are cast in; see `views`.
-        self.mark = 0
         self._awaited: Key | None = None
         self._wanting: set[int] = set()
         self._waiter: asyncio.Future[None] | None = None
         self._interrupt: Interrupt | None = None
 
-    def lose(self, link: Link, reason: str) -> None:
-        """Count a neighbor out."""
+    def count_out(self, link: Link, reason: str) -> None:
+        """Go on without a neighbor."""
         raise NotImplementedError
 
     def misbehaved(self, link: Link, reason: str) -> None:
@@ -69,15 +67,23 @@ class Post:
         return sorted(found, key=lambda link: link.number)
 
     async def exchange(
-        self, kind: Kind, payload: Array, check: Check, *, s: int = 0, R: int = NEVER
+        self,
+        kind: Kind,
+        payload: Array,
+        check: Check,
+        *,
+        s: int = 0,
+        R: int = NEVER,
+        view: int = 0,
     ) -> dict[int, Frame]:
         """Tell the counted neighbors an array and give the frame of each, by ascending number.
 
-        Who sends one that `check` or its shape refuses is dropped.
+        Who sends one that `check` or its shape refuses is dropped. `s` and `R` are a vote, and
+        `view` the state of the living graph that it was cast in.
         """
         self.check_interrupt()
         key = (self.run, kind, self.at)
-        data = wire.encode(Frame(kind, self.network, payload, self.run, self.at, s, R, self.mark))
+        data = wire.encode(Frame(kind, self.network, payload, self.run, self.at, s, R, view))
         for link in self.counted():
             link.outbox.append(data)
             self.send_frame(link, data)
@@ -102,7 +108,7 @@ class Post:
         missing = [link for link in self.counted() if key not in link.inbox]
         for link in missing:
             if link.phase == "done":
-                self.lose(link, "it has ended")
+                self.count_out(link, "it has ended")
         self._wanting = {link.number for link in missing if link.phase != "done"}
         return self._wanting
 
@@ -136,9 +142,7 @@ class Post:
 
     def make_frame(self, kind: Kind, message: messages.Message) -> bytes:
         """Give the frame of a message, with where this peer stands in its header."""
-        return wire.encode(
-            Frame(kind, self.network, messages.pack(message), self.run, self.at, view=self.mark)
-        )
+        return wire.encode(Frame(kind, self.network, messages.pack(message), self.run, self.at))
 
     def send_frame(self, link: Link, data: bytes) -> None:
         """Send a frame to a neighbor, if it is connected."""

@@ -54,13 +54,15 @@ class Box:
 class Outcome:
     """Where a run ended: the state, the residual there, how far the neighbors' centers are apart.
 
-    `stopped` tells whether all stopped by themselves, or the rounds ran out.
+    `stopped` tells whether all stopped by themselves, or the rounds ran out; `seconds` is what the
+    rounds of this process took.
     """
 
     state: Any
     residual: float
     apart: float
     stopped: bool
+    seconds: float
 
 
 class Running:
@@ -84,7 +86,8 @@ class Running:
         self.threshold = tol * residual_scale if tol > 0 else -1.0
         self.state: Any = None
         self._vote = first_vote(1)
-        self._cast_in = (-1, 0)
+        # In which state of the living graph votes are cast, and the diameter of this peer's part.
+        self._view, self._D = -1, 0
         self._took = np.inf if len(users.rows) * users.d > 1_000_000 else 0.0
 
     def run(self, x: Array, round_: int) -> Outcome:
@@ -95,11 +98,14 @@ class Running:
 
     async def _drive(self) -> Outcome:
         node, rounds = self.node, self.node.contract.rounds
+        begin = perf_counter()
         while self.state.round < rounds:
             if self.state.update == 0:
                 await self._begin_round()
+                if self.state.round >= rounds:
+                    break  # a link was taken up only after the last round
             now, voting = self.state.round, self.state.update == 0
-            heard = await self._exchange(int(self._vote.s[0]), int(self._vote.R[0]))
+            heard = await self._exchange()
             self.state = await self._hear(heard)
             if voting:
                 check_finite(self.state.residual, now + 1)
@@ -111,12 +117,14 @@ class Running:
         stopped = self._vote.due(self.state.round - 1)
         # One more exchange, of where all ended, tells the residual there.
         node.at = self.state.round * node.contract.B
-        heard = await self._exchange(0, NEVER)
+        heard = await self._exchange()
         residual = float((await self._hear(heard)).residual.max()) / self.residual_scale
-        outcome = Outcome(self.state, residual, self._apart(heard), stopped)
+        seconds = perf_counter() - begin
+        outcome = Outcome(self.state, residual, self._apart(heard), stopped, seconds)
         self.journal.end(self.state.round, self.state.x[0])
         node.phase = "done"
-        node.tell_view(ended=Ended(self.state.round, outcome.residual, outcome.apart))
+        ended = Ended(self.state.round, outcome.residual, outcome.apart)
+        node.tell_view(round_=self.state.round, ended=ended)
         return outcome
 
     async def _begin_round(self) -> None:
@@ -150,10 +158,13 @@ class Running:
         self.journal.start(round_, self.state.x[0])
         self._vote = first_vote(1)
 
-    async def _exchange(self, s: int, R: int) -> dict[int, Frame]:
+    async def _exchange(self) -> dict[int, Frame]:
         at = self.node.at
         x = self.program.say(self.state).x  # type: ignore[union-attr]
-        heard = await self.node.exchange(Kind.ROUND, x[0], self.box.refuse, s=s, R=R)
+        s, R = int(self._vote.s[0]), int(self._vote.R[0])
+        heard = await self.node.exchange(
+            Kind.ROUND, x[0], self.box.refuse, s=s, R=R, view=max(self._view, 0)
+        )
         self.journal.heard(at, list(heard))
         return heard
 
@@ -177,16 +188,16 @@ class Running:
 
     def _cast(self, heard: dict[int, Frame], now: int) -> None:
         """Vote on stopping; votes of another state of the living graph do not count."""
-        node = self.node
-        if self._cast_in[0] != node.mark:
-            self._cast_in = node.mark, node.views.diameter(node.number)
+        mark = self.node.views.mark
+        if mark != self._view:
+            self._view, self._D = mark, self.node.views.diameter(self.node.number)
             self._vote = first_vote(1)
-        near = [frame for frame in heard.values() if frame.view == node.mark]
+        near = [frame for frame in heard.values() if frame.view == mark]
         s = min((frame.s for frame in near), default=NEVER)
         R = min((frame.R for frame in near), default=NEVER)
         least = Vote(np.array([s if len(near) == len(heard) else 0]), np.array([R]))
         quiet = self.state.residual <= self.threshold
-        self._vote = next_vote(self._vote, least, quiet, now, self._cast_in[1])
+        self._vote = next_vote(self._vote, least, quiet, now, self._D)
 
     def _apart(self, heard: dict[int, Frame]) -> float:
         """Give the mean over k of the largest distance of a neighbor's center from this peer's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +25,11 @@ class StatusSocket:
     async def open(self) -> None:
         """Begin to answer."""
         self._path.unlink(missing_ok=True)
-        await asyncio.start_unix_server(self._answer, self._path)
-        self._path.chmod(0o600)
+        others = os.umask(0o177)
+        try:
+            await asyncio.start_unix_server(self._answer, self._path)
+        finally:
+            os.umask(others)
 
     async def _answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -125,7 +126,7 @@ class Switchboard:
                         lambda: self._connection(context, uri), host, port
                     )
             except (OSError, TimeoutError) as error:
-                said = getattr(error, "strerror", None) or "no answer"
+                said = os.strerror(error.errno) if error.errno else "no answer"
                 self._tell(link.name, f"cannot be reached at {host}:{port} ({said})")
             else:
                 await connection.gone.wait()
@@ -191,6 +192,10 @@ class Switchboard:
             told = differences(self._contract.settings(), theirs, link.name)
             link.refusal = f"it has another network file: {' '.join(told)}"
             return link.refusal
+        if hello.visits:
+            # This peer's own hello has been sent, which is all that it came for.
+            connection.close("it only checks")
+            return ""
         self._pending.discard(connection)
         return self._listener.greeted(link, connection, hello, frame)
 
@@ -203,7 +208,7 @@ class Switchboard:
         self._tell(link.name, link.refusal)
 
     def _refuse(self, connection: Connection, reason: str) -> None:
-        bye = messages.pack(Bye("refuses", reason[:2000]))
+        bye = messages.pack(Bye("refuses", messages.tame(reason)))
         connection.send(wire.encode(Frame(Kind.BYE, self._contract.digest[: wire.TAG_BYTES], bye)))
         connection.close(reason, refused=True)
 

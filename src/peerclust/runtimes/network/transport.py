@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, message: bytes) -> None:
         """Send a message; nothing happens once the connection is closed."""
-        if self.is_open:
+        if self.is_open and self._ws.state is State.OPEN:
             self._ws.send_binary(message)
             self.sent += len(message)
             self._flush()
@@ -102,6 +102,9 @@ class Connection(asyncio.Protocol):
         """Begin the handshakes."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        if self._is_closed:
+            transport.abort()
+            return
         loop = asyncio.get_running_loop()
         late = f"it did not finish its handshake in {HANDSHAKE_TIMEOUT:g} s"
         self._deadline = loop.call_later(HANDSHAKE_TIMEOUT, self.abort, late)
@@ -109,6 +112,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes of the network."""
+        if self._is_closed:
+            return
         self._incoming.write(data)
         self._advance()
 
@@ -143,10 +148,11 @@ class Connection(asyncio.Protocol):
         self._flush()
         for event in self._ws.events_received():
             self._take(event)
-        if self._ws.state in (State.CLOSING, State.CLOSED) and not self._is_closed:
-            told = self._ws.close_reason or self._ws.parser_exc or self._ws.handshake_exc
+        failed = self._ws.parser_exc or self._ws.handshake_exc
+        if (failed or self._ws.state in (State.CLOSING, State.CLOSED)) and not self._is_closed:
+            came = self._ws.close_rcvd
             self._flush()
-            self._end(str(told or "it closed the connection"))
+            self._end(str((came and came.reason) or failed or "it closed the connection"))
 
     def _read(self) -> bytes:
         """Give all plain bytes that have come."""

@@ -43,6 +43,7 @@ class Views:
             near = [] if i not in self.members else graph.neighbors(i).tolist()
             counts = [j for j in near if (min(i, j), max(i, j)) not in gone]
             self._latest[i] = View(peer=i, seq=0, round=0, counts=counts)
+        self._seqs = [0] * graph.m
         # Every change that was heard of, for the record of who contributed when.
         self.history: list[View] = []
 
@@ -58,6 +59,7 @@ class Views:
         if view.peer not in self._latest or view.seq <= self._latest[view.peer].seq:
             return False
         self._latest[view.peer] = view
+        self._seqs[view.peer] = view.seq - (view.ended is not None)
         self.history.append(view)
         return True
 
@@ -65,12 +67,9 @@ class Views:
     def mark(self) -> int:
         """A number that two peers share only if they hold the same views of the living graph.
 
-        That a peer has ended changes nothing for those who run.
+        That a peer has ended changes nothing for those who are about to.
         """
-        held = [self._latest[i] for i in range(self.graph.m)]
-        if not any(view.seq for view in held if view.ended is None):
-            return 0
-        return zlib.crc32(repr([(view.seq, view.ended is None) for view in held]).encode())
+        return zlib.crc32(repr(self._seqs).encode()) if any(self._seqs) else 0
 
     def part(self, me: int) -> tuple[int, ...]:
         """Give the peers that can be reached over links which both ends count, ascending."""

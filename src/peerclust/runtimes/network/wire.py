@@ -145,6 +145,9 @@ def _check_shape(kind: Kind, dtype: int, ndim: int, shape: list[int], length: in
         raise WireError(f"A frame of kind {kind.name} cannot be of dtype {dtype}.")
     if not 1 <= ndim <= (3 if dtype == _FLOAT64 else 1) or any(shape[ndim:]):
         raise WireError(f"A frame's shape must have 1 to 3 numbers. Got {ndim}: {shape}.")
+    # Of an empty array the other numbers may be so large that numpy has no such shape.
+    if dtype == _FLOAT64 and not all(shape[:ndim]):
+        raise WireError(f"A frame's array must not be empty. Got the shape {shape[:ndim]}.")
     size = 8 if dtype == _FLOAT64 else 1
     for n in shape[:ndim]:
         size *= n

@@ -1,0 +1,138 @@
+"""Peer processes in which something is wrong: each is `peerclust peer run`, but for one thing."""
+
+import errno
+import os
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from peerclust.peers import nursery
+from peerclust.runtimes.network import checkpoint, wire
+from peerclust.runtimes.network.post import Post
+from peerclust.runtimes.network.transport import Connection
+from peerclust.runtimes.network.wire import Kind
+
+# The round from which on a rogue is one.
+FROM = 100
+
+
+def _send_instead(words, folder, change):
+    """Run a peer whose frames of rounds are sent as `change(data, number)` says, a list of them."""
+    send = Connection.send
+    frames = {"sent": 0}
+
+    def send_changed(self, message):
+        if len(message) > 5 and message[5] == Kind.ROUND:
+            frames["sent"] += 1
+            if frames["sent"] > FROM:
+                for data in change(message, frames["sent"]):
+                    send(self, data)
+                return
+        send(self, message)
+
+    Connection.send = send_changed
+    nursery.run_peer(words, folder)
+
+
+def _say_instead(words, folder, change):
+    """Run a peer whose centers are told as `change(payload)` says."""
+    encode = wire.encode
+
+    def encode_changed(frame):
+        if frame.kind is Kind.ROUND and frame.exchange > FROM:
+            frame = replace(frame, payload=change(np.array(frame.payload)))
+        return encode(frame)
+
+    wire.encode = encode_changed
+    nursery.run_peer(words, folder)
+
+
+def duplicates(words, folder):
+    _send_instead(words, folder, lambda data, _: [data, data])
+
+
+def late(words, folder):
+    def slow(data, _):
+        time.sleep(0.002)
+        return [data]
+
+    _send_instead(words, folder, slow)
+
+
+def truncates(words, folder):
+    _send_instead(words, folder, lambda data, _: [data[:-3]])
+
+
+def flips_a_bit(words, folder):
+    def flip(data, number):
+        changed = bytearray(data)
+        changed[number * 31 % len(data)] ^= 1 << number % 8
+        return [bytes(changed)]
+
+    _send_instead(words, folder, flip)
+
+
+def hurries(words, folder):
+    """Sends a frame of an exchange that is not due for long."""
+
+    def change(data, _):
+        frame = wire.decode(data, limit=1 << 20)
+        return [wire.encode(replace(frame, exchange=frame.exchange + 7))]
+
+    _send_instead(words, folder, change)
+
+
+def reorders(words, folder):
+    """Sends the next frame, made up, before the one that is due."""
+
+    def change(data, _):
+        frame = wire.decode(data, limit=1 << 20)
+        early = replace(frame, exchange=frame.exchange + 1)
+        return [wire.encode(early), data]
+
+    _send_instead(words, folder, change)
+
+
+def says_nan(words, folder):
+    _say_instead(words, folder, lambda x: np.where(x == x.max(), np.nan, x))
+
+
+def says_infinite(words, folder):
+    _say_instead(words, folder, lambda x: np.where(x == x.max(), np.inf, x))
+
+
+def says_far_off(words, folder):
+    _say_instead(words, folder, lambda x: x + 1e3)
+
+
+def says_another_shape(words, folder):
+    _say_instead(words, folder, lambda x: x[:-1])
+
+
+def has_a_full_disk(words, folder):
+    def save(path, held):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    checkpoint.save = save
+    nursery.run_peer(words, folder)
+
+
+def has_a_clock_that_jumps(words, folder):
+    real = time.time
+    begin = time.monotonic()
+    hours = [0, 24 * 3650, -24 * 3650]
+    time.time = lambda: real() + 3600 * hours[int(2 * (time.monotonic() - begin)) % 3]
+    nursery.run_peer(words, folder)
+
+
+def dies_while_agreeing(words, folder):
+    exchange = Post.exchange
+
+    async def die(self, kind, payload, check, **vote):
+        if kind is Kind.AGREE and self.at == 3:
+            os._exit(9)
+        return await exchange(self, kind, payload, check, **vote)
+
+    Post.exchange = die
+    nursery.run_peer(words, folder)

@@ -1,0 +1,97 @@
+import errno
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from peerclust.errors import DataError
+from peerclust.runtimes.network.journal import Journal, pack_array, read_journal, unpack_array
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "journal.jsonl"
+
+
+def test_events_come_back_in_order_and_centers_to_the_last_bit(path):
+    x = np.array([[0.1, -0.0], [np.nextafter(1, 2), 5e-324]])
+    journal = Journal(path, pytest.fail)
+    journal.agreed(b"the run!", [0, 1], [(1, 2)])
+    journal.start(0, x)
+    journal.heard(0, [1, 2])
+    journal.end(7, x[::-1])
+    agreed, start, heard, end = read_journal(path)
+    assert (agreed["event"], bytes.fromhex(agreed["run"])) == ("agreed", b"the run!")
+    assert (agreed["members"], agreed["lost"]) == ([0, 1], [[1, 2]])
+    assert (start["event"], start["round"]) == ("start", 0)
+    assert unpack_array(start["x"]).tobytes() == x.tobytes()
+    assert heard == {"event": "heard", "exchange": 0, "senders": [1, 2]}
+    assert (end["event"], end["round"]) == ("end", 7)
+    assert unpack_array(end["x"]).tobytes() == np.ascontiguousarray(x[::-1]).tobytes()
+
+
+def test_who_was_heard_is_written_only_when_it_changes(path):
+    journal = Journal(path, pytest.fail)
+    for exchange, senders in enumerate([[1, 2], [1, 2], [1], [1], [], [1, 2]]):
+        journal.heard(exchange, senders)
+    told = [(event["exchange"], event["senders"]) for event in read_journal(path)]
+    assert told == [(0, [1, 2]), (2, [1]), (4, []), (5, [1, 2])]
+
+
+def test_who_was_heard_is_written_again_after_a_start(path):
+    journal = Journal(path, pytest.fail)
+    journal.heard(3, [1])
+    journal.start(9, np.zeros((1, 1)))
+    journal.heard(9, [1])
+    assert [event["event"] for event in read_journal(path)] == ["heard", "start", "heard"]
+
+
+def test_the_next_process_goes_on_in_the_same_journal(path):
+    for round_ in (0, 5):
+        Journal(path, pytest.fail).start(round_, np.zeros((1, 1)))
+    assert [event["round"] for event in read_journal(path)] == [0, 5]
+
+
+def test_an_event_is_on_its_way_to_the_disk_before_anything_follows_from_it(path):
+    journal = Journal(path, pytest.fail)
+    journal.heard(0, [1])
+    # Another process would see it now: nothing waits in a buffer of this one.
+    assert json.loads(path.read_bytes()) == {"event": "heard", "exchange": 0, "senders": [1]}
+
+
+def test_a_disk_that_is_full_is_told_once_and_the_run_goes_on(path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    said = []
+    journal = Journal(path, said.append)
+    monkeypatch.setattr(Path, "open", full)
+    journal.heard(0, [1])
+    journal.heard(1, [2])
+    assert said == ["The journal cannot be written: No space left on device; no replay will do."]
+
+
+def test_what_is_no_journal_is_a_data_error(path):
+    with pytest.raises(DataError, match="There is no journal"):
+        read_journal(path)
+    for wrong in (b"{", b"\xff\xfe", b'{"event": "heard"}\nno event\n'):
+        path.write_bytes(wrong)
+        with pytest.raises(DataError, match="is not a journal that a peer wrote"):
+            read_journal(path)
+
+
+@given(arrays(np.float64, array_shapes(min_dims=1, max_dims=3, max_side=4)))
+def test_an_array_comes_back_from_json_to_the_last_bit(x):
+    back = unpack_array(json.loads(json.dumps(pack_array(x))))
+    assert (back.shape, back.tobytes()) == (x.shape, x.tobytes())
+
+
+@given(st.integers(1, 4), st.integers(1, 4))
+def test_an_array_that_came_back_may_be_written_to(K, d):
+    x = np.zeros((K, d))
+    back = unpack_array(pack_array(x))
+    back += 1.0
+    assert back.sum() == K * d

@@ -1,0 +1,194 @@
+import struct
+
+import msgspec
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from peerclust.errors import WireError
+from peerclust.runtimes.network import messages
+from peerclust.runtimes.network.messages import (
+    Agreed,
+    Alive,
+    Bye,
+    Ended,
+    Hello,
+    Lost,
+    Need,
+    Up,
+    View,
+    Welcome,
+    pack,
+    unpack,
+)
+
+AGREED = Agreed(
+    [0, 1], [(1, 2)], [0.5], [1.0], [-1.0], [2.0],
+    spread=1.0, weight=10.0, W=6.0, rho=50.0, alpha=0.01,
+)  # fmt: skip
+VIEW = View(3, 2, 17, [1, 4], "1: it left", Ended(20, 1e-7, 0.5))
+
+EXAMPLES = [
+    Hello("a", "i1", "", "agreeing", False, "{}"),
+    Alive("running", True),
+    Lost([(0, 1), (2, 3)], ["i1"]),
+    Up(7),
+    Need(),
+    VIEW,
+    View(0, 1, 2, []),
+    Welcome(AGREED, 12, bytes(16), [VIEW], True),
+    Bye("done", ""),
+]
+
+# The fields that may be left out, and what they are then.
+OPTIONAL = {(Hello, "visits"): False, (View, "reason"): "", (View, "ended"): None}
+
+
+def as_map(message):
+    return msgspec.to_builtins(message, builtin_types=(bytes,))
+
+
+def refused(data, kind, match="."):
+    with pytest.raises(WireError, match=match) as caught:
+        unpack(data, kind)
+    sentence = str(caught.value)
+    assert sentence.startswith(f"A message of kind {kind.__name__} cannot be read: ")
+    assert sentence.isprintable()
+    assert len(sentence) < 300
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
+def test_a_message_comes_back_as_it_was(message):
+    assert unpack(pack(message), type(message)) == message
+    assert unpack(memoryview(pack(message)), type(message)) == message
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
+def test_a_message_is_a_map_of_its_fields(message):
+    held = msgspec.msgpack.decode(pack(message))
+    assert list(held) == list(message.__struct_fields__)
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
+def test_unknown_and_missing_fields_are_refused(message):
+    held, kind = as_map(message), type(message)
+    refused(msgspec.msgpack.encode(held | {"more": 1}), kind, "unknown field `more`")
+    for name in held:
+        less = {key: value for key, value in held.items() if key != name}
+        if (kind, name) in OPTIONAL:
+            found = unpack(msgspec.msgpack.encode(less), kind)
+            assert getattr(found, name) == OPTIONAL[kind, name]
+        else:
+            refused(msgspec.msgpack.encode(less), kind, f"missing required field `{name}`")
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
+def test_a_field_of_another_kind_is_refused(message):
+    held, kind = as_map(message), type(message)
+    for name in held:
+        for wrong in ({"a": 1}, [[["deep"]]], -1.5, b"\xff", msgspec.msgpack.Ext(5, b"x")):
+            if isinstance(wrong, bytes) and isinstance(held[name], bytes):
+                continue
+            refused(msgspec.msgpack.encode(held | {name: wrong}), kind, f"`\\$.{name}")
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
+def test_a_message_cut_or_followed_by_more_is_refused(message):
+    data = pack(message)
+    for length in range(len(data)):
+        refused(data[:length], type(message), "truncated")
+    refused(data + b"\0", type(message), "trailing")
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        (Hello, "name", "a" * 65),
+        (Hello, "instance", "a" * 65),
+        (Hello, "phase", "resting"),
+        (Hello, "settings", "a" * ((1 << 20) + 1)),
+        (Alive, "counts", 1),
+        (Lost, "links", [[0, 1, 2]]),
+        (Lost, "links", [[0]]),
+        (Lost, "links", [[-1, 0]]),
+        (Lost, "links", [[0, 1 << 20]]),
+        (Lost, "restarted", [""] * ((1 << 12) + 1)),
+        (Up, "round", -1),
+        (Up, "round", 1 << 62),
+        (Up, "round", 1.0),
+        (View, "seq", 1 << 62),
+        (View, "peer", 1 << 20),
+        (View, "counts", [0] * ((1 << 20) + 1)),
+        (View, "reason", "a" * 2001),
+        (Welcome, "centers", "text"),
+        (Welcome, "done", None),
+        (Bye, "why", "bored"),
+        (Bye, "reason", "a" * 2001),
+    ],
+)
+def test_what_is_too_long_or_out_of_range_is_refused(kind, field, value):
+    held = next(as_map(message) for message in EXAMPLES if type(message) is kind)
+    refused(msgspec.msgpack.encode(held | {field: value}), kind, rf"at `\$\.{field}")
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("opening", [b"\x91", b"\x81\xa1a", b"\xdd\0\0\0\x01"])
+def test_what_is_nested_too_deep_is_refused(message, opening):
+    kind = type(message)
+    refused(opening * 100_000, kind)
+    for name in as_map(message):
+        key = msgspec.msgpack.encode(name)
+        refused(b"\x81" + key + opening * 100_000, kind)
+
+
+@pytest.mark.parametrize("kind", [type(message) for message in EXAMPLES])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xc1", b"\xc0", b"\x80\x80", b"\xa1a", b"\x81\x01\x01", b"\x81\xa2\xff\xfe\x01",
+     b"\xdf\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff", b"\xd4\xff\x00"],
+)  # fmt: skip
+def test_what_is_no_message_is_refused(kind, data):
+    refused(data, kind)
+
+
+def test_a_peers_own_words_cannot_reach_beyond_the_line_of_a_log():
+    for words in ("\x1b[2J\nAll is well.", "a" * 5000):
+        refused(msgspec.msgpack.encode({words: 1}), Up, "unknown field")
+
+
+@settings(deadline=None)
+@given(st.sampled_from(EXAMPLES), st.binary(max_size=200))
+def test_any_bytes_are_a_message_or_a_wire_error(message, data):
+    kind = type(message)
+    try:
+        found = unpack(data, kind)
+    except WireError:
+        return
+    assert isinstance(found, kind)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | st.floats() | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.sampled_from(EXAMPLES), st.data())
+def test_any_value_in_any_field_is_good_or_a_wire_error(message, data):
+    held, kind = as_map(message), type(message)
+    if held:
+        held[data.draw(st.sampled_from(list(held)))] = data.draw(JSON)
+    try:
+        found = unpack(msgspec.msgpack.encode(held), kind)
+    except WireError:
+        return
+    assert isinstance(found, kind)
+
+
+def test_a_message_of_another_language_is_read():
+    # {"round": 258}, its number as an int of 16 bits
+    assert unpack(b"\x81\xa5round\xcd" + struct.pack(">H", 258), Up) == Up(258)
+    assert unpack(b"\x80", Need) == Need()
+    assert messages.pack(Need()) == b"\x80"

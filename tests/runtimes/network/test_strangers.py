@@ -1,0 +1,93 @@
+import ssl
+
+import pytest
+from stage import Stage, believing, der, play
+
+from peerclust.runtimes.network.identity import client_context, server_context
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x00" * 100, "it did not speak TLS"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "it did not speak TLS"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "it spoke plain HTTP, not TLS"),
+    ],
+    ids=["zeros", "ssh", "http"],
+)
+def test_plain_bytes_are_refused_with_their_reason_once(contexts, data, reason):
+    async def scene():
+        async with Stage(contexts[1]) as stage:
+            await stage.visit(data)
+            assert await stage.ear.next("closed") == reason
+            await stage.ear.settled()
+
+    play(scene)
+
+
+def test_tls_1_2_is_refused_with_its_reason_once(contexts):
+    old = believing()
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    async def scene():
+        async with Stage(contexts[1]) as stage:
+            await stage.visit(tls=old)
+            assert await stage.ear.next("closed") == "it does not speak TLS 1.3"
+            await stage.ear.settled()
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("who", "reason"),
+    [
+        (None, "it showed no certificate"),
+        ("c", "its certificate is not one of the network's (self-signed certificate)"),
+        ("old", "its certificate has expired"),
+        ("early", "its certificate is not valid yet"),
+    ],
+)
+def test_who_cannot_prove_to_be_a_neighbor_is_refused_with_the_reason_once(sites, who, reason):
+    listed = [der(sites[name]) for name in ("a", "old", "early")]
+    server = server_context(sites["b"], listed)
+    tls = believing(sites.get(who))
+
+    async def scene():
+        async with Stage(server) as stage:
+            await stage.visit(b"GET / HTTP/1.1\r\n\r\n", tls=tls)
+            assert await stage.ear.next("closed") == reason
+            await stage.ear.settled()
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("who", "reason"),
+    [
+        ("c", "it does not know this site's certificate"),
+        ("old", "it says that this site's certificate has expired"),
+    ],
+)
+def test_who_is_refused_hears_why(sites, who, reason):
+    server = server_context(sites["b"], [der(sites["a"]), der(sites["old"])])
+
+    async def scene():
+        async with Stage(server) as stage:
+            ear = await stage.dial(client_context(sites[who], der(sites["b"])))
+            assert await ear.next("closed") == reason
+            assert await stage.ear.next("closed")
+            await ear.settled()
+
+    play(scene)
+
+
+def test_a_server_that_is_another_than_the_one_called_is_refused(sites, contexts):
+    async def scene():
+        async with Stage(contexts[1]) as stage:
+            ear = await stage.dial(client_context(sites["a"], der(sites["c"])))
+            reason = await ear.next("closed")
+            assert reason.startswith("its certificate is not one of the network's")
+            assert await stage.ear.next("closed")
+            await ear.settled()
+
+    play(scene)
