@@ -37,7 +37,9 @@ def spread(loop: Callable[[int, int], None], ends: NDArray[np.int64], work: floa
     `ends` is the running total of the tasks' rows, so that the stretches are of equal work;
     `work` is the whole, in rows x centers x features.
     """
-    threads = min(cores(), int(work / WORTH_A_THREAD) + 1, len(ends))
+    threads = min(int(work / WORTH_A_THREAD) + 1, len(ends))
+    if threads > 1:
+        threads = min(threads, cores())
     if threads <= 1:
         loop(0, len(ends))
         return

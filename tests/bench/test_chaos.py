@@ -6,8 +6,9 @@ import pytest
 from peerclust.bench import chaos
 from peerclust.bench.schedules import NAMES, draw
 
-# Chosen for variety.
-SEEDS = (4, 6, 9, 13, 33)
+# Faults that all get over, a peer that comes back, one that comes too late, and a living graph that
+# falls apart.
+SEEDS = (301, 305, 314, 318, 331)
 
 
 def test_the_schedule_of_a_seed_is_the_same_each_time():
@@ -21,10 +22,11 @@ def test_the_schedule_of_a_seed_is_the_same_each_time():
 
 def test_schedules_have_every_kind_of_event_at_every_moment():
     drawn = [event for seed in range(200) for event in draw(seed).events]
-    kinds = {"kill", "terminate", "start", "stop", "continue", "cut", "mend", "hold"}
-    assert {event.act for event in drawn} == kinds
-    for kind in kinds:
-        assert {event.when for event in drawn if event.act == kind} == {"start", "near", "end"}
+    faults, mendings = {"kill", "terminate", "stop", "cut", "hold"}, {"start", "continue", "mend"}
+    assert {event.act for event in drawn} == faults | mendings
+    for act in faults | mendings:
+        moments = {"start", "near", "end"} | ({"after"} if act in mendings else set())
+        assert {event.when for event in drawn if event.act == act} == moments
 
 
 @pytest.mark.parametrize("seed", range(50))

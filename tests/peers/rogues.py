@@ -3,7 +3,6 @@
 import errno
 import os
 import time
-from dataclasses import replace
 
 import numpy as np
 
@@ -41,7 +40,7 @@ def _say_instead(words, folder, change):
 
     def encode_changed(frame):
         if frame.kind is Kind.ROUND and frame.exchange > FROM:
-            frame = replace(frame, payload=change(np.array(frame.payload)))
+            frame = frame._replace(payload=change(np.array(frame.payload)))
         return encode(frame)
 
     wire.encode = encode_changed
@@ -78,7 +77,7 @@ def hurries(words, folder):
 
     def change(data, _):
         frame = wire.decode(data, limit=1 << 20)
-        return [wire.encode(replace(frame, exchange=frame.exchange + 7))]
+        return [wire.encode(frame._replace(exchange=frame.exchange + 7))]
 
     _send_instead(words, folder, change)
 
@@ -88,7 +87,7 @@ def reorders(words, folder):
 
     def change(data, _):
         frame = wire.decode(data, limit=1 << 20)
-        early = replace(frame, exchange=frame.exchange + 1)
+        early = frame._replace(exchange=frame.exchange + 1)
         return [wire.encode(early), data]
 
     _send_instead(words, folder, change)

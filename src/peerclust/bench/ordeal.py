@@ -102,10 +102,11 @@ class Ordeal:
                 if name not in self.schedule.absent:
                     self._start(name)
             self._await_answers()
-            self._began = time.monotonic()
+            self._began = self._acted = time.monotonic()
             for event in self.schedule.events:
                 self._await_moment(event)
                 self._do(event)
+                self._acted = time.monotonic()
             time.sleep(self.schedule.rest)
             for name in sorted(self.stopped):
                 self._signal("continue", name)
@@ -129,8 +130,9 @@ class Ordeal:
                 time.sleep(_LOOK)
 
     def _await_moment(self, event: Event) -> None:
-        if event.when == "start":
-            time.sleep(max(0.0, self._began + event.at - time.monotonic()))
+        if event.when in ("start", "after"):
+            since = self._began if event.when == "start" else self._acted
+            time.sleep(max(0.0, since + event.at - time.monotonic()))
             return
         while time.monotonic() < self._began + _MOMENT:
             if self._largest_residual() <= event.at and event.when == "near":

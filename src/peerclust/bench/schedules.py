@@ -19,7 +19,8 @@ from peerclust.losses import LOSSES
 Array = NDArray[np.float64]
 Rng = np.random.Generator
 Pair = tuple[str, str]
-When = Literal["start", "near", "end"]
+Act = tuple[str, tuple[str, ...]]
+When = Literal["start", "near", "end", "after"]
 
 PEERS = 6
 NAMES = tuple(f"p{i}" for i in range(PEERS))
@@ -58,7 +59,8 @@ class Event:
     """Something that happens to a peer, or to the wire between two.
 
     `at` is in seconds after the start, when all who were started answer; "near" the end it is the
-    largest residual as a multiple of tol; at the "end", seconds after the first peer has ended.
+    largest residual as a multiple of tol; at the "end", seconds after the first peer has ended;
+    "after" the event before this one, seconds.
     """
 
     when: When
@@ -71,6 +73,7 @@ class Event:
             "start": f"{self.at:.2f} s after the start",
             "near": f"once all residuals are below {self.at:.2f} tol",
             "end": f"{self.at:.2f} s after the first end",
+            "after": f"{self.at:.2f} s later",
         }
         return f"{moment[self.when]}: {_WORDS[self.act].format(*self.names)}"
 
@@ -129,7 +132,7 @@ def draw(seed: int) -> Schedule:
         graph=graph,
         parts=parts,
         settings=settings,
-        delay=float(rng.choice([0.0, 0.001, 0.002])),
+        delay=float(rng.choice([0.001, 0.002, 0.003])),
         absent=absent,
         events=tuple(_draw_events(rng, links, absent)),
         rest=float(rng.uniform(0, 3)),
@@ -160,7 +163,7 @@ def _draw_settings(rng: Rng) -> dict[str, Any]:
     return {
         "n_clusters": int(rng.integers(2, 5)),
         "loss": str(rng.choice(list(LOSSES))),
-        "rho": float(np.round(np.exp(rng.uniform(np.log(60), np.log(250))))),
+        "rho": float(np.round(np.exp(rng.uniform(np.log(90), np.log(350))))),
         "B": int(rng.choice([1, 2], p=[0.7, 0.3])),
         "tol": float(rng.choice([1e-4, 1e-5])),
         "rounds": int(rng.choice([4000, 300], p=[0.93, 0.07])),
@@ -197,17 +200,22 @@ def _draw_events(rng: Rng, links: list[Pair], absent: tuple[str, ...]) -> list[E
     state = _State(rng, links, absent)
     events: list[Event] = []
     for when, at, comes in sorted(moments, key=_place):
-        acts = [("start", (comes,))] if comes else state.draw_act()
+        acts: list[Act] = [("start", (comes,))] if comes else state.draw_act()
         state.absent.discard(comes)
         events += [Event(when, at, act, names) for act, names in acts]
+        if not comes and rng.random() < 0.5:
+            later = float(rng.uniform(0.1, 2.5))
+            for act, names in state.undo(acts):
+                events.append(Event("after", later, act, names))
+                later = 0.0
     return events
 
 
 def _draw_moment(rng: Rng) -> tuple[When, float]:
     when = _MOMENTS[rng.choice(3, p=[0.65, 0.2, 0.15])]
-    low, high = {"start": (0.0, 4.0), "near": (1.0, 1.6), "end": (0.0, 2.0)}[when]
-    if when == "start" and rng.random() < 0.25:
-        high = 0.4  # while all agree
+    low, high = {"start": (0.0, 3.5), "near": (1.0, 1.6), "end": (0.0, 1.5)}[when]
+    if when != "near" and rng.random() < 0.3:
+        high = 0.3  # while all agree, or before the last have ended
     return when, float(rng.uniform(low, high))
 
 
@@ -225,7 +233,7 @@ class _State:
         self.absent, self.down, self.stopped = set(absent), set[str](), set[str]()
         self.broken: set[Pair] = set()
 
-    def draw_act(self) -> list[tuple[str, tuple[str, ...]]]:
+    def draw_act(self) -> list[Act]:
         """Draw what happens next; one thing, except where many wires are cut or mended."""
         up = [name for name in NAMES if name not in self.down | self.absent]
         going = [name for name in up if name not in self.stopped]
@@ -257,9 +265,21 @@ class _State:
             self.down.discard(chosen)
         return [(act, (chosen,))]
 
-    def _change_wires(
-        self, act: str, chosen: Pair, whole: list[Pair]
-    ) -> list[tuple[str, tuple[str, ...]]]:
+    def undo(self, acts: list[Act]) -> list[Act]:
+        """Give what undoes some acts, as far as it can be undone."""
+        undone = []
+        for act, names in acts:
+            if act in ("kill", "terminate", "stop"):
+                self.down.discard(names[0])
+                self.stopped.discard(names[0])
+                undone.append(("continue" if act == "stop" else "start", names))
+            elif act in ("cut", "hold"):
+                link = min(names), max(names)
+                self.broken.discard(link)
+                undone.append(("mend", link))
+        return undone
+
+    def _change_wires(self, act: str, chosen: Pair, whole: list[Pair]) -> list[Act]:
         if act == "mend":
             mended = sorted(self.broken) if self.rng.random() < 0.6 else [chosen]
             self.broken -= set(mended)

@@ -129,7 +129,9 @@ def reproduce(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="core, outliers, fuzz or peers.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="core, outliers, fuzz, peers or chaos.")
+    ],
     frames: Annotated[
         int | None, typer.Option(min=1, help="How many frames fuzz changes; else 10,000,000.")
     ] = None,

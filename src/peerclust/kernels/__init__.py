@@ -9,7 +9,7 @@ No loop may reorder or fuse its floating-point operations (numba's `fastmath` st
 distance is the plain sum over features, first to last, wherever it is computed.
 """
 
-from peerclust.kernels.arrays import by_user, hashes, times, weighted_sum
+from peerclust.kernels.arrays import by_user, hashes, times, weighted_sum, within
 from peerclust.kernels.centers import (
     FAIR,
     GIVEN,
@@ -44,4 +44,5 @@ __all__ = [
     "pull",
     "times",
     "weighted_sum",
+    "within",
 ]

@@ -20,6 +20,16 @@ def weighted_sum(values, weights, unit, owner, start, stop, first, last, out):
 
 
 @compiled(nogil=True)
+def within(x, low, high):
+    """Tell whether all rows of x (n, d) lie in the box from low to high; NaN lies nowhere."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if not low[j] <= x[i, j] <= high[j]:
+                return False
+    return True
+
+
+@compiled(nogil=True)
 def by_user(owner, parts, out):
     """Add the tasks' sums (tasks, K, ...) to out (users, K, ...), in ascending order."""
     flat, total = parts.reshape(parts.shape[0], -1), out.reshape(out.shape[0], -1)

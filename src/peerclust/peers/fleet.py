@@ -49,6 +49,8 @@ class Fleet:
         Who talks with whom.
     proxied : bool
         Whether the links run over wires that can be cut (`wire`).
+    hosts : sequence of str, optional
+        Each peer's address, if they are not all on loopback.
     settings
         Of the network file, such as n_clusters and timeout.
     """
@@ -60,6 +62,7 @@ class Fleet:
         graph: Graph,
         *,
         proxied: bool = False,
+        hosts: Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
         self.folder = folder
@@ -70,7 +73,9 @@ class Fleet:
         for name, part in zip(self.names, parts, strict=True):
             lines = [",".join(features), *(",".join(map(repr, row)) for row in part.tolist())]
             self.data(name).write_text("\n".join(lines) + "\n")
-        self.contract = self._make_contract(graph, features, settings)
+        self.contract = self._make_contract(
+            graph, hosts or ["127.0.0.1"] * graph.m, {"features": features, **settings}
+        )
         contract_file.write(self.network, self.contract)
         self._proxies = Proxies() if proxied else None
         self._wires: dict[tuple[str, str], Proxy] = {}
@@ -207,21 +212,20 @@ class Fleet:
             self._proxies.close()
 
     def _make_contract(
-        self, graph: Graph, features: list[str], settings: dict[str, Any]
+        self, graph: Graph, hosts: Sequence[str], settings: dict[str, Any]
     ) -> Contract:
         peers = []
-        for name, port in zip(self.names, _free_ports(graph.m), strict=True):
+        for name, host, port in zip(self.names, hosts, _free_ports(graph.m), strict=True):
             identity = make_identity(name, self.folder, force=True)
             certificate = read_certificate(identity.certificate)
-            peers.append(Peer(name, f"127.0.0.1:{port}", certificate))
+            peers.append(Peer(name, f"{host}:{port}", certificate))
         links = [
             (self.names[i], self.names[int(j)])
             for i in range(graph.m)
             for j in graph.neighbors(i)
             if i < j
         ]
-        values = {"peers": peers, "links": links, "features": features, **settings}
-        return make_contract(values, "the fleet")
+        return make_contract({"peers": peers, "links": links, **settings}, "the fleet")
 
 
 def _free_ports(n: int) -> list[int]:

@@ -84,7 +84,9 @@ class DGC:
         if state.update == 0:
             users.assign(x)
         consensus = heard.degree * x - heard.total
-        gradient = users.pull(x) / self.rho + self.consensus_factor * consensus
+        consensus *= self.consensus_factor
+        gradient = users.pull(x) / self.rho
+        gradient += consensus
         residual = state.residual
         if state.update == 0:
             residual = self.rho * np.sqrt((gradient * gradient).sum(axis=2)).max(axis=1)

@@ -182,7 +182,8 @@ def test_a_connection_that_was_turned_away_before_it_was_made_is_cut_at_once(con
         connection.connection_made(wire)
         assert await ear.next("closed") == "too many others are connecting"
         assert wire.cut
-        connection.data_received(bytes(1000))
+        connection.get_buffer(-1)[:1000] = bytes(1000)
+        connection.buffer_updated(1000)
         assert connection._incoming.pending == 0
 
     play(scene)

@@ -60,11 +60,11 @@ class Post:
 
     def counted(self) -> list[Link]:
         """Give the neighbors that count in the present exchange, in ascending order of number."""
-        found = [link for link in self.links.values() if link.counted]
-        if self.phase != "agreeing":
-            now = self.at // self.contract.B
-            found = [link for link in found if link.since <= now]
-        return sorted(found, key=lambda link: link.number)
+        # The links are in this order.
+        if self.phase == "agreeing":
+            return [link for link in self.links.values() if link.counted]
+        now = self.at // self.contract.B
+        return [link for link in self.links.values() if link.counted and link.since <= now]
 
     async def exchange(
         self,

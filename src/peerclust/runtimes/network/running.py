@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust import kernels
 from peerclust.programs.protocol import HeardSum, Program
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Ended
@@ -43,11 +44,10 @@ class Box:
 
     def refuse(self, x: Array) -> str:
         """Give why centers cannot be used, or ""."""
-        if not np.isfinite(x).all():
-            return "centers that are not finite"
-        if (x < self.low).any() or (x > self.high).any():
-            return "centers outside the box of the data"
-        return ""
+        if kernels.within(x, self.low, self.high):
+            return ""
+        finite = np.isfinite(x).all()
+        return f"centers {'outside the box of the data' if finite else 'that are not finite'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Running:
                 await self._begin_round()
                 if self.state.round >= rounds:
                     break  # a link was taken up only after the last round
-            now, voting = self.state.round, self.state.update == 0
+            now, voting = self.state.round, self.threshold >= 0 and self.state.update == 0
             heard = await self._exchange()
             self.state = await self._hear(heard)
             if voting:
@@ -173,7 +173,7 @@ class Running:
         x = self.state.x
         total = np.zeros_like(x)
         for frame in frames.values():
-            total = total + frame.payload
+            total += frame.payload
         heard = HeardSum(total, np.full((1, 1, 1), float(len(frames))))
         begin = perf_counter()
         if self._took > _LONG_STEP:

@@ -29,11 +29,11 @@ except ImportError:
 # Who has not finished both handshakes by then is turned away, in seconds.
 HANDSHAKE_TIMEOUT = 5.0
 
-_READ = 1 << 18
+_READ, _RECORD = 1 << 18, 1 << 14
 _NORMAL, _REFUSED = 1000, 1008
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """A websocket over TLS; `opened`, `received` and `closed` are told what happens.
 
     `closed` hears a reason, once, whichever side closed and whether it had opened or not.
@@ -49,6 +49,7 @@ class Connection(asyncio.Protocol):
         received: Callable[[Connection, Any], None],
         closed: Callable[[Connection, str], None],
     ) -> None:
+        self._buffer = memoryview(bytearray(_READ))
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=uri is None)
         self._dials = uri is not None
@@ -110,11 +111,15 @@ class Connection(asyncio.Protocol):
         self._deadline = loop.call_later(HANDSHAKE_TIMEOUT, self.abort, late)
         self._advance()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Give the place for bytes of the network, the same each time."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Take in bytes of the network."""
         if self._is_closed:
             return
-        self._incoming.write(data)
+        self._incoming.write(self._buffer[:nbytes])
         self._advance()
 
     def eof_received(self) -> bool:
@@ -157,15 +162,16 @@ class Connection(asyncio.Protocol):
     def _read(self) -> bytes:
         """Give all plain bytes that have come."""
         parts = []
-        while True:
+        # Asking for what is not there would cost an exception.
+        while self._incoming.pending or self._tls.pending():
             try:
-                part = self._tls.read(_READ)
+                part = self._tls.read(_RECORD)
             except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
                 break
             if not part:
                 break
             parts.append(part)
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _take(self, event: Any) -> None:
         if self._is_closed:
@@ -200,7 +206,7 @@ class Connection(asyncio.Protocol):
                         self._tls.write(part)
                     except ssl.SSLError:
                         return
-        data = self._outgoing.read()
+        data = self._outgoing.read() if self._outgoing.pending else b""
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 

@@ -26,9 +26,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,13 +59,15 @@ class Kind(IntEnum):
     VIEW = 9
     BYE = 10
 
+    # That of an Enum hashes its name.
+    __hash__ = int.__hash__
+
 
 ARRAYS = (Kind.AGREE, Kind.ROUND)
 _KINDS = {int(kind): kind for kind in Kind}
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
+class Frame(NamedTuple):
     """One frame; `payload` is an array of float64 for AGREE and ROUND, else bytes."""
 
     kind: Kind
@@ -134,9 +135,8 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int) -> Frame:
     crc = zlib.crc32(body, zlib.crc32(memoryview(data)[: _HEADER.size]))
     if crc != _CRC.unpack_from(data, _HEADER.size)[0]:
         raise WireError("A frame must have the checksum of its bytes; it was changed on its way.")
-    payload: Any = bytes(body)
-    if dtype == _FLOAT64:
-        payload = np.frombuffer(body, "<f8").reshape(shape[:ndim])
+    floats = dtype == _FLOAT64
+    payload = np.frombuffer(body, "<f8").reshape(shape[:ndim]) if floats else bytes(body)
     return Frame(kind, network, payload, run, exchange, s, R, view)
 
 

@@ -1,0 +1,249 @@
+"""How peers come, go, come late, and are refused: real processes."""
+
+import json
+import shutil
+import signal
+import socket
+import ssl
+import time
+
+import pytest
+from trials import check_ended, check_replay, fleet
+
+import peerclust as pc
+from peerclust.runtimes.network import contract_file
+from peerclust.runtimes.network.identity import make_identity
+from peerclust.runtimes.network.terms import make_contract
+
+
+def error(peers, name):
+    return (peers.folder / f"{name}.err").read_text()
+
+
+def test_a_peer_asked_to_end_says_goodbye_and_goes_on_from_its_checkpoint(tmp_path):
+    # Nobody waits for a timeout: the goodbye is enough.
+    with fleet(tmp_path, rho=1000.0, timeout=30.0) as peers:
+        peers.start()
+        peers.wait_for_round("p3", 200)
+        peers.signal("p3", signal.SIGTERM)
+        assert peers.wait("p3", seconds=10)["p3"] == 3
+        assert "p3 left the run in round" in error(peers, "p3")
+        assert (peers.out("p3") / "checkpoint").exists()
+        at = peers.wait_for_round("p2", 400)
+        peers.start("p3")
+        assert set(peers.wait().values()) == {0}
+        check_ended(peers, peers.names)
+        assert "p3 was lost" in peers.log("p2")
+        assert "it was asked to end" in peers.log("p2")
+        assert "the checkpoint of round" in peers.log("p3")
+        assert peers.certificate("p0")["rounds"] > at
+        assert not (peers.out("p3") / "checkpoint").exists()
+
+
+def test_peers_that_all_ended_go_on_together_from_their_checkpoints(tmp_path):
+    with fleet(tmp_path, rho=1000.0) as peers:
+        peers.start()
+        peers.wait_for_round("p3", 300)
+        for name in peers.names:
+            peers.signal(name, signal.SIGTERM)
+        assert set(peers.wait(seconds=20).values()) == {3}
+        peers.start()
+        assert set(peers.wait().values()) == {0}
+        assert "All go on from their checkpoints, at round" in peers.log("p0")
+        replayed = peers.replay()
+        assert all(replayed[name]["same"] for name in peers.names)
+
+
+def test_a_second_process_of_a_peer_is_refused(tmp_path):
+    with fleet(tmp_path, rho=1000.0) as peers:
+        peers.start()
+        peers.wait_for_round("p2", 50)
+        # In the same folder: by the lock. In another, at another port: by its neighbors.
+        first = peers.processes["p2"]
+        peers.start("p2")
+        assert peers.wait("p2", seconds=20)["p2"] == 2
+        assert "is running in out-p2 already" in error(peers, "p2")
+        peers.processes["p2"] = first
+        told = peers.status("p2")
+        assert told["phase"] == "running"
+        assert told["neighbors"]["p1"]["bytes_heard"] > 0
+        assert told["bytes_sent"] > 0
+        assert set(peers.wait().values()) == {0}
+        check_ended(peers, peers.names)
+
+
+def test_a_peer_that_comes_after_the_end_gets_the_result_and_is_told_so(tmp_path):
+    given = {"rho": 30.0, "join_timeout": 2.0, "linger": 30.0}
+    with fleet(tmp_path, **given) as peers:
+        others = ["p0", "p1", "p2", "p4"]
+        peers.start(*others)
+        for name in others:
+            while not peers.ended(name):
+                time.sleep(0.1)
+        peers.start("p3")
+        assert peers.wait("p3", seconds=30)["p3"] == 0
+        told = peers.certificate("p3")
+        assert told["status"]["name"] == "came late"
+        assert told["rounds"] == peers.certificate("p2")["rounds"]
+        assert peers.centers("p3").tolist() in [peers.centers(n).tolist() for n in ("p2", "p4")]
+        assert len((peers.out("p3") / "labels.csv").read_text().splitlines()) == 31
+        # JSON knows no NaN.
+        json.loads((peers.out("p3") / "certificate.json").read_text(), parse_constant=pytest.fail)
+        for name in others:
+            advice = peers.certificate(name)["status"]["advice"]
+            assert "Without p3" in advice
+            peers.signal(name, signal.SIGTERM)
+        assert set(peers.wait(*others, seconds=20).values()) == {0}
+
+
+def test_a_peer_that_comes_late_is_taken_up(tmp_path):
+    with fleet(tmp_path, rho=1500.0, join_timeout=2.0) as peers:
+        peers.start("p0", "p1", "p2", "p4")
+        peers.wait_for_round("p2", 100)
+        peers.start("p3")
+        assert set(peers.wait().values()) == {0}
+        check_ended(peers, peers.names)
+        assert "p3 does not take part: it did not come within 2 s" in peers.log("p2")
+        assert "the centers of a neighbor" in peers.log("p3")
+        assert peers.certificate("p0")["agreed"]["members"] == [0, 1, 2, 4]
+
+
+def test_all_stop_if_a_peer_never_comes_and_the_network_file_says_so(tmp_path):
+    with fleet(tmp_path, join_timeout=1.5, on_absent="stop") as peers:
+        peers.start("p0", "p1", "p2", "p4")
+        assert set(peers.wait(seconds=30).values()) == {2}
+        for name in ("p0", "p1", "p2", "p4"):
+            said = error(peers, name)
+            assert "The run was stopped" in said
+            assert "p3 does not take part" in said
+            assert not peers.ended(name)
+
+
+def test_admm_stops_for_all_when_a_peer_is_lost(tmp_path):
+    given = {"solver": "admm", "rho": 1.0, "on_loss": "stop", "tol": 0.0}
+    with fleet(tmp_path, **given) as peers:
+        peers.start()
+        peers.wait_for_round("p1", 100)
+        peers.kill("p1")
+        others = ["p0", "p2", "p3", "p4"]
+        assert set(peers.wait(*others, seconds=30).values()) == {2}
+        for name in others:
+            assert "p1 was lost" in error(peers, name)
+
+
+def test_admm_ends_where_its_replay_does(tmp_path):
+    with fleet(tmp_path, solver="admm", rho=3.0, on_loss="stop", tol=1e-5) as peers:
+        peers.start()
+        assert set(peers.wait().values()) == {0}
+        assert all(each["same"] for each in peers.replay().values())
+
+
+def test_an_empty_site_takes_part(tmp_path):
+    rows, _ = pc.datasets.iris()
+    parts = [rows[::2], rows[:0], rows[1:3], rows[3::2]]
+    with fleet(tmp_path, 4, parts=parts, rho=30.0, tol=1e-4) as peers:
+        peers.start()
+        assert set(peers.wait().values()) == {0}
+        assert peers.certificate("p1")["rows"] == 0
+        assert all(each["same"] for each in peers.replay().values())
+
+
+def test_more_clusters_than_rows_is_one_sentence_everywhere(tmp_path):
+    rows, _ = pc.datasets.iris()
+    parts = [rows[:1], rows[1:2], rows[2:3]]
+    with fleet(tmp_path, 3, parts=parts, n_clusters=5, mean_of=1) as peers:
+        peers.start()
+        assert set(peers.wait(seconds=30).values()) == {2}
+        for name in peers.names:
+            last = error(peers, name).splitlines()[-1]
+            assert "must be at most the number of distinct rows" in last
+
+
+@pytest.mark.parametrize("kind", ["another file", "another name"])
+def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path, kind):
+    with fleet(tmp_path, rho=1000.0, join_timeout=3.0) as peers:
+        others = ["p0", "p1", "p3", "p4"]
+        changed = {"n_clusters": 4} if kind == "another file" else {}
+        values = {
+            "peers": peers.contract.peers, "links": peers.contract.links,
+            **{name: value for name, value in vars(peers.contract).items()
+               if name in peers.contract.__dataclass_fields__ and name not in ("peers", "links")},
+            **changed,
+        }  # fmt: skip
+        if kind == "another name":
+            # The key of p2 with the name of p3: the certificate tells.
+            shutil.copy(tmp_path / "p2.key", tmp_path / "p3.key")
+            peers.start("p3")
+            assert peers.wait("p3", seconds=20)["p3"] == 2
+            assert "belong" in error(peers, "p3")
+            return
+        other = tmp_path / "other.toml"
+        contract_file.write(other, make_contract(values, "the test"))
+        peers.start(*others)
+        peers.start("p2", words=["--network", other.name])
+        codes = peers.wait()
+        assert [codes[name] for name in others] == [0, 0, 0, 0]
+        assert codes["p2"] == 2
+        said = "p2 has n_clusters = 4, here it is 3."
+        assert peers.log("p1").count(said) == 2  # once when it came, once as the reason
+        assert "n_clusters = 3, here it is 4" in error(peers, "p2") + peers.log("p2")
+
+
+def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
+    with fleet(tmp_path, rho=1500.0) as peers:
+        peers.start()
+        peers.wait_for_round("p2", 50)
+        port = peers.contract.peers[2].endpoint[1]
+        stranger = make_identity("stranger", tmp_path / "elsewhere")
+
+        def knock(context=None, said=b""):
+            with socket.create_connection(("127.0.0.1", port), 5) as line:
+                line.settimeout(5)
+                # Refused during the handshake, or right after it.
+                with pytest.raises(OSError), context.wrap_socket(line) as tls:  # noqa: PT011, PT012
+                    tls.sendall(said)
+                    if not tls.recv(1):
+                        raise OSError
+
+        def plain(said):
+            with socket.create_connection(("127.0.0.1", port), 5) as line:
+                line.settimeout(5)
+                line.sendall(said)
+                while line.recv(1024):
+                    pass
+
+        anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+        old.maximum_version = ssl.TLSVersion.TLSv1_2
+        unlisted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        unlisted.check_hostname, unlisted.verify_mode = False, ssl.CERT_NONE
+        unlisted.load_cert_chain(stranger.certificate, stranger.key)
+        for _ in range(3):
+            plain(b"\0" * 100)
+            plain(b"GET / HTTP/1.1\r\nHost: p2\r\n\r\n")
+            for context in (anyone, old, unlisted):
+                knock(context)
+        assert set(peers.wait().values()) == {0}
+        check_ended(peers, peers.names)
+        log = peers.log("p2")
+        for reason in (
+            "it did not speak TLS",
+            "it spoke plain HTTP",
+            "it showed no certificate",
+            "it does not speak TLS 1.3",
+            "its certificate is not one of the network's",
+        ):
+            assert log.count(reason) == 1, log
+
+
+def test_a_part_replays_alone(tmp_path):
+    with fleet(tmp_path, rho=30.0) as peers:
+        peers.start()
+        peers.wait()
+        check_replay(peers, peers.names)
+        # Every site that agreed is needed.
+        shutil.rmtree(peers.out("p1"))
+        with pytest.raises(pc.errors.DataError, match="Got nothing of p1"):
+            peers.replay()

@@ -1,0 +1,90 @@
+"""A cut link between real hosts: peers in network namespaces that the test makes itself."""
+
+import ctypes
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from trials import check_ended, check_replay, fleet
+
+from peerclust.peers import nursery
+
+SPACE, NEAR, FAR = "pcl-test", "pcl-near", "pcl-far"
+NEAR_HOST, FAR_HOST = "10.213.77.1", "10.213.77.2"
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def run_far_away(words, folder):
+    """Run a peer in the namespace, as on a host of its own."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path(f"/var/run/netns/{SPACE}").open() as space:
+        if libc.setns(space.fileno(), 0):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    nursery.run_peer(words, folder)
+
+
+@pytest.fixture
+def cable():
+    """A cable from this host to one in a namespace; gives what pulls and plugs it."""
+    if shutil.which("ip") is None or os.geteuid() != 0:
+        pytest.skip("network namespaces need the command ip and root; a proxy is cut elsewhere")
+    with (Path(tempfile.gettempdir()) / f"{SPACE}.lock").open("w") as lock:
+        # Tests run side by side, and there is one namespace.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield from lay_cable()
+
+
+def lay_cable():
+    try:
+        ip("netns", "add", SPACE)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no network namespace can be made here: {error.stderr.decode().strip()}")
+    try:
+        ip("link", "add", NEAR, "type", "veth", "peer", "name", FAR, "netns", SPACE)
+        ip("addr", "add", f"{NEAR_HOST}/30", "dev", NEAR)
+        ip("link", "set", NEAR, "up")
+        ip("-n", SPACE, "addr", "add", f"{FAR_HOST}/30", "dev", FAR)
+        ip("-n", SPACE, "link", "set", FAR, "up")
+        ip("-n", SPACE, "link", "set", "lo", "up")
+        yield lambda state: ip("link", "set", NEAR, state)
+    finally:
+        ip("netns", "del", SPACE)
+
+
+def test_a_host_whose_cable_is_pulled_is_lost_and_taken_up_when_it_is_back(tmp_path, cable):
+    hosts = [NEAR_HOST, NEAR_HOST, FAR_HOST]
+    with fleet(tmp_path, 3, hosts=hosts, rho=6000.0, rounds=100_000) as peers:
+        peers.start("p0", "p1")
+        peers.start("p2", run=run_far_away)
+        peers.wait_for_round("p0", 200)
+        cable("down")
+        at = peers.wait_for_round("p0", 300)
+        assert "p2 was lost" in peers.log("p0")
+        cable("up")
+        assert set(peers.wait().values()) == {0}
+        check_ended(peers, peers.names)
+        assert peers.certificate("p0")["rounds"] > at
+        assert "p2 is taken up" in peers.log("p0")
+
+
+def test_hosts_on_both_ends_of_a_cut_cable_say_that_they_fell_apart(tmp_path, cable):
+    hosts = [NEAR_HOST, NEAR_HOST, FAR_HOST, FAR_HOST]
+    with fleet(tmp_path, 4, hosts=hosts, join_timeout=5.0) as peers:
+        peers.start("p0", "p1")
+        peers.start("p2", "p3", run=run_far_away)
+        peers.wait_for_round("p0", 200)
+        cable("down")
+        begin = time.monotonic()
+        assert set(peers.wait().values()) == {1}
+        assert time.monotonic() - begin < 60
+        for name in peers.names:
+            assert peers.certificate(name)["status"]["name"] == "fell apart"
+        check_replay(peers, ["p0", "p1"])
