@@ -101,7 +101,9 @@ def agree_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffic]:
         own = np.column_stack([users.total_weights, _sums(users, nowhere, 1)])
         (weight, *totals), sent = _total(runtime, users, own)
         if not weight > 0:
-            raise DataError("The rows to be scaled must have a total weight above 0. Got 0.")
+            raise DataError(
+                f"The rows of all users must have a total weight above 0. Got {weight:g}."
+            )
         first = np.array(totals) / weight
         own = np.column_stack([_sums(users, first, 1), _sums(users, first, 2)])
         total, more = _total(runtime, users, own)

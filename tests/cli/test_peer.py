@@ -158,7 +158,6 @@ BAD_OPTIONS = [
     (("--delta", 1), "`--delta` of peer init belongs to the loss 'huber'. Got the loss 'kmeans'."),
     (("--tol", -1), "`--tol` of peer init must be a number >= 0. Got -1.0."),
     (("--join-timeout", 0), "`--join-timeout` of peer init must be a number > 0. Got 0.0."),
-    (("--init", "kmeans++"), "`--init` of peer init must be one of"),
     (("--graph", "rign"), "`--graph` of peer init must be one of"),
     (("--graph", "apart.txt"), "apart.txt must connect all users: "),
     (("--graph", "others.txt"), "The graph file others.txt must name exactly the users; it adds"),

@@ -1,6 +1,5 @@
 """Three sites to be checked, each with a folder of its own and, if asked for, a process."""
 
-import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from peerclust.peers.check import check
+from peerclust.peers.fleet import free_ports
 from peerclust.peers.folder import status_socket
 from peerclust.runtimes.network import contract_file, status
 from peerclust.runtimes.network.contract import Peer
@@ -18,14 +18,6 @@ from peerclust.runtimes.network.terms import make_contract
 
 NAMES = ("a", "b", "c")
 LONG = 30.0  # seconds; nothing that is right waits so long
-
-
-def free_ports(n):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 class Net:

@@ -58,4 +58,4 @@ def test_a_check_while_others_run_without_this_peer_changes_nothing_of_the_run(n
         for process in begun.values():
             os.kill(process.pid, signal.SIGTERM)
         for process in begun.values():
-            assert process.wait(LONG) == 2
+            assert process.wait(LONG) == 3

@@ -5,7 +5,6 @@ import numpy as np
 import peerclust as pc
 from peerclust.peers import together
 from peerclust.peers.fleet import Fleet
-from peerclust.peers.replay import _join_rows
 from peerclust.peers.work import read_rows, read_table
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.agreeing import living_graph
@@ -61,17 +60,17 @@ def check_replay(fleet, survivors, cut=()):
     x = np.stack([seen[begin][i] for i in numbers])
     told = fleet.certificate(survivors[0])
     agreed = Agreed(**told["agreed"])
-    users = _join_rows(
+    users = together.join_rows(
         [
             read_rows(fleet.contract, name, read_table(fleet.contract, fleet.data(name)))
             for name in survivors
         ]
-    ).users(fleet.contract, together.make_scale(agreed))
+    ).users(fleet.contract, together.make_scale(fleet.contract, agreed))
     program = together.make_program(fleet.contract, agreed)
     run = Simulator(living_graph(fleet.contract.graph, numbers, cut)).run(
         program, users, x, rounds=10**6, threshold=TOL * together.residual_scale(agreed, users)
     )
     assert run.stopped
-    scale = together.make_scale(agreed)
+    scale = together.make_scale(fleet.contract, agreed)
     for k, name in enumerate(survivors):
         assert np.abs(scale.forward(fleet.centers(name)) - run.x[k]).max() < 50 * TOL

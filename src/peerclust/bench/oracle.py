@@ -153,7 +153,7 @@ def _check_success(
         yield f"it hears only {', '.join(heard)}"
     for other in heard:
         # A process that came back after the end tells of a neighbor's result.
-        if other in records and records[other]["residual"] > tol:
+        if other in records and (records[other]["residual"] or 0.0) > tol:
             yield f"{other}, which it hears, has the residual {records[other]['residual']:g}"
 
 
@@ -240,7 +240,7 @@ def _check_residuals(
                 yield f"{name} converged, but {i} last heard {near} of {heard}"
                 continue
             table = tables.read([trial.data(i)], columns=contract.features, may_be_empty=True)
-            users = work.read_rows(contract, i, table).users(contract, together.make_scale(agreed))
+            users = work.read_rows(contract, i, table).users(contract, together.make_scale(contract, agreed))
             x = ends[i].x[None]
             users.assign(x)
             total = np.sum([x - ends[j].x for j in near], axis=0)

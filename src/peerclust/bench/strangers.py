@@ -49,7 +49,7 @@ class Strangers:
                     self.knocks += 1
                     with suppress(OSError):
                         kind(line)
-            except ConnectionError:
+            except OSError:
                 continue
 
 

@@ -20,7 +20,7 @@ from peerclust.runtimes.network.agreeing import Agreeing
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.membership import Restart, Welcomed
-from peerclust.runtimes.network.messages import Agreed, View, Welcome
+from peerclust.runtimes.network.messages import Agreed, View, Welcome, unpack_centers
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.views import Views
 from peerclust.users import Users
@@ -62,8 +62,7 @@ class Entrance:
 
     def scaled(self, agreed: Agreed) -> Users:
         """Give this site's rows in the scale that was agreed on."""
-        scale = together.make_scale(agreed) if self.contract.scale == "standard" else None
-        return self.rows.users(self.contract, scale)
+        return self.rows.users(self.contract, together.make_scale(self.contract, agreed))
 
     def _agree(self) -> Entry:
         """Agree on scale, step and start, or on going on from the checkpoints of all."""
@@ -79,7 +78,7 @@ class Entrance:
             )
         else:
             agreed, users = held.agreed, self.scaled(held.agreed)
-            x = held.x(self.contract.n_clusters, users.d)
+            x = unpack_centers(held.centers, self.contract.n_clusters)[None]
         runtime.pass_barrier()
         names = ", ".join(self.contract.names[i] for i in runtime.members)
         self.folder.log(f"Agreed with {names}: rho {agreed.rho:.6g}, alpha {agreed.alpha:.6g}.")
@@ -95,22 +94,23 @@ class Entrance:
             held = None
         run, round_ = (None, 0) if held is None else (held.run, held.round)
         users = self.rows.users(self.contract)
-        latest = together.agree_to_resume(runtime, users, run, round_)
+        latest = together.agree_to_resume(self.contract, runtime, users, run, round_)
         return (None, 0) if latest is None else (held, latest)
 
     def _join(self, welcome: Welcome) -> Entry:
         """Enter a run that is on its way, from the checkpoint or else a neighbor's centers."""
         agreed = welcome.agreed
-        K, d = self.contract.n_clusters, len(self.contract.features)
+        K = self.contract.n_clusters
         users = self.scaled(agreed)
         together.check_fits(agreed, users)
         for link in self.node.links.values():
             link.discount()
-        x = np.frombuffer(welcome.centers, "<f8").reshape(1, K, d).copy()
+        x = unpack_centers(welcome.centers, K)[None]
         whence = "the centers of a neighbor"
         held = self._load_checkpoint()
         if held is not None and held.run == together.run_tag(self.contract, agreed):
-            x, whence = held.x(K, d), f"the checkpoint of round {held.round}"
+            x = unpack_centers(held.centers, K)[None]
+            whence = f"the checkpoint of round {held.round}"
         self.folder.log(f"The run is in round {welcome.round}; entering it with {whence}.")
         self._begin(agreed, welcome.views, welcome.round)
         return Entry(agreed, users, x, welcome.round)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import random
 import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,7 @@ class Fleet:
         `words` are more options of `peer run`; `run` is what the process does instead of running
         the command, as for a peer that misbehaves.
         """
+        # Importing it loads the compiled loops, which the processes are forked for.
         from peerclust.peers import nursery
 
         for name in names or self.names:
@@ -215,7 +218,7 @@ class Fleet:
         self, graph: Graph, hosts: Sequence[str], settings: dict[str, Any]
     ) -> Contract:
         peers = []
-        for name, host, port in zip(self.names, hosts, _free_ports(graph.m), strict=True):
+        for name, host, port in zip(self.names, hosts, free_ports(graph.m), strict=True):
             identity = make_identity(name, self.folder, force=True)
             certificate = read_certificate(identity.certificate)
             peers.append(Peer(name, f"{host}:{port}", certificate))
@@ -228,12 +231,13 @@ class Fleet:
         return make_contract({"peers": peers, "links": links, **settings}, "the fleet")
 
 
-def _free_ports(n: int) -> list[int]:
-    """Give ports that nobody listens on now."""
-    held = [socket.socket() for _ in range(n)]
-    for each in held:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
+def free_ports(n: int) -> list[int]:
+    """Give ports that nobody listens on now, and that no connection is given by itself."""
+    ports: list[int] = []
+    for port in random.sample(range(20_000, 32_000), 2_000):
+        with socket.socket() as held, suppress(OSError):
+            held.bind(("127.0.0.1", port))
+            ports.append(port)
+        if len(ports) == n:
+            return ports
+    raise PeerError(f"{n} free ports could not be found.")

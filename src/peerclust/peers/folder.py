@@ -62,6 +62,7 @@ class Folder:
         self._lock = self._take_lock()
         if (path / "certificate.json").exists():
             if not force:
+                self._lock.close()
                 raise ParameterError(
                     f"`--out` of peer run must not hold a result yet, unless --force. Got {path}."
                 )
@@ -115,8 +116,8 @@ class Folder:
     ) -> dict[str, Any]:
         """Write the result, certificate.json last; give what that holds."""
         K = len(x)
-        scale = together.make_scale(agreed)
-        centers = scale.back(x)
+        scale = together.make_scale(contract, agreed)
+        centers = x if scale is None else scale.back(x)
         solution = Solution(
             centers=centers[None],
             labels=[users.labels],
@@ -127,7 +128,7 @@ class Folder:
             why={},
             loss=users.loss,
             distance=users.distance,
-            scale=scale if contract.scale == "standard" else None,
+            scale=scale,
         )
         scores = solution.outlier_scores(table.rows) if len(table.rows) else np.empty(0)
         columns = dict(zip(contract.features, centers.T, strict=True))

@@ -8,6 +8,7 @@ from math import isnan
 from typing import Any
 
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.messages import tame
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.running import Outcome
 from peerclust.runtimes.network.views import Views
@@ -101,7 +102,7 @@ def _tell_events(node: Node) -> list[tuple[int, str]]:
     """Give what happened here, and what was heard of losses elsewhere, by round."""
     names = node.contract.names
     elsewhere = [
-        (view.round, f"{names[view.peer]} lost {view.reason}")
+        (view.round, f"{names[view.peer]} {tame(view.reason)}")
         for view in node.views.history
         if view.peer != node.number and view.reason
     ]
@@ -130,7 +131,7 @@ def _status(node: Node, outcome: Outcome, largest: float, unheard: int) -> Statu
     if largest > contract.tol or unheard:
         why = f"the largest residual is {largest:.2g}"
         if unheard:
-            why = f"{unheard} peers did not tell how they ended"
+            why = f"{unheard} of the peers did not tell how they ended"
         return Status(
             "stopped", f"the peers stopped after {rounds} rounds, but {why}. Run again.{without}"
         )

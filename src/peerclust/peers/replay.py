@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from peerclust.errors import DataError
 from peerclust.peers import together
 from peerclust.peers.together import Rows
-from peerclust.programs.protocol import HeardSum, Program
+from peerclust.programs.protocol import Program, sum_heard
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.agreeing import living_graph
 from peerclust.runtimes.network.contract import Contract
@@ -76,7 +76,7 @@ def replay(
     """
     events = {i: _last_run(journal) for i, journal in journals.items()}
     agreed, starts = _agree_again(contract, rows, events)
-    scale = together.make_scale(agreed) if contract.scale == "standard" else None
+    scale = together.make_scale(contract, agreed)
     program = together.make_program(contract, agreed)
     sites = {
         i: _Site(rows[i].users(contract, scale), *_read_segments(each, starts.get(i)))
@@ -88,7 +88,7 @@ def replay(
         if exchange % contract.B == 0:
             here = {i: site.state.x[0] for i, site in sites.items() if site.state is not None}
             watch(exchange // contract.B, here)
-        _step(program, sites, exchange)
+        _step(contract, program, sites, exchange)
     done = {}
     for i, site in sorted(sites.items()):
         if site.end is not None and site.final is not None:
@@ -112,9 +112,13 @@ def _enter(contract: Contract, program: Program, sites: dict[int, _Site], exchan
             site.final, site.state = site.state.x[0], None
 
 
-def _step(program: Program, sites: dict[int, _Site], exchange: int) -> None:
+def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchange: int) -> None:
     """Compute one exchange at every site that took part in it."""
     said = {i: program.say(s.state).x for i, s in sites.items() if s.state is not None}  # type: ignore[union-attr]
+    for i, site in sites.items():
+        # Who has ended says where, once more; a neighbor may go on with it.
+        if site.final is not None and site.end and site.end["round"] * contract.B == exchange:
+            said[i] = site.final[None]
     for site in sites.values():
         if site.state is None or site.segment is None:
             continue
@@ -122,10 +126,7 @@ def _step(program: Program, sites: dict[int, _Site], exchange: int) -> None:
         if senders is None or any(j not in said for j in senders):
             site.state = None  # it ended here: nobody heard more of it
             continue
-        total = np.zeros_like(site.state.x)
-        for j in senders:
-            total = total + said[j][0]
-        heard = HeardSum(total, np.full((1, 1, 1), float(len(senders))))
+        heard = sum_heard(site.state.x, [said[j][0] for j in senders])
         site.state = program.hear(site.users, site.state, heard)
 
 
@@ -158,37 +159,26 @@ def _agree_again(
             f"A replay needs every site that agreed. Got nothing of {', '.join(missing)}."
         )
     runtime = Simulator(living_graph(contract.graph, members, lost))
-    joint = _join_rows([rows[i] for i in members])
+    joint = together.join_rows([rows[i] for i in members])
     agreed, _, x = together.agree(contract, runtime, joint, members, lost)
     if together.run_tag(contract, agreed).hex() != told["run"]:
         raise DataError("The rows are not those that were agreed on: something was agreed else.")
     return agreed, dict(zip(members, x, strict=True))
 
 
-def _join_rows(parts: list[Rows]) -> Rows:
-    sizes = [len(part.rows) for part in parts]
-    weights: Array | float = 1.0
-    if not all(isinstance(part.weights, float) for part in parts):
-        weights = np.concatenate([np.broadcast_to(p.weights, len(p.rows)) for p in parts])
-    return Rows(
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        weights,
-        tuple(number for part in parts for number in part.numbers),
-    )
-
-
 def _read_segments(
     events: Events, start: Array | None
 ) -> tuple[list[_Segment], dict[str, Any] | None]:
     segments: list[_Segment] = []
-    end = None
+    end, first = None, True
     for event in events:
         if event["event"] == "start":
             x = unpack_array(event["x"])
-            if event["round"] == 0 and start is not None:
-                # What the simulator found; it must be what the site had.
+            if first and start is not None and event["round"] == 0:
+                if not np.array_equal(x, start):
+                    raise DataError("A site's journal must start where the simulator does.")
                 x = start
+            first = False
             if segments and not segments[-1].heard:
                 segments.pop()
             segments.append(_Segment(event["round"], x))

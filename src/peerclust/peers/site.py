@@ -1,6 +1,6 @@
 """One site, from its rows to its result: joins the others, runs, and takes leave.
 
-What goes over the network is `runtimes.network`'s business, what is written to disk `output`'s.
+What goes over the network is `runtimes.network`'s business, what is written to disk `folder`'s.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,24 +25,24 @@ from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.membership import Leaving, Stopping, Welcomed
-from peerclust.runtimes.network.messages import Agreed, Welcome
+from peerclust.runtimes.network.messages import Agreed, Welcome, pack_centers, unpack_centers
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.running import AloneError, Outcome, Running
 from peerclust.runtimes.network.status import StatusSocket
 from peerclust.users import Users
 
+# Seconds between two words of progress.
+_TELL = 0.1
+
 Array = NDArray[np.float64]
 
 # Told now and then: (round, residual, neighbors alive).
-# Seconds between two of these.
-_TELL = 0.1
-
 Progress = Callable[[int, float, int], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Where a site's run ended: centers (K, d) in the rows' own units, and how to judge them."""
+    """Where a site's run ended: centers (K, d) in the agreed scale, and how to judge them."""
 
     verdict: Verdict
     agreed: Agreed
@@ -82,27 +82,31 @@ class Site:
         node = self.node
         for each in (signal.SIGTERM, signal.SIGINT):
             node.loop.add_signal_handler(each, node.interrupt, Leaving())
-        node.open()
-        node.loop.run_until_complete(self._status.open())
         try:
+            node.open()
+            node.loop.run_until_complete(self._status.open())
             return self._take_part()
         except Leaving:
             kept = self._save_checkpoint()
-            node.close("leaves", "it was asked to end")
+            self._close("leaves", "it was asked to end")
             where = f" in round {node.round}; the same command goes on from there" if kept else ""
             raise LeftError(f"{self.me} left the run{where}.") from None
         except Stopping as stopping:
-            node.close("stops", str(stopping))
+            self._close("stops", str(stopping))
             raise PeerError(f"The run was stopped: {stopping}") from None
-        except PeerclustError as error:
-            node.close("leaves", str(error))
+        except Exception as error:
+            self._close("leaves", str(error))
             raise
 
     def leave(self) -> None:
         """Take leave once all others have ended; stay a while if some are missing."""
-        with suppress(Leaving, Stopping):
+        with suppress(Leaving, Stopping, Welcomed):
             self.node.loop.run_until_complete(self._linger())
-        self.node.close("done", "")
+        self._close("done", "")
+
+    def _close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
+        self._status.close()
+        self.node.close(why, reason)
 
     def _take_part(self) -> Result:
         try:
@@ -112,7 +116,8 @@ class Site:
             if not late.welcome.done:
                 raise PeerError("A neighbor told of a run while this peer was in one.") from None
             return self._take_over(late.welcome)
-        self.node.loop.run_until_complete(self._hear_ends())
+        with suppress(Leaving):  # the result is there
+            self.node.loop.run_until_complete(self._hear_ends())
         verdict = judge(self.node, outcome, entry.agreed.spread)
         self.folder.log(str(verdict.status))
         return Result(verdict, entry.agreed, entry.users, outcome.state.x[0])
@@ -125,7 +130,7 @@ class Site:
     def _take_over(self, welcome: Welcome) -> Result:
         """Take the result from a neighbor: the run is over."""
         agreed = welcome.agreed
-        x = np.frombuffer(welcome.centers, "<f8").reshape(self.contract.n_clusters, -1).copy()
+        x = unpack_centers(welcome.centers, self.contract.n_clusters)
         users = self._entrance.scaled(agreed)
         users.assign(x[None])
         self.folder.log(f"The run ended in round {welcome.round}; the result is a neighbor's.")
@@ -179,7 +184,7 @@ class Site:
         return Welcome(
             self._agreed,
             self._running.state.round,
-            np.ascontiguousarray(self._running.state.x, "<f8").tobytes(),
+            pack_centers(self._running.state.x),
             [view for view in node.views.all() if view.seq],
             node.phase == "done",
         )
@@ -189,7 +194,7 @@ class Site:
         if self._running is None or self._running.state is None or self._agreed is None:
             return False
         state = self._running.state
-        centers = np.ascontiguousarray(state.x, "<f8").tobytes()
+        centers = pack_centers(state.x)
         try:
             checkpoint.save(
                 self.folder.checkpoint,
@@ -206,18 +211,14 @@ class Site:
         """Wait until all peers of the part have told how they ended, or for `timeout`."""
         node = self.node
         limit = node.loop.time() + self.contract.timeout
-        timer = node.loop.call_at(limit + 0.01, node.wake)
         while not all(node.views[i].ended for i in node.views.part(node.number)):
-            if node.loop.time() >= limit:
+            if not await node.wait_until(limit):
                 break
-            await node.wait()
-        timer.cancel()
 
     async def _linger(self) -> None:
         node = self.node
-        if len(node.views.part(node.number)) == node.contract.graph.m or self._running is None:
+        if self._running is None or all(view.ended for view in node.views.all()):
             return
         limit = node.loop.time() + self.contract.linger
-        node.loop.call_at(limit, node.wake)
-        while node.loop.time() < limit:
-            await node.wait()
+        while await node.wait_until(limit):
+            pass

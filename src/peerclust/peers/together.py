@@ -7,6 +7,7 @@ end with the same bits. Nothing here knows of connections.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,7 +99,9 @@ def agree(
     return agreed, users, x
 
 
-def agree_to_resume(runtime: Runtime, users: Users, run: bytes | None, round_: int) -> int | None:
+def agree_to_resume(
+    contract: Contract, runtime: Runtime, users: Users, run: bytes | None, round_: int
+) -> int | None:
     """Give the latest round of all checkpoints, if every site has one of the same run; else None.
 
     `run` and `round_` are of this site's checkpoint; `run` is None if it has none.
@@ -111,7 +114,8 @@ def agree_to_resume(runtime: Runtime, users: Users, run: bytes | None, round_: i
         own[:, 0, 1:] = np.concatenate([tag, -tag, [round_]])
     lacking, *agreed = runtime.run(Maximum(), users, own, rounds=1).states[0].x[0, 0]
     most, least = np.array(agreed[:TAG_BYTES]), -np.array(agreed[TAG_BYTES:-1])
-    return None if lacking or not np.array_equal(most, least) else int(agreed[-1])
+    same = not lacking and np.array_equal(most, least)
+    return int(agreed[-1]) if same and 0 <= agreed[-1] <= contract.rounds else None
 
 
 def make_program(contract: Contract, agreed: Agreed) -> Program:
@@ -121,9 +125,25 @@ def make_program(contract: Contract, agreed: Agreed) -> Program:
     return DGC(rho=agreed.rho, alpha=agreed.alpha, B=contract.B)
 
 
-def make_scale(agreed: Agreed) -> Scale:
-    """Give the scale that was agreed on; without scaling it changes nothing."""
+def make_scale(contract: Contract, agreed: Agreed) -> Scale | None:
+    """Give the scale that was agreed on, None without scaling."""
+    if contract.scale == "none":
+        return None
     return Scale(np.array(agreed.mean), np.array(agreed.deviation))
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Give the rows of several sites as those of one block."""
+    sizes = [len(part.rows) for part in parts]
+    weights: Array | float = 1.0
+    if not all(isinstance(part.weights, float) for part in parts):
+        weights = np.concatenate([np.broadcast_to(p.weights, len(p.rows)) for p in parts])
+    return Rows(
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        weights,
+        tuple(number for part in parts for number in part.numbers),
+    )
 
 
 def make_box(contract: Contract, program: Any, agreed: Agreed) -> Box:

@@ -11,6 +11,7 @@ A runtime is that loop and a way to deliver. State and messages are never writte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -52,6 +53,21 @@ class HeardMax:
     """The elementwise maximum over all users of what they said, (...)."""
 
     v: Array
+
+
+def sum_heard(x: Array, letters: Sequence[Array]) -> HeardSum:
+    """Give what the only user of a block, with centers x (1, ...), hears in its neighbors' letters.
+
+    They are in ascending order of user, (...) each.
+
+    >>> heard = sum_heard(np.zeros((1, 2)), [np.array([1.0, 2.0]), np.array([3.0, 4.0])])
+    >>> heard.total.tolist(), heard.degree.tolist()
+    ([[4.0, 6.0]], [[2.0]])
+    """
+    total = np.zeros_like(x)
+    for letter in letters:
+        total += letter
+    return HeardSum(total, np.full((1,) * x.ndim, float(len(letters))))
 
 
 class State(Protocol):

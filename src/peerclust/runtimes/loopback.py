@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.graphs import Graph
-from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program
+from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, sum_heard
 from peerclust.runtimes.drive import drive
 from peerclust.runtimes.protocol import Run, Traffic, Watch
 from peerclust.stopping import NEVER, VOTE_BYTES, Vote
@@ -75,13 +75,7 @@ class Loopback:
 
     def _totals(self, said: Sequence[Any]) -> tuple[list[HeardSum], Traffic]:
         inboxes, sent = self._send([s.x for s in said], VOTE_BYTES)
-        heard = []
-        for inbox, own in zip(inboxes, said, strict=True):
-            total = np.zeros_like(own.x)
-            for letter in inbox:
-                total = total + letter
-            heard.append(HeardSum(total, np.full((1,) * own.x.ndim, float(len(inbox)))))
-        return heard, sent
+        return [sum_heard(own.x, inbox) for inbox, own in zip(inboxes, said, strict=True)], sent
 
     def _maxima(self, said: Sequence[Any]) -> tuple[list[HeardMax], Traffic]:
         """Flood the maximum: after D exchanges everyone has heard of everyone."""

@@ -8,7 +8,7 @@ import pytest
 
 from peerclust.errors import DataError
 from peerclust.runtimes.network.checkpoint import Checkpoint, load, save
-from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.messages import Agreed, unpack_centers
 
 AGREED = Agreed(
     [0, 1], [(1, 2)], [0.5], [1.0], [-1.0], [2.0],
@@ -29,7 +29,7 @@ def test_a_checkpoint_comes_back_to_the_last_bit(path):
     save(path, OLD)
     held = load(path)
     assert held == OLD
-    x = held.x(3, 2)
+    x = unpack_centers(held.centers, 3)[None]
     assert (x.shape, x.tobytes()) == ((1, 3, 2), CENTERS.tobytes())
     x[:] = 0.0  # a copy of its own
     assert held.centers == CENTERS.tobytes()

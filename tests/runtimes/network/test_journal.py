@@ -77,10 +77,17 @@ def test_a_disk_that_is_full_is_told_once_and_the_run_goes_on(path, monkeypatch)
 def test_what_is_no_journal_is_a_data_error(path):
     with pytest.raises(DataError, match="There is no journal"):
         read_journal(path)
-    for wrong in (b"{", b"\xff\xfe", b'{"event": "heard"}\nno event\n'):
+    for wrong in (b"{\n", b"[]\n", b"{}\n", b"\xff\xfe", b'{"event": "heard"}\nno event\n'):
         path.write_bytes(wrong)
         with pytest.raises(DataError, match="is not a journal that a peer wrote"):
             read_journal(path)
+
+
+def test_a_line_that_was_not_finished_is_left_out(path):
+    path.write_bytes(b'{"event": "heard"}\n{"event": "he')
+    assert read_journal(path) == [{"event": "heard"}]
+    Journal(path, print).heard(3, [1])
+    assert [event.get("exchange") for event in read_journal(path)] == [None, 3]
 
 
 @given(arrays(np.float64, array_shapes(min_dims=1, max_dims=3, max_side=4)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import build
-from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum
+from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum, sum_heard
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Lost
@@ -112,10 +112,7 @@ class Agreeing:
 
     async def _total(self, said: Sum) -> HeardSum:
         heard = await self.node.exchange(Kind.AGREE, said.x[0], _refuse_infinite)
-        total = np.zeros_like(said.x)
-        for frame in heard.values():
-            total = total + frame.payload
-        return HeardSum(total, np.full((1,) * said.x.ndim, float(len(heard))))
+        return sum_heard(said.x, [frame.payload for frame in heard.values()])
 
     async def _pass_barrier(self) -> None:
         for _ in self.members:

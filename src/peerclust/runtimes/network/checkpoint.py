@@ -6,15 +6,10 @@ import hashlib
 import os
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from peerclust.errors import DataError, WireError
 from peerclust.files import new_file
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.messages import Agreed, Message
-
-Array = NDArray[np.float64]
 
 _DIGEST = hashlib.sha256().digest_size
 
@@ -26,10 +21,6 @@ class Checkpoint(Message, frozen=True, forbid_unknown_fields=True):
     agreed: Agreed
     round: int
     centers: bytes
-
-    def x(self, K: int, d: int) -> Array:
-        """Give the centers, (1, K, d)."""
-        return np.frombuffer(self.centers, "<f8").reshape(1, K, d).copy()
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:

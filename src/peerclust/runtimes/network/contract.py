@@ -122,6 +122,11 @@ class Contract:
         return form | {"matrix": matrix, "features": features, "peers": peers, "links": links}
 
     @cached_property
+    def size(self) -> int:
+        """How many bytes all settings have in a message."""
+        return len(json.dumps(self.settings()).encode())
+
+    @cached_property
     def digest(self) -> bytes:
         """The SHA-256 of all settings, in whatever way a file lays them out: 32 bytes."""
         text = json.dumps(self.settings(), sort_keys=True, separators=(",", ":"), allow_nan=False)

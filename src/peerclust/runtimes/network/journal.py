@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,13 @@ from peerclust.errors import DataError
 Array = NDArray[np.float64]
 
 
+_EVENTS = ("agreed", "start", "heard", "end")
+
+
 class Journal:
     """Appends events to a file; what cannot be written is told once and the run goes on."""
 
-    def __init__(self, path: Path, log: Any) -> None:
+    def __init__(self, path: Path, log: Callable[[str], None]) -> None:
         self._path, self._log = path, log
         self._heard: list[int] | None = None
         self._complete = True
@@ -78,12 +82,19 @@ class Journal:
 def read_journal(path: Path) -> list[dict[str, Any]]:
     """Give the events of a journal."""
     try:
-        lines = path.read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        text = path.read_text()
+        # A line that was not finished: nothing has followed from it.
+        whole = text[: text.rfind("\n") + 1]
+        events = [json.loads(line) for line in whole.splitlines()]
     except FileNotFoundError:
         raise DataError(f"There is no journal {path}.") from None
+    except OSError as error:
+        raise DataError(f"The journal {path} cannot be read: {error.strerror}.") from None
     except ValueError:
-        raise DataError(f"{path} is not a journal that a peer wrote.") from None
+        events = [None]
+    if not all(isinstance(each, dict) and each.get("event") in _EVENTS for each in events):
+        raise DataError(f"{path} is not a journal that a peer wrote.")
+    return events
 
 
 def pack_array(x: Array) -> dict[str, Any]:

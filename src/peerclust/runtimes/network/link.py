@@ -27,9 +27,15 @@ class Link:
         Frames that came and are not used yet, by run, kind and exchange; and the last two that
         were sent, to be sent again if the connection breaks.
     up_sent, up_heard : int or None
-        The rounds that both ends have told, to begin counting each other after the later one.
-    phase, run, at
+        The rounds that both ends have told, to begin counting each other after the later one;
+        `up_at` is when this peer told its own.
+    instance : str
+        Which process of the neighbor it is, as that names itself.
+    phase, run, at, counts_me
         Where the neighbor stands, as far as it has said; `moved` is when it last got further.
+    ever, asked, welcomed : bool
+        Whether it was ever connected; whether it was asked, over this connection, where the run
+        is; and whether it has asked that and been told.
     banned : str
         Why it is not taken up again, or ""; `refusal` is why it, or this peer, was last refused.
     """
@@ -44,6 +50,7 @@ class Link:
     inbox: OrderedDict[Key, Frame] = field(default_factory=OrderedDict)
     outbox: deque[bytes] = field(default_factory=lambda: deque(maxlen=2))
     up_sent: int | None = None
+    up_at: float = 0.0
     up_heard: int | None = None
     phase: Phase = "agreeing"
     run: bytes = NO_RUN
@@ -54,6 +61,7 @@ class Link:
     sent_at: float = 0.0
     ever: bool = False
     asked: bool = False
+    welcomed: bool = False
     banned: str = ""
     refusal: str = ""
     bytes_sent: int = 0
@@ -64,6 +72,10 @@ class Link:
         """Whether frames can be sent."""
         return self.connection is not None and self.connection.is_open
 
+    def promised_before(self, round_: int) -> bool:
+        """Tell whether this peer must not begin a round before it hears when the link counts."""
+        return self.up_sent is not None and self.up_sent < round_ and self.phase == "running"
+
     def store(self, frame: Frame) -> None:
         """Keep a frame until its exchange; of too many the oldest goes."""
         self.inbox[frame.run, frame.kind, frame.exchange] = frame
@@ -72,11 +84,11 @@ class Link:
 
     def attach(self, connection: Connection, now: float) -> None:
         """Take a new connection into use; an older one is closed."""
-        old, self.connection = self.connection, connection
-        if old is not None and old is not connection:
+        old = self.connection
+        self.detach()
+        self.connection = connection
+        if old is not None:
             old.abort("another connection took its place")
-        self.up_sent = self.up_heard = None
-        self.asked = False
         self.ever = True
         self.refusal = ""
         self.heard_at = self.moved = now
@@ -88,7 +100,7 @@ class Link:
             self.bytes_heard += self.connection.heard
         self.connection = None
         self.up_sent = self.up_heard = None
-        self.asked = False
+        self.asked = self.welcomed = False
 
     def discount(self) -> None:
         """Stop counting it; frames that came from it are dropped."""

@@ -94,10 +94,13 @@ class Membership(Post):
         """Stand at a round of the run; who counts whom is in the views."""
         self.phase, self.run, self.at, self.views = "running", run, round_ * self.contract.B, views
         self.forget_interrupt(Restart)
+        if isinstance(self._interrupt, Welcomed) and not self._interrupt.welcome.done:
+            self._interrupt = None  # a second neighbor's; this peer is in the run already
         mine = views[self.number].counts
         for link in self.links.values():
             link.counted = link.counted and link.number in mine
             link.since = 0
+            link.asked = False
         self.tell_view()
         self.broadcast_alive()
 
@@ -142,7 +145,9 @@ class Membership(Post):
         """Do what the two phases ask for: take the link up again, or ask where the run is."""
         if not link.connected or (link.counted and self.phase == "running"):
             return
-        if self.phase == "agreeing" and link.phase != "agreeing" and not link.counts_me:
+        if self.phase == "agreeing" and link.phase == "done":
+            self.ask(link)
+        elif self.phase == "agreeing" and link.phase == "running" and not link.counts_me:
             # Once all is agreed here, a neighbor that runs is only a few exchanges ahead.
             if not self.settled:
                 self.ask(link)
@@ -163,7 +168,7 @@ class Membership(Post):
         if self.phase != "running" or link.counted:
             return
         if link.up_sent is None:
-            link.up_sent = self.round
+            link.up_sent, link.up_at = self.round, self.loop.time()
             self.send(link, Kind.UP, Up(self.round))
         if link.up_heard is not None:
             link.since = max(link.up_sent, link.up_heard) + 1
@@ -220,7 +225,7 @@ class Membership(Post):
         """Go on without a neighbor, or stop if the network file says so."""
         link.discount()
         self._happened(self.round, f"{link.name} was lost in round {self.round}: {reason}")
-        self.tell_view(f"{link.name}: {reason}")
+        self.tell_view(f"lost {link.name}: {reason}")
         if self.contract.on_loss == "stop" and self.phase == "running":
             self.interrupt(
                 Stopping(
@@ -258,7 +263,7 @@ class Membership(Post):
             self.broadcast(Kind.VIEW, view, but)
             if view.peer == self.number and but is not None:
                 # What an earlier process of this peer had told; tell what holds now.
-                self.tell_view("its process was started again", always=True)
+                self.tell_view("was started again", always=True)
             self.wake()
 
     def tell_view(
@@ -270,7 +275,8 @@ class Membership(Post):
         always: bool = False,
     ) -> None:
         """Tell all whom this peer counts from this round on, or from another; or that it ended."""
-        if self.phase == "agreeing":
+        # Whom a peer counted when it ended is its last word.
+        if self.phase == "agreeing" or (self.phase == "done" and ended is None):
             return
         counts = sorted(link.number for link in self.links.values() if link.counted)
         old = self.views[self.number]

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 try:
     import msgspec
 except ImportError:
@@ -22,7 +25,7 @@ from peerclust.errors import WireError
 Phase = Literal["agreeing", "running", "done"]
 Name = Annotated[str, msgspec.Meta(max_length=64)]
 # A reason that is logged: one line, without what could steer a terminal; see `tame`.
-Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
 Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 20)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 Floats = Annotated[list[float], msgspec.Meta(max_length=1 << 20)]
@@ -129,6 +132,20 @@ class Bye(Message, frozen=True, forbid_unknown_fields=True):
     reason: Text
 
 
+def pack_centers(x: NDArray[np.float64]) -> bytes:
+    """Give centers (..., d) as bytes of float64, little-endian.
+
+    >>> unpack_centers(pack_centers(np.array([[1.0, 2.0], [3.0, 4.0]])), 2).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    return np.ascontiguousarray(x, "<f8").tobytes()
+
+
+def unpack_centers(data: bytes, K: int) -> NDArray[np.float64]:
+    """Give the centers, (K, d), of `pack_centers`."""
+    return np.frombuffer(data, "<f8").reshape(K, -1).copy()
+
+
 M = TypeVar("M", bound=Message)
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -143,10 +160,10 @@ def pack(message: Message) -> bytes:
     return _pack(message)
 
 
-def unpack(data: bytes | object, kind: type[M]) -> M:
+def unpack(data: bytes, kind: type[M]) -> M:
     """Give the message that the bytes are, or raise WireError."""
     try:
-        return msgspec.msgpack.decode(data, type=kind)  # type: ignore[arg-type]
+        return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise WireError(
             f"A message of kind {kind.__name__} cannot be read: {tame(str(error))[:200]}."

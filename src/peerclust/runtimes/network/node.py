@@ -24,6 +24,9 @@ from peerclust.runtimes.network.wire import Frame, Kind
 # A peer's view is news so many times at most between two that are heard.
 _MOST_NEWS = 1 << 20
 
+# So many processes of a peer, on average, may have been started again while peers agree.
+_MOST_RESTARTS = 16
+
 
 class Node(Membership):
     """A peer that is on the network."""
@@ -51,8 +54,8 @@ class Node(Membership):
             self,
             listen=listen or contract.peers[self.number].endpoint,
             dial=dial or {},
-            # Centers, what was agreed and everyone's views, with room for the names in settings.
-            limit=(1 << 17) + 9 * K * d + 64 * d + 1024 * m,
+            # Settings, centers, what was agreed, and everyone's views with a reason each.
+            limit=(1 << 16) + contract.size + 9 * K * d + 64 * d + m * (1200 + 6 * m),
             log=log,
         )
 
@@ -76,8 +79,9 @@ class Node(Membership):
             now = self.loop.time()
             if now - self._looked > self.contract.timeout / 2:
                 # This process itself was held up: its neighbors have not been heard, not silent.
+                self._began += now - self._looked
                 for link in self.links.values():
-                    link.heard_at = link.moved = max(link.heard_at, now) if link.ever else 0.0
+                    link.heard_at = link.moved = now if link.ever else 0.0
             self._looked = now
             for link in self.links.values():
                 self._look_at(link, now)
@@ -88,9 +92,12 @@ class Node(Membership):
         if link.connected and now - link.heard_at > contract.timeout:
             assert link.connection is not None
             link.connection.abort(f"it was silent for {contract.timeout:g} s")
+        elif link.connected and link.up_sent is not None and now - link.up_at > contract.timeout:
+            assert link.connection is not None
+            link.connection.abort("it did not tell from which round on it counts")
         elif link.connected and now - link.sent_at > contract.timeout / 4:
             self.send(link, Kind.ALIVE, Alive(self.phase, link.counted))
-        if not link.counted or link.phase == "done":
+        if not link.counted or (link.phase == "done" and self.phase != "agreeing"):
             return
         if not link.connected:
             begun = link.ever and (self.at > 0 or self.phase != "agreeing")
@@ -135,12 +142,15 @@ class Node(Membership):
             self._hear_up(link, messages.unpack(data, Up))
         elif frame.kind is Kind.NEED:
             messages.unpack(data, Need)
-            if self.phase != "agreeing" and self.welcome is not None and not link.counted:
+            wanted = self.phase == "done" or not link.counted
+            if self.welcome is not None and wanted and not link.welcomed:
+                link.welcomed = True
                 self.send(link, Kind.WELCOME, self.welcome())
         elif frame.kind is Kind.WELCOME:
             welcome = messages.unpack(data, Welcome)
             self._check_welcome(welcome)
-            if link.asked and (self.phase == "agreeing" or welcome.done):
+            alone = self.phase == "running" and not self.counted()
+            if link.asked and (self.phase == "agreeing" or (alone and welcome.done)):
                 self.interrupt(Welcomed(welcome))
         elif frame.kind is Kind.VIEW:
             view = messages.unpack(data, View)
@@ -160,6 +170,8 @@ class Node(Membership):
         links = {(min(pair), max(pair)) for pair in lost.links}
         if any(not (i < j < m and j in self.contract.graph.neighbors(i)) for i, j in links):
             raise WireError("A message of kind Lost must name links of the network.")
+        if len(self.restarted | set(lost.restarted)) > _MOST_RESTARTS * m:
+            raise WireError("A message of kind Lost must not tell of more and more processes.")
         news = links - self.lost, set(lost.restarted) - self.restarted
         if self.phase == "agreeing" and (news[0] or news[1]):
             self.lost |= links
@@ -178,16 +190,17 @@ class Node(Membership):
         self.wake()
 
     def _hear_bye(self, link: Link, bye: Bye) -> None:
+        reason = messages.tame(bye.reason)
         if bye.why == "done":
             link.phase = "done"
         elif bye.why == "stops" and self.phase != "done":
             self.broadcast(Kind.BYE, bye, but=link)
-            self.interrupt(Stopping(f"{link.name} stopped the run: {bye.reason}"))
+            self.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))
         elif bye.why == "refuses":
-            link.refusal = f"it refused this peer: {bye.reason}"
-            self.log(f"{link.name} refused this peer: {bye.reason}.")
+            link.refusal = f"it refused this peer: {reason}"
+            self.log(f"{link.name} refused this peer: {reason}.")
         if link.counted and self.phase == "running" and bye.why in ("leaves", "refuses"):
-            self.lose(link, bye.reason or "it left")
+            self.lose(link, reason or "it left")
         self.wake()
 
     def _check_view(self, view: View) -> None:
@@ -216,6 +229,12 @@ class Node(Membership):
             raise WireError("A message of kind Welcome must have deviations above 0 and centers.")
         if not np.isfinite(np.frombuffer(welcome.centers, "<f8")).all():
             raise WireError("A message of kind Welcome must have finite centers.")
+        m, graph = self.contract.graph.m, self.contract.graph
+        known = all(i < m for i in agreed.members) and all(
+            max(pair) < m and pair[1] in graph.neighbors(pair[0]) for pair in agreed.lost
+        )
+        if not known:
+            raise WireError("A message of kind Welcome must name peers and links of the network.")
         if welcome.round > self.contract.rounds:
             raise WireError("A message of kind Welcome must tell a round that there is.")
         for view in welcome.views:

@@ -1,7 +1,7 @@
 """Frames out and in, and one exchange with all counted neighbors: the lockstep of the rounds.
 
 An exchange ends once a frame of it has come from every counted neighbor, so nobody is ever more
-than one exchange ahead. Who is counted, and who is lost, is `node`'s business.
+than one exchange ahead. Who is counted, and who is lost, is `membership`'s business.
 """
 
 from __future__ import annotations
@@ -107,9 +107,10 @@ class Post:
         """Give the counted neighbors whose frame has not come; who has ended sends no more."""
         missing = [link for link in self.counted() if key not in link.inbox]
         for link in missing:
-            if link.phase == "done":
+            # While peers agree, who has ended is waited for: it tells of the result.
+            if link.phase == "done" and self.phase != "agreeing":
                 self.count_out(link, "it has ended")
-        self._wanting = {link.number for link in missing if link.phase != "done"}
+        self._wanting = {link.number for link in missing if link.counted}
         return self._wanting
 
     def receive_array(self, link: Link, frame: Frame) -> None:
@@ -178,6 +179,17 @@ class Post:
         self._waiter = self.loop.create_future()
         await self._waiter
         self.check_interrupt()
+
+    async def wait_until(self, limit: float) -> bool:
+        """Wait until something happened, or a time of the loop has come; tell which, by False."""
+        if self.loop.time() >= limit:
+            return False
+        timer = self.loop.call_at(limit + 0.01, self.wake)
+        try:
+            await self.wait()
+        finally:
+            timer.cancel()
+        return True
 
 
 def _compare(mine: Array, theirs: Any) -> str:

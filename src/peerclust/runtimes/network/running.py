@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.programs.protocol import HeardSum, Program
+from peerclust.programs.protocol import Program, sum_heard
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Ended
 from peerclust.runtimes.network.node import Node
@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 # A step that took longer than this, in seconds, is taken in a thread, so that links stay alive.
 _LONG_STEP = 0.02
+_MANY_NUMBERS = 1_000_000
 
 
 class AloneError(Exception):
@@ -88,7 +89,8 @@ class Running:
         self._vote = first_vote(1)
         # In which state of the living graph votes are cast, and the diameter of this peer's part.
         self._view, self._D = -1, 0
-        self._took = np.inf if len(users.rows) * users.d > 1_000_000 else 0.0
+        # A first step reads all rows.
+        self._took = np.inf if users.rows.size > _MANY_NUMBERS else 0.0
 
     def run(self, x: Array, round_: int) -> Outcome:
         """Run from centers x, (1, K, d), at a round."""
@@ -131,25 +133,20 @@ class Running:
         """Keep the promises of links that are being taken up; wait if nobody is there."""
         node, links = self.node, self.node.links.values()
         limit = node.loop.time() + node.contract.join_timeout
-        timer = None
         while True:
             now = self.state.round
-            promised = [link for link in links if link.up_sent is not None and link.up_sent < now]
+            promised = [link for link in links if link.promised_before(now)]
             if not promised and node.counted():
                 break
             later = [link.since for link in links if link.counted]
             if not promised and later:
                 self._jump(min(later))
                 continue
-            if node.loop.time() >= limit:
-                raise AloneError
             for link in links:
                 if not later and link.phase == "done":
                     node.ask(link)
-            timer = timer or node.loop.call_at(limit + 0.01, node.wake)
-            await node.wait()
-        if timer is not None:
-            timer.cancel()
+            if not await node.wait_until(limit) and not node.counted():
+                raise AloneError
 
     def _jump(self, round_: int) -> None:
         """Go on from a later round: those who were without this peer are there already."""
@@ -170,11 +167,7 @@ class Running:
 
     async def _hear(self, frames: dict[int, Frame]) -> Any:
         """Give the state after what was heard."""
-        x = self.state.x
-        total = np.zeros_like(x)
-        for frame in frames.values():
-            total += frame.payload
-        heard = HeardSum(total, np.full((1, 1, 1), float(len(frames))))
+        heard = sum_heard(self.state.x, [frame.payload for frame in frames.values()])
         begin = perf_counter()
         if self._took > _LONG_STEP:
             loop = self.node.loop

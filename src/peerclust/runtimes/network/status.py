@@ -21,15 +21,21 @@ class StatusSocket:
 
     def __init__(self, node: Node, path: Path, residual: Callable[[], float]) -> None:
         self._node, self._path, self._residual = node, path, residual
+        self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
         """Begin to answer."""
         self._path.unlink(missing_ok=True)
         others = os.umask(0o177)
         try:
-            await asyncio.start_unix_server(self._answer, self._path)
+            self._server = await asyncio.start_unix_server(self._answer, self._path)
         finally:
             os.umask(others)
+
+    def close(self) -> None:
+        """Answer no more."""
+        if self._server is not None:
+            self._server.close()
 
     async def _answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -20,11 +19,14 @@ from peerclust.runtimes.network.contract import Contract, differences
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.messages import Bye, Hello
-from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection
+from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain, make_uri
 from peerclust.runtimes.network.wire import Frame, Kind
 
 # Pauses between attempts to dial, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
+
+# So many reasons are logged once; those of neighbors always are.
+_MOST_TOLD = 1000
 
 # So many connections may be in their handshakes at once; more are turned away unread.
 _PENDING = 32
@@ -111,11 +113,14 @@ class Switchboard:
             connection.close()
         # What was written last goes out before the loop ends.
         await asyncio.sleep(0.05)
+        # A connection may be on its way in just now.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left:
+            await asyncio.wait(left, timeout=1)
 
     async def _keep_dialing(self, link: Link) -> None:
         loop = asyncio.get_running_loop()
         host, port = self._dial.get(link.name) or self._contract.peers[link.number].endpoint
-        uri = f"wss://{f'[{host}]' if ':' in host else host}:{port}/"
         certificate = self._contract.peers[link.number].certificate
         context = identities.client_context(self._identity, certificate)
         pause = _FIRST_PAUSE
@@ -123,10 +128,10 @@ class Switchboard:
             try:
                 async with asyncio.timeout(HANDSHAKE_TIMEOUT):
                     _, connection = await loop.create_connection(
-                        lambda: self._connection(context, uri), host, port
+                        lambda: self._connection(context, make_uri(host, port)), host, port
                     )
             except (OSError, TimeoutError) as error:
-                said = os.strerror(error.errno) if error.errno else "no answer"
+                said = explain(error)
                 self._tell(link.name, f"cannot be reached at {host}:{port} ({said})")
             else:
                 await connection.gone.wait()
@@ -153,6 +158,12 @@ class Switchboard:
         self._owner[connection] = link
         self._pending.add(connection)
         connection.send(self._listener.hello(link))
+        loop = asyncio.get_running_loop()
+        loop.call_later(HANDSHAKE_TIMEOUT, self._end_silence, connection)
+
+    def _end_silence(self, connection: Connection) -> None:
+        if connection in self._pending:
+            connection.abort(f"it did not say hello in {HANDSHAKE_TIMEOUT:g} s")
 
     def _received(self, connection: Connection, data: Any) -> None:
         link = self._owner[connection]
@@ -196,15 +207,17 @@ class Switchboard:
             # This peer's own hello has been sent, which is all that it came for.
             connection.close("it only checks")
             return ""
-        self._pending.discard(connection)
-        return self._listener.greeted(link, connection, hello, frame)
+        reason = self._listener.greeted(link, connection, hello, frame)
+        if not reason:
+            self._pending.discard(connection)
+        return reason
 
     def _hear_refusal(self, link: Link, frame: Frame) -> None:
         try:
             bye = messages.unpack(frame.payload, Bye)
         except WireError:
             return
-        link.refusal = f"it refused this peer: {bye.reason}"
+        link.refusal = f"it refused this peer: {messages.tame(bye.reason)}"
         self._tell(link.name, link.refusal)
 
     def _refuse(self, connection: Connection, reason: str) -> None:
@@ -221,11 +234,11 @@ class Switchboard:
         elif link is not None and pending:
             self._tell(link.name, f"was not taken up: {reason}")
         elif link is None:
-            # An address's port is another one each time.
-            self._tell(connection.address.rpartition(":")[0], f"was refused: {reason}")
+            self._tell(connection.host, f"was refused: {reason}")
 
     def _tell(self, who: str, what: str) -> None:
         """Log a reason once for each who; strangers come again and again."""
-        if (who, what) not in self._told and len(self._told) < 1000:
+        known = who in self._links
+        if (who, what) not in self._told and (known or len(self._told) < _MOST_TOLD):
             self._told.add((who, what))
             self._log(f"{who} {what}.")

@@ -15,6 +15,7 @@ from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.identity import check_peer_name, common_name
 from peerclust.validation import check_count, check_name, check_number
 
+MOST_BYTES = 1 << 20  # of all settings, as peers tell them to each other
 MOST = 2**63  # whole numbers stay below, as TOML and MessagePack hold no more
 
 
@@ -52,6 +53,11 @@ def check_address(address: Any, where: str) -> str:
         try:
             ipaddress.IPv6Address(found["ip"])
         except ValueError:
+            good = False
+    if good:
+        try:
+            str(address).rpartition(":")[0].encode("idna")
+        except UnicodeError:
             good = False
     if not good:
         raise ParameterError(
@@ -114,6 +120,11 @@ def _check_together(contract: Contract, of: str) -> None:
             raise ParameterError(
                 f"`{name}` of {of} belongs to the loss {owner!r}. Got the loss {contract.loss!r}."
             )
+    if contract.size > MOST_BYTES:
+        raise ParameterError(
+            f"The settings of {of} must fit in {MOST_BYTES:,} bytes. Got {contract.size:,}: fewer"
+            " links, peers or features."
+        )
     if contract.weights_column in contract.features:
         raise ParameterError(
             f"`weights_column` of {of} must not be a feature too. Got"

@@ -8,6 +8,7 @@ what the messages mean is `node`'s.
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -53,6 +54,8 @@ class Connection(asyncio.BufferedProtocol):
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=uri is None)
         self._dials = uri is not None
+        # So many bytes may wait to be sent.
+        self._most = (1 << 20) + 4 * limit
         self._ws: Any = (
             ServerProtocol(max_size=limit)
             if uri is None
@@ -72,10 +75,10 @@ class Connection(asyncio.BufferedProtocol):
         return self._is_open and not self._is_closed
 
     @property
-    def address(self) -> str:
-        """Where the other side is, as "host:port"."""
+    def host(self) -> str:
+        """Where the other side is; its port is another one each time."""
         there = self._transport.get_extra_info("peername") if self._transport else None
-        return f"{there[0]}:{there[1]}" if there else "an unknown address"
+        return str(there[0]) if there else "a stranger"
 
     def send(self, message: bytes) -> None:
         """Send a message; nothing happens once the connection is closed."""
@@ -102,13 +105,13 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshakes."""
         assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
         if self._is_closed:
             transport.abort()
             return
-        loop = asyncio.get_running_loop()
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
         late = f"it did not finish its handshake in {HANDSHAKE_TIMEOUT:g} s"
-        self._deadline = loop.call_later(HANDSHAKE_TIMEOUT, self.abort, late)
+        self._deadline = self._loop.call_later(HANDSHAKE_TIMEOUT, self.abort, late)
         self._advance()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
@@ -148,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
             pass
         except ssl.SSLError as error:
             self._flush()
-            self._end(_explain(error))
+            self._end(_explain_tls(error))
             return
         self._flush()
         for event in self._ws.events_received():
@@ -185,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
         elif isinstance(event, Response):
             if self._ws.state is State.OPEN:
                 self._open()
-        elif isinstance(event, Frame):
+        elif isinstance(event, Frame) and self._is_open:
             if event.opcode is Opcode.BINARY and event.fin:
                 self.heard += len(event.data)
                 self._received(self, event.data)
@@ -209,6 +212,8 @@ class Connection(asyncio.BufferedProtocol):
         data = self._outgoing.read() if self._outgoing.pending else b""
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
+            if self._transport.get_write_buffer_size() > self._most:
+                self.abort("it does not read what it is sent")
 
     def _end(self, reason: str) -> None:
         if self._is_closed:
@@ -218,11 +223,29 @@ class Connection(asyncio.BufferedProtocol):
             self._deadline.cancel()
         if self._transport is not None:
             self._transport.close()
+            # Who does not read what was sent last is not waited for.
+            self._loop.call_later(HANDSHAKE_TIMEOUT, self._transport.abort)
         self.gone.set()
         self._closed(self, reason)
 
 
-def _explain(error: ssl.SSLError) -> str:
+def make_uri(host: str, port: int) -> str:
+    """Give the address of a peer's websocket.
+
+    >>> make_uri("::1", 4000)
+    'wss://[::1]:4000/'
+    """
+    return f"wss://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def explain(error: OSError) -> str:
+    """Give the reason why a connection could not be made, in words."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or "no answer"
+
+
+def _explain_tls(error: ssl.SSLError) -> str:
     """Give the reason why TLS failed, in words."""
     code = str(error.reason or error)
     known = {

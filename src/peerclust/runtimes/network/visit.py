@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import os
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -24,7 +23,7 @@ from peerclust.runtimes.network import identity as identities, messages, wire
 from peerclust.runtimes.network.contract import Contract, differences
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.messages import Bye, Hello
-from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection
+from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain, make_uri
 from peerclust.runtimes.network.wire import Frame, Kind
 
 # Pauses between attempts to dial, in seconds.
@@ -141,7 +140,7 @@ class Visit:
         except OSError as error:
             number = error.errno or 0
             # asyncio's own words repeat the address; a name that is not known has its own.
-            self.port = os.strerror(number) if number > 0 else str(error.strerror or error)
+            self.port = explain(error)
             if number == errno.EADDRINUSE:
                 self.runs = await self._find_itself()
         return None
@@ -168,9 +167,7 @@ class Visit:
                 await self._connect(context, host, port, seen)
             except OSError as error:
                 seen.silent = True
-                number = error.errno or 0
-                said = error.strerror or str(error) or "no answer"
-                seen.reason = os.strerror(number) if number > 0 else said
+                seen.reason = explain(error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -178,11 +175,10 @@ class Visit:
         self, context: Any, host: str, port: int, seen: Seen | None = None
     ) -> Connection:
         """Dial, and wait until the connection is closed again; TimeoutError is an OSError."""
-        uri = f"wss://{f'[{host}]' if ':' in host else host}:{port}/"
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(HANDSHAKE_TIMEOUT):
             _, connection = await loop.create_connection(
-                lambda: self._connection(context, uri, seen), host, port
+                lambda: self._connection(context, make_uri(host, port), seen), host, port
             )
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT):
@@ -262,8 +258,8 @@ class _Visited(Connection):
 
     def _take(self, event: Any) -> None:
         # A websocket begins with an answer of HTTP, which is dated.
-        date = getattr(event, "headers", {}).get("Date")
-        if date is not None:
-            with suppress(ValueError, TypeError):
+        headers = getattr(event, "headers", None)
+        for date in headers.get_all("Date") if headers is not None else ():
+            with suppress(ValueError, TypeError, OverflowError):
                 self.ahead = (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
         super()._take(event)

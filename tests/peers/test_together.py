@@ -1,0 +1,102 @@
+"""What sites do before the first round, on runtimes of this process."""
+
+import numpy as np
+import pytest
+from trials import iris
+
+import peerclust as pc
+from peerclust.errors import DataError
+from peerclust.initialize import KMeansPlusPlus
+from peerclust.peers import together
+from peerclust.peers.together import Rows
+from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes.network.contract import Contract, Peer
+
+
+def contract(m=4, **settings):
+    names = [f"p{i}" for i in range(m)]
+    links = tuple((names[i], names[i + 1]) for i in range(m - 1))
+    given = {"features": tuple("abcd"), "n_clusters": 3, "rho": 20.0, "seed": 3, "links": links}
+    peers = tuple(Peer(name, f"127.0.0.1:{i + 1}", b"") for i, name in enumerate(names))
+    return Contract(peers=peers, **given | settings)
+
+
+def rows_of(parts, weights=1.0):
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    return Rows(np.concatenate(parts), offsets, weights, tuple(range(len(parts))))
+
+
+@pytest.mark.parametrize("runtime", [Simulator, Loopback])
+@pytest.mark.parametrize("scale", ["standard", "none"])
+def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
+    terms = contract(scale=scale, loss="huber", delta=0.5)
+    parts = iris(4)
+    agreed, _, x = together.agree(terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
+    solution = pc.cluster(
+        parts,
+        n_clusters=3,
+        graph=terms.graph,
+        loss=pc.Huber(0.5),
+        rho=20.0,
+        init=KMeansPlusPlus(mean_of=5),
+        scale=None if scale == "none" else scale,
+        random_state=3,
+        rounds=1,
+    )
+    assert agreed.alpha == solution.alpha
+    assert solution.certificate.largest_weight == agreed.W
+    assert np.isclose(agreed.spread, solution.certificate.spread, rtol=1e-12)
+    pooled = np.concatenate(parts)
+    mean = pooled.mean(axis=0) if scale == "standard" else np.zeros(4)
+    assert np.allclose(agreed.mean, mean, rtol=1e-12)
+    low = (pooled.min(axis=0) - np.array(agreed.mean)) / np.array(agreed.deviation)
+    assert np.allclose(agreed.low, low, rtol=1e-9)
+    assert (x == x[0]).all()
+    box = together.make_box(terms, together.make_program(terms, agreed), agreed)
+    assert box.refuse(x[0]) == ""
+
+
+def test_rho_auto_is_fifty_times_where_rows_and_neighbors_pull_alike():
+    terms = contract(rho="auto", loss="logistic")
+    agreed, users, _ = together.agree(
+        terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), []
+    )
+    path = 2 - 2 * np.cos(3 * np.pi / 4)  # lambda_max of a path of 4
+    beta = users.loss.smoothness
+    assert np.isclose(agreed.rho, 50 * beta * 38 / path)
+
+
+def test_all_sites_must_have_a_checkpoint_of_the_same_run_to_go_on_from():
+    terms = contract(3)
+    users = rows_of(iris(3)).users(terms)
+    runtime = Simulator(terms.graph)
+    assert together.agree_to_resume(terms, runtime, users, b"\0\x01\xff45678", 17) == 17
+    assert together.agree_to_resume(terms, runtime, users, None, 0) is None
+
+
+def test_rows_that_come_late_must_fit_what_was_agreed():
+    terms = contract()
+    parts = iris(4)
+    agreed, _, _ = together.agree(terms, Simulator(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
+    scale = together.make_scale(terms, agreed)
+    one = Rows(parts[0], np.array([0, len(parts[0])]), 1.0, (0,))
+    together.check_fits(agreed, one.users(terms, scale))
+    more = np.concatenate([parts[0], parts[0]])
+    heavy = Rows(more, np.array([0, len(more)]), 1.0, (0,))
+    with pytest.raises(DataError, match="a step that is safe up to 38"):
+        together.check_fits(agreed, heavy.users(terms, scale))
+    far = Rows(parts[0][:3] + 100.0, np.array([0, 3]), 1.0, (0,))
+    with pytest.raises(DataError, match="outside the box of the data"):
+        together.check_fits(agreed, far.users(terms, scale))
+
+
+def test_a_box_is_wider_for_programs_that_may_stray():
+    terms = contract(matrix=((4.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0), (0, 0, 0, 1.0)))
+    agreed, _, _ = together.agree(terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [])
+    low, high = np.array(agreed.low), np.array(agreed.high)
+    box = together.make_box(terms, together.make_program(terms, agreed), agreed)
+    assert np.allclose(box.high - high, 3 * (high - low), rtol=1e-4)
+    plain = together.make_box(contract(), together.make_program(terms, agreed), agreed)
+    assert plain.refuse(np.array([high + 1e-9])) == ""
+    assert "outside the box" in plain.refuse(np.array([high + 0.1]))
+    assert "not finite" in plain.refuse(np.array([high * np.nan]))
