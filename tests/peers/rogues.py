@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from peerclust.peers import nursery
-from peerclust.runtimes.network import checkpoint, wire
+from peerclust.runtimes.network import checkpoint, membership, messages, wire
 from peerclust.runtimes.network.post import Post
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import Kind
@@ -83,12 +83,12 @@ def hurries(words, folder):
 
 
 def reorders(words, folder):
-    """Sends the next frame, made up, before the one that is due."""
+    """Sends each frame once more after the next one."""
+    before = []
 
     def change(data, _):
-        frame = wire.decode(data, limit=1 << 20)
-        early = frame._replace(exchange=frame.exchange + 1)
-        return [wire.encode(early), data]
+        before.append(data)
+        return [data, *before[-3:-1]]
 
     _send_instead(words, folder, change)
 
@@ -125,13 +125,60 @@ def has_a_clock_that_jumps(words, folder):
     nursery.run_peer(words, folder)
 
 
-def dies_while_agreeing(words, folder):
+def _exchange_instead(words, folder, change):
+    """Run a peer that does something before each exchange, and tells what that gives."""
     exchange = Post.exchange
 
-    async def die(self, kind, payload, check, **vote):
-        if kind is Kind.AGREE and self.at == 3:
-            os._exit(9)
-        return await exchange(self, kind, payload, check, **vote)
+    async def changed(self, kind, payload, check, **vote):
+        return await exchange(self, kind, change(self, kind, payload), check, **vote)
 
-    Post.exchange = die
+    Post.exchange = changed
     nursery.run_peer(words, folder)
+
+
+def _die_if(words, folder, when):
+    def die(node, kind, payload):
+        if kind is Kind.AGREE and when(node):
+            os._exit(9)
+        return payload
+
+    _exchange_instead(words, folder, die)
+
+
+def dies_in_a_maximum(words, folder):
+    _die_if(words, folder, lambda node: node.at == 1)
+
+
+def dies_in_an_average(words, folder):
+    # After two maxima over a ring of 5: of checkpoints, and of the largest numbers.
+    _die_if(words, folder, lambda node: node.at == 5)
+
+
+def dies_at_the_barrier(words, folder):
+    _die_if(words, folder, lambda node: node.settled)
+
+
+def averages_wildly(words, folder):
+    def change(node, kind, payload):
+        wild = kind is Kind.AGREE and node.at == 5
+        return payload * 1e90 if wild else payload
+
+    _exchange_instead(words, folder, change)
+
+
+def calls_itself_p0(words, folder):
+    hello = messages.Hello
+    messages.Hello = membership.Hello = lambda name, *rest: hello("p0", *rest)
+    nursery.run_peer(words, folder)
+
+
+def says_it_is_done(words, folder):
+    """Says that it has ended, and stays."""
+
+    def change(node, kind, payload):
+        if kind is Kind.ROUND and node.at == FROM:
+            node.broadcast(Kind.ALIVE, messages.Alive("done", True))
+            time.sleep(8)
+        return payload
+
+    _exchange_instead(words, folder, change)

@@ -5,15 +5,19 @@ import shutil
 import signal
 import socket
 import ssl
-import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
-from trials import check_ended, check_replay, fleet
+from trials import check_ended, check_replay, fleet, iris
 
 import peerclust as pc
+from peerclust.initialize import KMeansPlusPlus
+from peerclust.peers import demo
+from peerclust.peers.work import find_identity
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.identity import make_identity
-from peerclust.runtimes.network.terms import make_contract
 
 
 def error(peers, name):
@@ -55,14 +59,21 @@ def test_peers_that_all_ended_go_on_together_from_their_checkpoints(tmp_path):
 
 
 def test_a_second_process_of_a_peer_is_refused(tmp_path):
-    with fleet(tmp_path, rho=1000.0) as peers:
+    with fleet(tmp_path, rho=5000.0, rounds=10**6, join_timeout=3.0) as peers:
         peers.start()
         peers.wait_for_round("p2", 50)
-        # In the same folder: by the lock. In another, at another port: by its neighbors.
         first = peers.processes["p2"]
-        peers.start("p2")
-        assert peers.wait("p2", seconds=20)["p2"] == 2
-        assert "is running in out-p2 already" in error(peers, "p2")
+        # In the same folder by the lock, in another by its port, at another by its neighbors.
+        for words, reason in (
+            ((), "is running in out-p2 already"),
+            (("--out", "again"), "Address already in use. Another process may hold it"),
+            (("--out", "again", "--listen", "127.0.0.1:19999"), "p2 is running already"),
+        ):
+            peers.start("p2", words=words)
+            assert peers.wait("p2", seconds=40)["p2"] == 2
+            assert reason in error(peers, "p2")
+        # p1 dials p2 where the network file says; p2 dials p3.
+        assert peers.log("p3").count("p2 was not taken up: p2 is running already") == 1
         peers.processes["p2"] = first
         told = peers.status("p2")
         assert told["phase"] == "running"
@@ -78,8 +89,7 @@ def test_a_peer_that_comes_after_the_end_gets_the_result_and_is_told_so(tmp_path
         others = ["p0", "p1", "p2", "p4"]
         peers.start(*others)
         for name in others:
-            while not peers.ended(name):
-                time.sleep(0.1)
+            peers.wait_for_end(name)
         peers.start("p3")
         assert peers.wait("p3", seconds=30)["p3"] == 0
         told = peers.certificate("p3")
@@ -159,34 +169,21 @@ def test_more_clusters_than_rows_is_one_sentence_everywhere(tmp_path):
             assert "must be at most the number of distinct rows" in last
 
 
-@pytest.mark.parametrize("kind", ["another file", "another name"])
-def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path, kind):
+def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
     with fleet(tmp_path, rho=1000.0, join_timeout=3.0) as peers:
         others = ["p0", "p1", "p3", "p4"]
-        changed = {"n_clusters": 4} if kind == "another file" else {}
-        values = {
-            "peers": peers.contract.peers, "links": peers.contract.links,
-            **{name: value for name, value in vars(peers.contract).items()
-               if name in peers.contract.__dataclass_fields__ and name not in ("peers", "links")},
-            **changed,
-        }  # fmt: skip
-        if kind == "another name":
-            # The key of p2 with the name of p3: the certificate tells.
-            shutil.copy(tmp_path / "p2.key", tmp_path / "p3.key")
-            peers.start("p3")
-            assert peers.wait("p3", seconds=20)["p3"] == 2
-            assert "belong" in error(peers, "p3")
-            return
         other = tmp_path / "other.toml"
-        contract_file.write(other, make_contract(values, "the test"))
+        contract_file.write(other, replace(peers.contract, n_clusters=4))
         peers.start(*others)
         peers.start("p2", words=["--network", other.name])
         codes = peers.wait()
         assert [codes[name] for name in others] == [0, 0, 0, 0]
         assert codes["p2"] == 2
         said = "p2 has n_clusters = 4, here it is 3."
-        assert peers.log("p1").count(said) == 2  # once when it came, once as the reason
-        assert "n_clusters = 3, here it is 4" in error(peers, "p2") + peers.log("p2")
+        assert (
+            peers.log("p1").count(f"p2 was not taken up: it has another network file: {said}") == 1
+        )
+        assert "n_clusters = 3, here it is 4" in error(peers, "p2")
 
 
 def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
@@ -238,12 +235,53 @@ def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
             assert log.count(reason) == 1, log
 
 
-def test_a_part_replays_alone(tmp_path):
+def test_a_replay_needs_every_site_that_agreed(tmp_path):
     with fleet(tmp_path, rho=30.0) as peers:
         peers.start()
         peers.wait()
         check_replay(peers, peers.names)
-        # Every site that agreed is needed.
         shutil.rmtree(peers.out("p1"))
         with pytest.raises(pc.errors.DataError, match="Got nothing of p1"):
             peers.replay()
+
+
+def test_an_expired_certificate_ends_a_peer_at_once(tmp_path):
+    with fleet(tmp_path) as peers:
+        later = datetime.now(UTC) + timedelta(days=4000)
+        with pytest.raises(pc.errors.ParameterError, match="must be valid now"):
+            find_identity(peers.contract, "p2", tmp_path, lambda: later)
+        earlier = datetime.now(UTC) - timedelta(days=1)
+        with pytest.raises(pc.errors.ParameterError, match="or set the clock"):
+            find_identity(peers.contract, "p2", tmp_path, lambda: earlier)
+        assert find_identity(peers.contract, "p2", tmp_path).name == "p2"
+
+
+def test_weights_a_matrix_and_several_updates_are_as_in_the_simulator(tmp_path):
+    rng = np.random.default_rng(0)
+    parts = [np.column_stack([part, rng.uniform(0.5, 2.0, len(part))]) for part in iris(4)]
+    A = np.diag([2.0, 1.0, 1.0, 3.0])
+    given = {"rho": 30.0, "tol": 0.0, "rounds": 60, "B": 3}
+    terms = {"weights_column": "x4", "matrix": A.tolist(), "scale": "none"}
+    with fleet(tmp_path, 4, parts=parts, **given, **terms) as peers:
+        peers.start()
+        assert set(peers.wait().values()) == {1}  # out of rounds, as tol = 0 asks
+        solution = pc.cluster(
+            [part[:, :4] for part in parts],
+            n_clusters=3,
+            graph=peers.contract.graph,
+            distance=pc.Mahalanobis(A),
+            weights=[part[:, 4] for part in parts],
+            init=KMeansPlusPlus(mean_of=5),
+            random_state=0,
+            **given,
+        )
+        for i, name in enumerate(peers.names):
+            assert np.array_equal(peers.centers(name), solution.centers[i])
+        assert all(each["same"] for each in peers.replay().values())
+
+
+def test_the_demo_holds_within_a_minute(tmp_path):
+    found = demo.run(tmp_path / "demo", 0, lambda _: None)
+    assert found.holds
+    assert found.seconds < 60
+    assert len(found.contributed) == 2

@@ -32,7 +32,8 @@ def check_ended(fleet, survivors, *, lost=(), cut=()):
     """Check that all survivors converged, name what happened, and are what the replay gives."""
     for name in survivors:
         told = fleet.certificate(name)
-        assert told["status"]["name"] == "converged", fleet.log(name)
+        status = "converged without some" if lost else "converged"
+        assert told["status"]["name"] == status, fleet.log(name)
         assert told["residual"] <= TOL
         assert told["largest_residual"] <= TOL
         assert sorted(told["heard"]) == sorted(survivors)
@@ -68,9 +69,8 @@ def check_replay(fleet, survivors, cut=()):
     ).users(fleet.contract, together.make_scale(fleet.contract, agreed))
     program = together.make_program(fleet.contract, agreed)
     run = Simulator(living_graph(fleet.contract.graph, numbers, cut)).run(
-        program, users, x, rounds=10**6, threshold=TOL * together.residual_scale(agreed, users)
+        program, users, x, rounds=told["rounds"] - begin
     )
-    assert run.stopped
     scale = together.make_scale(fleet.contract, agreed)
     for k, name in enumerate(survivors):
-        assert np.abs(scale.forward(fleet.centers(name)) - run.x[k]).max() < 50 * TOL
+        assert np.abs(scale.forward(fleet.centers(name)) - run.x[k]).max() < TOL

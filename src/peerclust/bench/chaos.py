@@ -59,7 +59,7 @@ def measure(
     outcomes = sum((each.outcomes for each in found), Counter[str]())
     hits = sum((each.hits for each in found), Counter[str]())
     for name, kind, detail in (
-        ("hangs", HANG, f"processes that {_list(outcomes)}"),
+        ("hangs", HANG, f"processes: {_list(outcomes)}"),
         ("false_successes", FALSE, f"{schedules} schedules from seed {seed} on"),
         ("broken", BROKEN, f"events: {_list(hits)}"),
     ):

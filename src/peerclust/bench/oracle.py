@@ -69,7 +69,7 @@ def judge(trial: Trial) -> Judgment:
         judgment.findings += _check_life(trial, life)
         judgment.outcomes[_name_outcome(life, records.get(life.name))] += 1
     ends, living = _compute_again(trial, records, judgment)
-    successes = {n: r for n, r in records.items() if r["status"]["name"] == "converged"}
+    successes = {n: r for n, r in records.items() if r["status"]["name"].startswith("converged")}
     for name, record in successes.items():
         for what in _check_success(trial, name, record, records):
             judgment.findings.append(Finding(FALSE, f"{name} converged, but {what}"))
@@ -107,7 +107,14 @@ def _read_records(trial: Trial, judgment: Judgment) -> dict[str, dict[str, Any]]
 
 def _check_life(trial: Trial, life: Life) -> Iterator[Finding]:
     """Check how a process ended and what it said."""
-    said = [line for line in life.said.splitlines() if line and not _PROGRESS.fullmatch(line)]
+    log = trial.out(life.name) / "log.txt"
+    # What is logged is said, too; a line of the log begins with date and time.
+    logged = {line[20:] for line in log.read_text().splitlines()} if log.exists() else set()
+    said = [
+        line
+        for line in life.said.splitlines()
+        if line and line not in logged and not _PROGRESS.fullmatch(line)
+    ]
     if life.code is None:
         yield Finding(HANG, f"{life.name} did not end: {life.standing}")
     elif life.code < 0 and -life.code not in life.signals:
@@ -130,7 +137,7 @@ def _name_outcome(life: Life, record: dict[str, Any] | None) -> str:
     if life.code > 1 or record is None:
         return next((to for words, to in _REASONS.items() if words in life.said), "gave up else")
     status = str(record["status"]["name"])
-    if status != "converged":
+    if not status.startswith("converged"):
         return status
     if len(record["heard"]) < PEERS:
         return "converged without some"
@@ -240,7 +247,9 @@ def _check_residuals(
                 yield f"{name} converged, but {i} last heard {near} of {heard}"
                 continue
             table = tables.read([trial.data(i)], columns=contract.features, may_be_empty=True)
-            users = work.read_rows(contract, i, table).users(contract, together.make_scale(contract, agreed))
+            users = work.read_rows(contract, i, table).users(
+                contract, together.make_scale(contract, agreed)
+            )
             x = ends[i].x[None]
             users.assign(x)
             total = np.sum([x - ends[j].x for j in near], axis=0)

@@ -97,9 +97,10 @@ def run(
             dial=dict(_parse_dial(each) for each in dial),
             force=force,
             progress=progress,
+            say=lambda line: tell(line, as_json),
             done=lambda record: _show(record, out, as_json),
         )
-    if record["status"]["name"] not in ("converged", "came late"):
+    if record["status"]["name"] not in ("converged", "converged without some", "came late"):
         raise typer.Exit(1)
 
 

@@ -58,7 +58,10 @@ class Entrance:
             except Welcomed as come:
                 if come.welcome.done:
                     raise
-                return self._join(come.welcome)
+                reason = self._refuse(come.welcome)
+                if not reason:
+                    return self._join(come.welcome)
+                self.node.ban(come.link, f"it told of a run that cannot be: {reason}")
 
     def scaled(self, agreed: Agreed) -> Users:
         """Give this site's rows in the scale that was agreed on."""
@@ -78,6 +81,7 @@ class Entrance:
             )
         else:
             agreed, users = held.agreed, self.scaled(held.agreed)
+            together.check_fits(agreed, users)
             x = unpack_centers(held.centers, self.contract.n_clusters)[None]
         runtime.pass_barrier()
         names = ", ".join(self.contract.names[i] for i in runtime.members)
@@ -91,11 +95,18 @@ class Entrance:
         """Give the checkpoint, and the latest round of all, if everyone has one of the same run."""
         held = self._load_checkpoint()
         if held is not None and held.run != together.run_tag(self.contract, held.agreed):
+            self.folder.log("The checkpoint is of another network file. It is not used.")
             held = None
         run, round_ = (None, 0) if held is None else (held.run, held.round)
         users = self.rows.users(self.contract)
         latest = together.agree_to_resume(self.contract, runtime, users, run, round_)
         return (None, 0) if latest is None else (held, latest)
+
+    def _refuse(self, welcome: Welcome) -> str:
+        """Give why the centers that a neighbor tells cannot be those of the run, or nothing."""
+        program = together.make_program(self.contract, welcome.agreed)
+        x = unpack_centers(welcome.centers, self.contract.n_clusters)
+        return together.make_box(self.contract, program, welcome.agreed).refuse(x)
 
     def _join(self, welcome: Welcome) -> Entry:
         """Enter a run that is on its way, from the checkpoint or else a neighbor's centers."""

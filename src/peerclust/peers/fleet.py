@@ -46,7 +46,7 @@ class Fleet:
     folder : Path
         Where keys, rows, the network file and results go.
     parts : sequence of arrays
-        Each peer's rows.
+        Each peer's rows; their columns are called x0, x1, ...
     graph : Graph
         Who talks with whom.
     proxied : bool
@@ -71,9 +71,10 @@ class Fleet:
         folder.mkdir(parents=True, exist_ok=True)
         width = len(str(graph.m - 1))
         self.names = [f"p{i:0{width}}" for i in range(graph.m)]
-        features = [f"x{j}" for j in range(parts[0].shape[1])]
+        columns = [f"x{j}" for j in range(parts[0].shape[1])]
+        features = [name for name in columns if name != settings.get("weights_column")]
         for name, part in zip(self.names, parts, strict=True):
-            lines = [",".join(features), *(",".join(map(repr, row)) for row in part.tolist())]
+            lines = [",".join(columns), *(",".join(map(repr, row)) for row in part.tolist())]
             self.data(name).write_text("\n".join(lines) + "\n")
         self.contract = self._make_contract(
             graph, hosts or ["127.0.0.1"] * graph.m, {"features": features, **settings}
@@ -167,6 +168,14 @@ class Fleet:
                 return int(told["round"])
             time.sleep(_LOOK)
         raise PeerError(f"{name} did not come to round {round_} within {seconds:g} s.")
+
+    def wait_for_end(self, name: str, seconds: float = 120.0) -> None:
+        """Wait until a peer has left a result; it may stay for others."""
+        limit = time.monotonic() + seconds
+        while not self.ended(name):
+            if time.monotonic() > limit:
+                raise PeerError(f"{name} left no result within {seconds:g} s.")
+            time.sleep(_LOOK)
 
     def wait(self, *names: str, seconds: float = 120.0) -> dict[str, int | None]:
         """Wait for peers to end, all that were started if none is named; give their exit codes.

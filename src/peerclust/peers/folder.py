@@ -18,6 +18,7 @@ import json
 import platform
 import tempfile
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -53,8 +54,10 @@ def status_socket(folder: Path) -> Path:
 class Folder:
     """A site's folder, held by one process at a time."""
 
-    def __init__(self, path: Path, *, force: bool = False) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, *, force: bool = False, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.path, self._say = path, say
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -88,8 +91,10 @@ class Folder:
         for name in (*RESULT, "journal.jsonl", "checkpoint", "log.txt"):
             (self.path / name).unlink(missing_ok=True)
 
-    def log(self, line: str) -> None:
-        """Write a line of the log; a full disk does not stop a run."""
+    def log(self, line: str, *, say: bool = True) -> None:
+        """Write a line of the log, and say it; a full disk does not stop a run."""
+        if say:
+            self._say(line)
         try:
             self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
             self._log.flush()

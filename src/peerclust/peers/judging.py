@@ -22,7 +22,8 @@ class Verdict:
     Attributes
     ----------
     status : Status
-        "converged", "stopped", "ran out of rounds", "fell apart" or "came late".
+        "converged", "converged without some" (peers that were lost), "stopped", "ran out of
+        rounds", "fell apart" or "came late".
     rounds : int
         The site's last round.
     residual, largest_residual : float
@@ -136,7 +137,8 @@ def _status(node: Node, outcome: Outcome, largest: float, unheard: int) -> Statu
             "stopped", f"the peers stopped after {rounds} rounds, but {why}. Run again.{without}"
         )
     return Status(
-        "converged", f"every residual is below {contract.tol:g} after {rounds} rounds.{without}"
+        "converged without some" if gone else "converged",
+        f"every residual is below {contract.tol:g} after {rounds} rounds.{without}",
     )
 
 

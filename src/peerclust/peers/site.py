@@ -93,7 +93,8 @@ class Site:
             raise LeftError(f"{self.me} left the run{where}.") from None
         except Stopping as stopping:
             self._close("stops", str(stopping))
-            raise PeerError(f"The run was stopped: {stopping}") from None
+            told = " A checkpoint is kept." if self._save_checkpoint() else ""
+            raise PeerError(f"The run was stopped: {stopping}{told}") from None
         except Exception as error:
             self._close("leaves", str(error))
             raise
@@ -115,7 +116,7 @@ class Site:
         except Welcomed as late:
             if not late.welcome.done:
                 raise PeerError("A neighbor told of a run while this peer was in one.") from None
-            return self._take_over(late.welcome)
+            return self._take_over(late)
         with suppress(Leaving):  # the result is there
             self.node.loop.run_until_complete(self._hear_ends())
         verdict = judge(self.node, outcome, entry.agreed.spread)
@@ -127,13 +128,17 @@ class Site:
         told = {name: link.traffic() for name, link in self.node.links.items()}
         return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in told.items()}
 
-    def _take_over(self, welcome: Welcome) -> Result:
+    def _take_over(self, late: Welcomed) -> Result:
         """Take the result from a neighbor: the run is over."""
-        agreed = welcome.agreed
+        welcome, agreed = late.welcome, late.welcome.agreed
         x = unpack_centers(welcome.centers, self.contract.n_clusters)
         users = self._entrance.scaled(agreed)
+        program = together.make_program(self.contract, agreed)
+        if reason := together.make_box(self.contract, program, agreed).refuse(x):
+            raise PeerError(f"{late.link.name} told a result that cannot be used: {reason}.")
         users.assign(x[None])
-        self.folder.log(f"The run ended in round {welcome.round}; the result is a neighbor's.")
+        name = late.link.name
+        self.folder.log(f"The run ended in round {welcome.round}; the result is that of {name}.")
         return Result(Verdict.late(welcome.round), agreed, users, x)
 
     # The rounds
@@ -185,7 +190,7 @@ class Site:
             self._agreed,
             self._running.state.round,
             pack_centers(self._running.state.x),
-            [view for view in node.views.all() if view.seq],
+            node.views.told(),
             node.phase == "done",
         )
 

@@ -36,6 +36,9 @@ Array = NDArray[np.float64]
 # rho = "auto": a site's own rows move its centers so many times less than its neighbors do.
 AUTO_RHO = 50.0
 
+# Weighted sums of such numbers may still be told to others (see `runtimes.network.agreeing`).
+_LARGEST_ROW = 1e80
+
 # Centers may leave the box of the data by this share of its width, for rounding.
 _ROUNDING = 1e-6
 
@@ -69,6 +72,8 @@ def agree(
     lost: list[tuple[int, int]],
 ) -> tuple[Agreed, Users, Array]:
     """Agree on scale, step and start; give what was agreed, the scaled users and their centers."""
+    if rows.rows.size and np.abs(rows.rows).max() > _LARGEST_ROW:
+        raise DataError(f"Rows must have no numbers beyond {_LARGEST_ROW:g} in size.")
     moments, _ = agree_moments(runtime, rows.users(contract))
     standard = contract.scale == "standard"
     scale = moments.scale if standard else None

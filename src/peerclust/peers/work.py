@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,12 @@ from peerclust.peers.site import Progress, Site
 from peerclust.peers.together import Rows
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.identity import Identity, load_identity, read_certificate
+from peerclust.runtimes.network.identity import (
+    Identity,
+    certificate_dates,
+    load_identity,
+    read_certificate,
+)
 from peerclust.runtimes.network.journal import read_journal
 from peerclust.tables import Table
 
@@ -33,18 +39,20 @@ def run(
     dial: Mapping[str, tuple[str, int]] | None = None,
     force: bool = False,
     progress: Progress = lambda *_: None,
+    say: Callable[[str], None] = lambda _: None,
     done: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Take part in a run; give what certificate.json holds.
 
-    `done` is told of it before this peer takes leave of those who come late.
+    `say` hears every line of the log; `done` is told of the result before this peer takes leave of
+    those who come late.
     """
     contract = contract_file.read(network)
     check_member(contract, me)
     check_dial(contract, me, dial or {})
     identity = find_identity(contract, me, keys or network.parent)
     table = read_table(contract, data)
-    folder = Folder(out, force=force)
+    folder = Folder(out, force=force, say=say)
     try:
         site = Site(
             contract,
@@ -70,7 +78,7 @@ def run(
         done(record)
         site.leave()
     except BaseException as error:
-        folder.log(f"Ended: {error or type(error).__name__}")
+        folder.log(f"Ended: {error or type(error).__name__}", say=False)
         raise
     finally:
         folder.close()
@@ -86,22 +94,24 @@ def replay(
     contract = contract_file.read(network)
     rows, journals = {}, {}
     for name, data, folder in sites:
-        check_member(contract, name)
+        check_member(contract, name, "--site")
         number = contract.number(name)
         rows[number] = read_rows(contract, name, read_table(contract, data))
         journals[number] = read_journal(folder / "journal.jsonl")
     done = replaying.replay(contract, rows, journals, watch)
+    if not done:
+        raise DataError("A replay needs a site that came to the end of the run. Got none.")
     return {
         contract.names[i]: {"rounds": each.round, "same": each.same} for i, each in done.items()
     }
 
 
-def check_member(contract: Contract, me: str) -> None:
+def check_member(contract: Contract, me: str, option: str = "--me") -> None:
     """Raise unless a name is one of the contract's peers."""
     if me not in contract.names:
         known = ", ".join(contract.names)
         raise ParameterError(
-            f"`--me` must be a peer of the network file: {known}. Got {me!r}."
+            f"`{option}` must be a peer of the network file: {known}. Got {me!r}."
             f"{guess(me, contract.names)}"
         )
 
@@ -111,18 +121,31 @@ def check_dial(contract: Contract, me: str, dial: Mapping[str, Any]) -> None:
     for name in dial:
         if name not in contract.neighbors(me) or name < me:
             raise ParameterError(
-                f"`--dial` must name neighbors that {me} dials, those with larger"
-                f" names. Got {name!r}."
+                f"`--dial` must name neighbors that {me} dials, those with larger names. Got"
+                f" {name!r}.{guess(name, contract.neighbors(me))}"
             )
 
 
-def find_identity(contract: Contract, me: str, keys: Path) -> Identity:
-    """Load a peer's key and certificate, which must be the one that the contract names."""
+def find_identity(
+    contract: Contract, me: str, keys: Path, now: Callable[[], datetime] | None = None
+) -> Identity:
+    """Load a peer's key and certificate, which must be valid and the one that the contract names.
+
+    `now` is the clock; left out, this machine's.
+    """
     identity = load_identity(me, keys / f"{me}.key", keys / f"{me}.crt")
     if read_certificate(identity.certificate) != contract.peers[contract.number(me)].certificate:
         raise ParameterError(
             f"The certificate {identity.certificate} must be that of {me} in the network file."
             " Got another; ask for a network file with the present one."
+        )
+    begins, ends = certificate_dates(read_certificate(identity.certificate))
+    clock = datetime.now(UTC) if now is None else now()
+    if not begins <= clock <= ends:
+        raise ParameterError(
+            f"The certificate {identity.certificate} must be valid now, {clock:%Y-%m-%d %H:%M} UTC."
+            f" Got one that is from {begins:%Y-%m-%d} to {ends:%Y-%m-%d}; make another with"
+            " `peerclust peer keygen --force`, or set the clock."
         )
     return identity
 
@@ -137,7 +160,8 @@ def read_table(contract: Contract, data: Path) -> Table:
             may_be_empty=True,
         )
     except DataError as error:
-        raise DataError(f"{error} The network file asks for it.") from None
+        asks = " The network file asks for it." if "There is no column" in str(error) else ""
+        raise DataError(f"{error}{asks}") from None
 
 
 def read_rows(contract: Contract, me: str, table: Table) -> Rows:

@@ -63,6 +63,19 @@ class Average:
         """One for each factor, and the last, in which all take the same bits."""
         return len(self.factors) + 1
 
+    def strays(self, round_: int, degree: float) -> float:
+        """Give how many times the largest of all first numbers a number may have in a round.
+
+        A step gives (1 - f d) x + f sum of d neighbors' x: at most |1 - f d| + f d times as much.
+
+        >>> Average((0.5, 0.25)).strays(1, degree=4.0)
+        3.0
+        """
+        grown = 1.0
+        for factor in self.factors[:round_]:
+            grown *= abs(1.0 - factor * degree) + factor * degree
+        return grown
+
     def start(self, users: Users, x: Array) -> AgreeState:  # noqa: ARG002
         """Begin at each user's own numbers x, (u, k, w)."""
         return AgreeState(x)

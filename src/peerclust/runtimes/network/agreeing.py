@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import build
+from peerclust.programs.agree import Average
 from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum, sum_heard
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
@@ -26,6 +27,11 @@ from peerclust.runtimes.protocol import Run, Traffic, Watch
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
+
+# No number that peers agree on is larger; sums and squares of such numbers are still finite.
+LARGEST = 1e100
+
+_ROUNDING = 1e-6
 
 
 def living_graph(graph: Graph, members: tuple[int, ...], lost: list[Pair]) -> Graph:
@@ -92,13 +98,16 @@ class Agreeing:
         # A start may read all rows; the links are kept alive meanwhile.
         state: Any = await executor(None, program.start, users, x)
         before = self.node.at
+        largest = np.abs(x[0])
+        if isinstance(program, Average):
+            largest = await self._maximum(largest)
         while state.round < rounds:
             said = program.say(state)
             heard: HeardSum | HeardMax
             if isinstance(said, Max):
                 heard = HeardMax(await self._maximum(said.v[0]))
             else:
-                heard = await self._total(said)
+                heard = await self._total(program, state.round, said, largest)
             state = program.hear(users, state, heard)
         messages_sent = (self.node.at - before) * len(self.node.counted())
         return Run([state], rounds, False, Traffic(messages_sent, 0))
@@ -106,23 +115,26 @@ class Agreeing:
     async def _maximum(self, held: Array) -> Array:
         """Flood the maximum: after as many exchanges as the diameter everyone has it."""
         for _ in range(self._D):
-            heard = await self.node.exchange(Kind.AGREE, held, _refuse_nan)
+            heard = await self.node.exchange(Kind.AGREE, held, _refuse_large)
             held = np.maximum.reduce([held, *(frame.payload for frame in heard.values())])
         return held
 
-    async def _total(self, said: Sum) -> HeardSum:
-        heard = await self.node.exchange(Kind.AGREE, said.x[0], _refuse_infinite)
+    async def _total(self, program: Any, round_: int, said: Sum, largest: Array) -> HeardSum:
+        """Hear the neighbors' total; none may tell more than the program lets numbers grow."""
+        limit = largest * program.strays(round_, float(self.graph.degree.max())) * (1 + _ROUNDING)
+
+        def refuse(array: Array) -> str:
+            return "" if (np.abs(array) <= limit).all() else "numbers larger than they can be"
+
+        heard = await self.node.exchange(Kind.AGREE, said.x[0], refuse)
         return sum_heard(said.x, [frame.payload for frame in heard.values()])
 
     async def _pass_barrier(self) -> None:
         for _ in self.members:
-            await self.node.exchange(Kind.AGREE, np.zeros(1), _refuse_infinite)
+            await self.node.exchange(Kind.AGREE, np.zeros(1), _refuse_large)
 
 
-def _refuse_nan(array: Array) -> str:
+def _refuse_large(array: Array) -> str:
     # Minus infinity says that a peer has nothing to offer.
-    return "numbers that are no numbers" if np.isnan(array).any() or (array == np.inf).any() else ""
-
-
-def _refuse_infinite(array: Array) -> str:
-    return "" if np.isfinite(array).all() else "numbers that are not finite"
+    good = (np.abs(array) <= LARGEST) | np.isneginf(array)
+    return "" if good.all() else f"numbers that are none, or beyond {LARGEST:g}"

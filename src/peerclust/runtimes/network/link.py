@@ -90,7 +90,6 @@ class Link:
         if old is not None:
             old.abort("another connection took its place")
         self.ever = True
-        self.refusal = ""
         self.heard_at = self.moved = now
 
     def detach(self) -> None:

@@ -43,8 +43,8 @@ class Welcomed(Interrupt):
 
     urgency = 1
 
-    def __init__(self, welcome: Welcome) -> None:
-        self.welcome = welcome
+    def __init__(self, welcome: Welcome, link: Link) -> None:
+        self.welcome, self.link = welcome, link
 
 
 class Leaving(Interrupt):
@@ -101,6 +101,7 @@ class Membership(Post):
             link.counted = link.counted and link.number in mine
             link.since = 0
             link.asked = False
+            link.refusal = ""
         self.tell_view()
         self.broadcast_alive()
 

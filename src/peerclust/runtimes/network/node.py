@@ -19,6 +19,7 @@ from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.membership import Membership, Stopping, Welcomed
 from peerclust.runtimes.network.messages import Alive, Bye, Lost, Need, Up, View, Welcome
 from peerclust.runtimes.network.switchboard import Switchboard
+from peerclust.runtimes.network.views import MOST_VIEWS
 from peerclust.runtimes.network.wire import Frame, Kind
 
 # A peer's view is news so many times at most between two that are heard.
@@ -55,7 +56,7 @@ class Node(Membership):
             listen=listen or contract.peers[self.number].endpoint,
             dial=dial or {},
             # Settings, centers, what was agreed, and everyone's views with a reason each.
-            limit=(1 << 16) + contract.size + 9 * K * d + 64 * d + m * (1200 + 6 * m),
+            limit=(1 << 16) + contract.size + 9 * K * d + 64 * d + MOST_VIEWS * m * (1200 + 6 * m),
             log=log,
         )
 
@@ -93,8 +94,7 @@ class Node(Membership):
             assert link.connection is not None
             link.connection.abort(f"it was silent for {contract.timeout:g} s")
         elif link.connected and link.up_sent is not None and now - link.up_at > contract.timeout:
-            assert link.connection is not None
-            link.connection.abort("it did not tell from which round on it counts")
+            self.ban(link, "it did not tell from which round on it counts")
         elif link.connected and now - link.sent_at > contract.timeout / 4:
             self.send(link, Kind.ALIVE, Alive(self.phase, link.counted))
         if not link.counted or (link.phase == "done" and self.phase != "agreeing"):
@@ -136,6 +136,7 @@ class Node(Membership):
             alive = messages.unpack(data, Alive)
             link.phase, link.counts_me = alive.phase, alive.counts
             self.match(link)
+            self.wake()
         elif frame.kind is Kind.LOST:
             self._hear_lost(messages.unpack(data, Lost))
         elif frame.kind is Kind.UP:
@@ -151,7 +152,7 @@ class Node(Membership):
             self._check_welcome(welcome)
             alone = self.phase == "running" and not self.counted()
             if link.asked and (self.phase == "agreeing" or (alone and welcome.done)):
-                self.interrupt(Welcomed(welcome))
+                self.interrupt(Welcomed(welcome, link))
         elif frame.kind is Kind.VIEW:
             view = messages.unpack(data, View)
             self._check_view(view)

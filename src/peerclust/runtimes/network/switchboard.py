@@ -70,6 +70,7 @@ class Switchboard:
         self._listener, self._listen, self._dial = listener, listen, dial
         self._limit, self._log = limit, log
         self._owner: dict[Connection, Link] = {}
+        self._dialed: dict[Connection, Link] = {}
         self._pending: set[Connection] = set()
         self._told: set[tuple[str, str]] = set()
         self._server: asyncio.Server | None = None
@@ -82,7 +83,9 @@ class Switchboard:
         """Begin to listen and to dial."""
         loop = asyncio.get_running_loop()
         host, port = self._listen
-        context = identities.server_context(self._identity, list(self._by_certificate))
+        # All that are listed are let in, so that one that is no neighbor can be told so by name.
+        listed = [peer.certificate for peer in self._contract.peers]
+        context = identities.server_context(self._identity, listed)
 
         def accept() -> Connection:
             connection = self._connection(context, None)
@@ -95,7 +98,7 @@ class Switchboard:
             self._server = await loop.create_server(accept, host, port)
         except OSError as error:
             raise ParameterError(
-                f"{host}:{port} cannot be listened on: {error.strerror or error}. Another process"
+                f"{host}:{port} cannot be listened on: {explain(error)}. Another process"
                 " may hold it; is this peer running already?"
             ) from None
         for link in self._links.values():
@@ -125,17 +128,20 @@ class Switchboard:
         context = identities.client_context(self._identity, certificate)
         pause = _FIRST_PAUSE
         while not link.banned:
+            begin = loop.time()
             try:
                 async with asyncio.timeout(HANDSHAKE_TIMEOUT):
                     _, connection = await loop.create_connection(
                         lambda: self._connection(context, make_uri(host, port)), host, port
                     )
-            except (OSError, TimeoutError) as error:
+            except OSError as error:
                 said = explain(error)
                 self._tell(link.name, f"cannot be reached at {host}:{port} ({said})")
             else:
+                self._dialed[connection] = link
                 await connection.gone.wait()
-                if link.heard_at and loop.time() - link.heard_at < 2 * _LONGEST_PAUSE:
+                # One that was soon refused is not asked again at once.
+                if loop.time() - begin > _LONGEST_PAUSE:
                     pause = _FIRST_PAUSE
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -153,7 +159,10 @@ class Switchboard:
     def _opened(self, connection: Connection) -> None:
         link = self._by_certificate.get(connection.certificate)
         if link is None:
-            connection.close("its certificate is no neighbor's", refused=True)
+            named = {peer.certificate: peer.name for peer in self._contract.peers}
+            name = named.get(connection.certificate, "the peer")
+            self._pending.add(connection)
+            self._refuse(connection, f"{name} is no neighbor here: its network file is another one")
             return
         self._owner[connection] = link
         self._pending.add(connection)
@@ -229,10 +238,14 @@ class Switchboard:
         pending = connection in self._pending
         self._pending.discard(connection)
         link = self._owner.pop(connection, None)
+        dialed = self._dialed.pop(connection, None)
         if link is not None and link.connection is connection:
             self._listener.dropped(link, reason)
         elif link is not None and pending:
             self._tell(link.name, f"was not taken up: {reason}")
+        elif dialed is not None:
+            dialed.refusal = reason
+            self._tell(dialed.name, f"could not be connected with: {reason}")
         elif link is None:
             self._tell(connection.host, f"was refused: {reason}")
 

@@ -122,8 +122,8 @@ def _check_together(contract: Contract, of: str) -> None:
             )
     if contract.size > MOST_BYTES:
         raise ParameterError(
-            f"The settings of {of} must fit in {MOST_BYTES:,} bytes. Got {contract.size:,}: fewer"
-            " links, peers or features."
+            f"The settings of {of} must fit in {MOST_BYTES:,} bytes. Got {contract.size:,};"
+            " take fewer links, peers or features, or no matrix."
         )
     if contract.weights_column in contract.features:
         raise ParameterError(

@@ -14,6 +14,9 @@ from peerclust.runtimes.network.messages import View
 
 Pair = tuple[int, int]
 
+# So many changes for each peer are told to one that comes late.
+MOST_VIEWS = 4
+
 
 def living_part(graph: Graph, lost: Iterable[Pair], me: int) -> tuple[int, ...]:
     """Give the peers that `me` reaches over a graph's links without the lost ones, ascending.
@@ -53,6 +56,12 @@ class Views:
     def all(self) -> list[View]:
         """Give the latest view of every peer."""
         return list(self._latest.values())
+
+    def told(self) -> list[View]:
+        """Give what a peer that comes late is told: all changes, or the latest if they are many."""
+        if len(self.history) <= MOST_VIEWS * self.graph.m:
+            return list(self.history)
+        return [view for view in self.all() if view.seq]
 
     def take(self, view: View) -> bool:
         """Take a view in; tell whether it is new."""
