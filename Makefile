@@ -26,6 +26,8 @@ bench: $(VENV)/all
 	$(BIN)/peerclust bench core
 	$(BIN)/peerclust bench outliers
 	$(BIN)/peerclust bench fuzz
+	$(BIN)/peerclust bench peers
+	$(BIN)/peerclust bench chaos
 
 # A marker file a set of extras: installed again only when pyproject.toml changes.
 $(VENV)/%: pyproject.toml

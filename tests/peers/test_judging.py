@@ -69,7 +69,7 @@ def test_lost_peers_are_named_with_the_rounds_they_contributed_to():
     for i in (0, 1, 3, 4):
         end(here.views, i)
     verdict = judge(here, outcome(), spread=1.0)
-    assert verdict.status.name == "converged"
+    assert verdict.status.name == "converged without some"
     assert "Without p2" in verdict.status.advice
     assert verdict.contributed["p2"] == [[0, 30]]
     assert verdict.contributed["p0"] == [[0, END - 1]]
@@ -96,4 +96,12 @@ def test_a_peer_taken_up_again_contributed_twice():
         lose(here.views, peer, 2, 30)
         old = here.views[peer]
         here.views.take(View(peer, old.seq + 1, 60, sorted([*old.counts, 2])))
-    assert contributions(here.contract, here.views, END)["p2"] == [[0, 29], [60, END - 1]]
+    assert contributions(here.contract, here.views, END, 0)["p2"] == [[0, 29], [60, END - 1]]
+
+
+def test_a_peer_counted_only_by_one_that_is_lost_itself_does_not_contribute():
+    here = node(5)
+    lose(here.views, 1, 2, 20)
+    lose(here.views, 4, 3, 40)
+    spans = contributions(here.contract, here.views, END, 0)
+    assert spans["p2"] == spans["p3"] == [[0, 39]]

@@ -210,7 +210,7 @@ def _compute_again(
                 last = [event for event in of_run[i] if event["event"] == "heard"][-1:]
                 living[NAMES[i]] = [NAMES[j] for event in last for j in event["senders"]]
     for name, record in records.items():
-        late = record["status"]["name"] == "came late"
+        late = record["status"]["name"].startswith("came late")
         if not late and (name not in ends or ends[name].round != record["rounds"]):
             judgment.findings.append(Finding(BROKEN, f"the replay has no end of {name}"))
     return ends, living

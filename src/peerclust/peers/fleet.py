@@ -211,8 +211,8 @@ class Fleet:
         self, watch: Callable[[int, dict[int, Array]], None] = lambda *_: None
     ) -> dict[str, Any]:
         """Compute the run again, from the rows and journals of all peers that have one."""
-        held = [name for name in self.names if (self.out(name) / "journal.jsonl").exists()]
-        return work.replay(self.network, [(n, self.data(n), self.out(n)) for n in held], watch)
+        sites = [(name, self.data(name), self.out(name)) for name in self.names]
+        return work.replay(self.network, sites, watch)
 
     def close(self) -> None:
         """End whatever still runs."""

@@ -34,7 +34,8 @@ class Verdict:
     heard : list of names
         The peers that the site hears at the end, itself among them.
     contributed : dict
-        For each peer the rounds [first, last] in which a neighbor counted it.
+        For each peer the rounds [first, last] in which it was connected with this one, over links
+        that both ends counted.
     events : list of (round, sentence)
         What happened on the way.
     seconds : float
@@ -52,12 +53,12 @@ class Verdict:
     seconds: float = float("nan")
 
     @classmethod
-    def late(cls, round_: int) -> Verdict:
-        """Give the verdict of a peer that came when all was over."""
-        told = (
-            f"the run ended in round {round_} before this peer came; the centers are a neighbor's"
-        )
-        return cls(Status("came late", f"{told}."), round_)
+    def late(cls, round_: int, neighbor: str, status: str) -> Verdict:
+        """Give the verdict of a peer that came when all was over, for a neighbor with a status."""
+        how = f", as {status!r}" if status else ""
+        told = f"the run ended in round {round_}{how}, before this peer came"
+        name = "came late" if status.startswith("converged") else "came late to no success"
+        return cls(Status(name, f"{told}; the centers are those of {neighbor}."), round_)
 
     def as_dict(self) -> dict[str, Any]:
         """Give the verdict as JSON can hold it."""
@@ -93,7 +94,7 @@ def judge(node: Node, outcome: Outcome, spread: float) -> Verdict:
         largest_residual=largest,
         apart=apart,
         heard=[contract.names[i] for i in part],
-        contributed=contributions(contract, views, rounds),
+        contributed=contributions(contract, views, rounds, node.number),
         events=_tell_events(node),
         seconds=outcome.seconds,
     )
@@ -142,18 +143,23 @@ def _status(node: Node, outcome: Outcome, largest: float, unheard: int) -> Statu
     )
 
 
-def contributions(contract: Contract, views: Views, rounds: int) -> dict[str, list[list[int]]]:
-    """Give for each peer the rounds, [first, last], in which at least one neighbor counted it."""
-    counted: dict[int, set[tuple[int, int]]] = {i: set() for i in range(contract.graph.m)}
-    first = Views(contract.graph, sorted(views.members), views.lost)
-    for i in range(contract.graph.m):
-        told = [first[i], *(view for view in views.history if view.peer == i)]
-        ends = [*(view.round for view in told[1:]), rounds]
-        for view, end in zip(told, ends, strict=True):
-            for j in view.counts:
-                if end > view.round:
-                    counted[j].add((view.round, end - 1))
-    return {name: _join(sorted(counted[i])) for i, name in enumerate(contract.names)}
+def contributions(
+    contract: Contract, views: Views, rounds: int, me: int
+) -> dict[str, list[list[int]]]:
+    """Give for each peer the rounds, [first, last], in which it was connected with this one.
+
+    They are those between two changes of which this peer has heard.
+    """
+    then = Views(contract.graph, sorted(views.members), views.lost)
+    changes = sorted(views.history, key=lambda view: view.round)
+    spans: dict[int, list[tuple[int, int]]] = {i: [] for i in range(contract.graph.m)}
+    for n, begin in enumerate([0, *(view.round for view in changes)]):
+        if n > 0:
+            then.take(changes[n - 1])
+        end = min(changes[n].round if n < len(changes) else rounds, rounds)
+        for i in then.part(me) if end > begin else ():
+            spans[i].append((begin, end - 1))
+    return {name: _join(spans[i]) for i, name in enumerate(contract.names)}
 
 
 def _join(spans: list[tuple[int, int]]) -> list[list[int]]:

@@ -74,7 +74,10 @@ def replay(
     Sites that did not come to an end are computed as far as others heard them, but not returned.
     `watch` is told each round and the centers (K, d) with which those who are in it begin it.
     """
-    events = {i: _last_run(journal) for i, journal in journals.items()}
+    events = {i: run for i, journal in journals.items() if (run := _last_run(journal))}
+    if not events:
+        raise DataError("A replay needs the journals of a run. Got none that tells of one.")
+    _check_heard(contract, events)
     agreed, starts = _agree_again(contract, rows, events)
     scale = together.make_scale(contract, agreed)
     program = together.make_program(contract, agreed)
@@ -133,8 +136,6 @@ def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchang
 def _last_run(journal: Events) -> Events:
     """Give the events of the last run of a journal, in all processes that took part in it."""
     runs = [event["run"] for event in journal if event["event"] == "agreed"]
-    if not runs:
-        raise DataError("A journal must tell of an agreement; this one ended before it.")
     found, inside = [], False
     for event in journal:
         if event["event"] == "agreed":
@@ -142,6 +143,17 @@ def _last_run(journal: Events) -> Events:
         if inside:
             found.append(event)
     return found
+
+
+def _check_heard(contract: Contract, events: Mapping[int, Events]) -> None:
+    """Raise if someone was heard whose journal is not there."""
+    senders = {j for run in events.values() for each in run for j in each.get("senders", ())}
+    missing = [contract.names[j] for j in sorted(senders - set(events))]
+    if missing:
+        raise DataError(
+            "A replay needs the journal of every site that was heard. Got none of"
+            f" {', '.join(missing)}."
+        )
 
 
 def _agree_again(

@@ -70,6 +70,7 @@ class Site:
         self._saved_at, self._told_at = time.monotonic(), 0.0
         self._running: Running | None = None
         self._agreed: Agreed | None = None
+        self._verdict: Verdict | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=folder.log)
         self._entrance = Entrance(self.node, rows, folder)
         self._status = StatusSocket(self.node, folder.status_socket, self._residual)
@@ -119,7 +120,7 @@ class Site:
             return self._take_over(late)
         with suppress(Leaving):  # the result is there
             self.node.loop.run_until_complete(self._hear_ends())
-        verdict = judge(self.node, outcome, entry.agreed.spread)
+        verdict = self._verdict = judge(self.node, outcome, entry.agreed.spread)
         self.folder.log(str(verdict.status))
         return Result(verdict, entry.agreed, entry.users, outcome.state.x[0])
 
@@ -139,7 +140,7 @@ class Site:
         users.assign(x[None])
         name = late.link.name
         self.folder.log(f"The run ended in round {welcome.round}; the result is that of {name}.")
-        return Result(Verdict.late(welcome.round), agreed, users, x)
+        return Result(Verdict.late(welcome.round, name, welcome.status), agreed, users, x)
 
     # The rounds
 
@@ -192,6 +193,7 @@ class Site:
             pack_centers(self._running.state.x),
             node.views.told(),
             node.phase == "done",
+            "" if self._verdict is None else self._verdict.status.name,
         )
 
     def _save_checkpoint(self) -> bool:

@@ -51,6 +51,7 @@ def run(
     check_member(contract, me)
     check_dial(contract, me, dial or {})
     identity = find_identity(contract, me, keys or network.parent)
+    check_dates(identity, datetime.now(UTC))
     table = read_table(contract, data)
     folder = Folder(out, force=force, say=say)
     try:
@@ -97,7 +98,9 @@ def replay(
         check_member(contract, name, "--site")
         number = contract.number(name)
         rows[number] = read_rows(contract, name, read_table(contract, data))
-        journals[number] = read_journal(folder / "journal.jsonl")
+        # A site that was lost before the first round has none; its rows may have been agreed on.
+        if (folder / "journal.jsonl").exists():
+            journals[number] = read_journal(folder / "journal.jsonl")
     done = replaying.replay(contract, rows, journals, watch)
     if not done:
         raise DataError("A replay needs a site that came to the end of the run. Got none.")
@@ -126,28 +129,26 @@ def check_dial(contract: Contract, me: str, dial: Mapping[str, Any]) -> None:
             )
 
 
-def find_identity(
-    contract: Contract, me: str, keys: Path, now: Callable[[], datetime] | None = None
-) -> Identity:
-    """Load a peer's key and certificate, which must be valid and the one that the contract names.
-
-    `now` is the clock; left out, this machine's.
-    """
+def find_identity(contract: Contract, me: str, keys: Path) -> Identity:
+    """Load a peer's key and certificate, which must be the one that the contract names."""
     identity = load_identity(me, keys / f"{me}.key", keys / f"{me}.crt")
     if read_certificate(identity.certificate) != contract.peers[contract.number(me)].certificate:
         raise ParameterError(
             f"The certificate {identity.certificate} must be that of {me} in the network file."
             " Got another; ask for a network file with the present one."
         )
+    return identity
+
+
+def check_dates(identity: Identity, now: datetime) -> None:
+    """Raise unless a certificate is valid."""
     begins, ends = certificate_dates(read_certificate(identity.certificate))
-    clock = datetime.now(UTC) if now is None else now()
-    if not begins <= clock <= ends:
+    if not begins <= now <= ends:
         raise ParameterError(
-            f"The certificate {identity.certificate} must be valid now, {clock:%Y-%m-%d %H:%M} UTC."
+            f"The certificate {identity.certificate} must be valid now, {now:%Y-%m-%d %H:%M} UTC."
             f" Got one that is from {begins:%Y-%m-%d} to {ends:%Y-%m-%d}; make another with"
             " `peerclust peer keygen --force`, or set the clock."
         )
-    return identity
 
 
 def read_table(contract: Contract, data: Path) -> Table:

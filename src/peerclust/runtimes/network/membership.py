@@ -30,7 +30,7 @@ from peerclust.runtimes.network.messages import (
 )
 from peerclust.runtimes.network.post import Interrupt, Post
 from peerclust.runtimes.network.transport import Connection
-from peerclust.runtimes.network.views import Pair, Views
+from peerclust.runtimes.network.views import MOST_VIEWS, Pair, Views
 from peerclust.runtimes.network.wire import Frame, Kind
 
 
@@ -74,6 +74,8 @@ class Membership(Post):
         # Whether all that is to be agreed on is known; see `agreeing`.
         self.settled = False
         self.views = Views(contract.graph, range(len(contract.peers)), ())
+        # Views of a run that neighbors are in already, until this peer is in it.
+        self._early: list[tuple[bytes, View]] = []
         # What happened in which round, for the result.
         self.events: list[tuple[int, str]] = []
 
@@ -104,6 +106,8 @@ class Membership(Post):
             link.refusal = ""
         self.tell_view()
         self.broadcast_alive()
+        for view in [view for told, view in self._early if told == run]:
+            self.hear_view(view)
 
     def broadcast_alive(self) -> None:
         """Tell every neighbor where this peer stands, and take up who can be."""
@@ -138,6 +142,7 @@ class Membership(Post):
         if link.counted:
             for data in link.outbox:
                 self.send_frame(link, data)
+            self._share_views(link)
         self.match(link)
         self.wake()
         return ""
@@ -176,10 +181,7 @@ class Membership(Post):
             link.up_sent = link.up_heard = None
             link.counted = True
             self._happened(link.since, f"{link.name} is taken up from round {link.since} on")
-            # Each end may have heard of changes that have not reached the other.
-            for view in self.views.all():
-                if view.seq:
-                    self.send(link, Kind.VIEW, view)
+            self._share_views(link)
             self.tell_view(round_=link.since)
 
     # Neighbors go
@@ -257,6 +259,17 @@ class Membership(Post):
         self.log(f"{what}.")
 
     # Views
+
+    def _share_views(self, link: Link) -> None:
+        """Tell a neighbor of changes that may not have reached it."""
+        for view in self.views.all() if self.phase == "running" else ():
+            if view.seq:
+                self.send(link, Kind.VIEW, view)
+
+    def keep_view(self, run: bytes, view: View) -> None:
+        """Keep a view of a run that this peer is about to be in."""
+        if len(self._early) < MOST_VIEWS * self.contract.graph.m:
+            self._early.append((run, view))
 
     def hear_view(self, view: View, but: Link | None = None) -> None:
         """Take in whom a peer counts, and pass it on if it is news."""

@@ -116,13 +116,17 @@ class Agreed(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class Welcome(Message, frozen=True, forbid_unknown_fields=True):
-    """The answer to Need: what was agreed, whom everyone counts, and the sender's centers."""
+    """The answer to Need: what was agreed, whom everyone counts, and the sender's centers.
+
+    If the run is over (`done`), `status` is how it ended for the sender, as far as it knows.
+    """
 
     agreed: Agreed
     round: Count
     centers: Annotated[bytes, msgspec.Meta(max_length=1 << 30)]
     views: Annotated[list[View], msgspec.Meta(max_length=1 << 20)]
     done: bool
+    status: Name = ""
 
 
 class Bye(Message, frozen=True, forbid_unknown_fields=True):

@@ -158,7 +158,9 @@ class Node(Membership):
             self._check_view(view)
             if view.peer == link.number and view.ended is not None:
                 link.phase = "done"
-            if self.phase != "agreeing" and frame.run == self.run:
+            if self.phase == "agreeing":
+                self.keep_view(frame.run, view)
+            elif frame.run == self.run:
                 self.hear_view(view, link)
             self.wake()
         elif frame.kind is Kind.BYE:
