@@ -40,7 +40,12 @@ EXAMPLES = [
 ]
 
 # The fields that may be left out, and what they are then.
-OPTIONAL = {(Hello, "visits"): False, (View, "reason"): "", (View, "ended"): None}
+OPTIONAL = {
+    (messages.Welcome, "status"): "",
+    (Hello, "visits"): False,
+    (View, "reason"): "",
+    (View, "ended"): None,
+}
 
 
 def as_map(message):
