@@ -59,12 +59,17 @@ def describe(
             for name, value in sorted(settings.items())
             if name not in ("as_json", "force")
         },
-        "versions": {
-            "peerclust": peerclust.__version__,
-            "numpy": np.__version__,
-            "numba": version("numba"),
-            "python": platform.python_version(),
-        },
+        "versions": list_versions(),
+    }
+
+
+def list_versions() -> dict[str, str]:
+    """Give the versions on which the bits of a result depend."""
+    return {
+        "peerclust": peerclust.__version__,
+        "numpy": np.__version__,
+        "numba": version("numba"),
+        "python": platform.python_version(),
     }
 
 

@@ -1,5 +1,7 @@
 """Fleets of real peers for the tests, and what must be true of a run however it went."""
 
+import time
+
 import numpy as np
 
 import peerclust as pc
@@ -26,6 +28,13 @@ def fleet(folder, m=5, graph=None, **settings):
     }  # fmt: skip
     parts = settings.pop("parts", None) or iris(m)
     return Fleet(folder, parts, graph or pc.graphs.ring(m), **chosen | settings)
+
+
+def wait_for_log(fleet, name, text, seconds=60.0):
+    limit = time.monotonic() + seconds
+    while text not in fleet.log(name):
+        assert time.monotonic() < limit, fleet.log(name)
+        time.sleep(0.05)
 
 
 def check_ended(fleet, survivors, *, lost=(), cut=()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,7 +60,7 @@ def check(
             tell=tell,
         )
     if as_json:
-        print_json([{"name": each.name, "ok": each.ok, "detail": each.detail} for each in lines])
+        print_json([asdict(each) for each in lines])
     else:
         terminal.show(peers.check_table(lines))
     if not all(each.ok for each in lines):

@@ -15,22 +15,20 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import platform
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-import peerclust
 from peerclust import tables
 from peerclust.errors import ParameterError
 from peerclust.files import new_file
 from peerclust.peers import together
 from peerclust.peers.judging import Verdict
+from peerclust.results import list_versions
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Agreed
@@ -153,12 +151,7 @@ class Folder:
             "agreed": {name: getattr(agreed, name) for name in agreed.__struct_fields__},
             "traffic": traffic,
             "settings": contract.settings(),
-            "versions": {
-                "peerclust": peerclust.__version__,
-                "numpy": np.__version__,
-                "numba": version("numba"),
-                "python": platform.python_version(),
-            },
+            "versions": list_versions(),
         }
         with new_file(self.path / "certificate.json") as file:
             file.write_text(json.dumps(record, indent=2) + "\n")

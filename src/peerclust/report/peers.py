@@ -13,9 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from peerclust.peers.check import Line
-
-# Seconds between two lines of progress where there is no terminal.
-_PAUSE = 2.0
+from peerclust.report.terminal import PAUSE
 
 
 @contextmanager
@@ -37,7 +35,7 @@ def rounds(*, quiet: bool) -> Iterator[Callable[[int, float | None, int], None]]
         last = [float("-inf")]
 
         def tell(*told: Any) -> None:
-            if time.monotonic() - last[0] > _PAUSE:
+            if time.monotonic() - last[0] > PAUSE:
                 last[0] = time.monotonic()
                 console.print(line(*told), soft_wrap=True)
 

@@ -193,12 +193,8 @@ class Membership(Post):
             self.log(f"The connection with {link.name} broke: {reason or 'it was closed here'}.")
         self.wake()
 
-    def misbehaved(self, link: Link, reason: str) -> None:
-        """Drop a neighbor for good that sends what it must not."""
-        self.ban(link, reason)
-
     def ban(self, link: Link, reason: str) -> None:
-        """Drop a neighbor for the rest of the run."""
+        """Drop a neighbor that sends what it must not, for the rest of the run."""
         link.banned = reason
         if link.counted or self.phase == "agreeing":
             self.lose(link, reason)

@@ -121,14 +121,14 @@ class Node(Membership):
         if (frame.run, frame.exchange) != (link.run, link.at):
             link.run, link.at, link.moved = frame.run, frame.exchange, link.heard_at
         if frame.network != self.network:
-            self.misbehaved(link, "its frames must be of this network")
+            self.ban(link, "its frames must be of this network")
         elif frame.kind in wire.ARRAYS:
             self.receive_array(link, frame)
         else:
             try:
                 self._receive_message(link, frame)
             except WireError as error:
-                self.misbehaved(link, str(error))
+                self.ban(link, str(error))
 
     def _receive_message(self, link: Link, frame: Frame) -> None:
         data = frame.payload

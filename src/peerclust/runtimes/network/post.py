@@ -54,7 +54,7 @@ class Post:
         """Go on without a neighbor."""
         raise NotImplementedError
 
-    def misbehaved(self, link: Link, reason: str) -> None:
+    def ban(self, link: Link, reason: str) -> None:
         """Count a neighbor out for good."""
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class Post:
             frame = link.inbox.pop(key)
             reason = _compare(payload, frame.payload) or check(frame.payload)
             if reason:
-                self.misbehaved(link, f"it sent {reason}")
+                self.ban(link, f"it sent {reason}")
             else:
                 heard[link.number] = frame
         self.check_interrupt()
@@ -122,7 +122,7 @@ class Post:
                 return
             if frame.exchange > max(self.at, link.since * self.contract.B) + 1:
                 ahead = frame.exchange - self.at
-                self.misbehaved(link, f"it must not be ahead, and is by {ahead} exchanges")
+                self.ban(link, f"it must not be ahead, and is by {ahead} exchanges")
                 return
         link.store(frame)
         if self._awaited == (frame.run, frame.kind, frame.exchange):

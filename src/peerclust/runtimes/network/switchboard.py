@@ -44,8 +44,8 @@ class Listener(Protocol):
     def received(self, link: Link, frame: Frame) -> None:
         """Take in a frame of a neighbor."""
 
-    def misbehaved(self, link: Link, reason: str) -> None:
-        """Take note of bytes that are no frame."""
+    def ban(self, link: Link, reason: str) -> None:
+        """Drop a neighbor whose bytes are no frame."""
 
     def dropped(self, link: Link, reason: str) -> None:
         """Take note that a neighbor's connection is gone."""
@@ -182,7 +182,7 @@ class Switchboard:
             if connection in self._pending:
                 self._refuse(connection, str(error))
             else:
-                self._listener.misbehaved(link, str(error))
+                self._listener.ban(link, str(error))
             return
         if connection not in self._pending:
             self._listener.received(link, frame)
