@@ -49,7 +49,7 @@ def test_check_has_a_json_form(site):
     result = run(*site, "--json")
     assert (result.exit_code, result.stderr) == (1, "")
     lines = json.loads(result.stdout)
-    assert [*lines[0]] == ["name", "ok", "detail"]
+    assert [*lines[0]] == ["name", "ok", "detail", "warns"]
     names = ["network file", "key", "certificate", "clock", "port", "data", "oslo"]
     assert [line["name"] for line in lines] == names
     assert [line["ok"] for line in lines] == [True] * 6 + [False]

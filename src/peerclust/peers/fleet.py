@@ -156,7 +156,7 @@ class Fleet:
         """Ask a peer how it is doing."""
         return ask(status_socket(self.out(name)))
 
-    def wait_for_round(self, name: str, round_: int, seconds: float = 60.0) -> int:
+    def wait_for_round(self, name: str, round_: int, seconds: float = 120.0) -> int:
         """Wait until a peer is in a round; give the round it was then seen in."""
         limit = time.monotonic() + seconds
         while time.monotonic() < limit:
@@ -177,7 +177,7 @@ class Fleet:
                 raise PeerError(f"{name} left no result within {seconds:g} s.")
             time.sleep(_LOOK)
 
-    def wait(self, *names: str, seconds: float = 120.0) -> dict[str, int | None]:
+    def wait(self, *names: str, seconds: float = 240.0) -> dict[str, int | None]:
         """Wait for peers to end, all that were started if none is named; give their exit codes.
 
         A code is None if a peer has not ended in so many seconds.
