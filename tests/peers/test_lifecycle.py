@@ -58,6 +58,20 @@ def test_peers_that_all_ended_go_on_together_from_their_checkpoints(tmp_path):
         assert all(replayed[name]["same"] for name in peers.names)
 
 
+def test_a_checkpoint_of_other_rows_is_refused(tmp_path):
+    with fleet(tmp_path, rho=1000.0) as peers:
+        peers.start()
+        peers.wait_for_round("p3", 200)
+        for name in peers.names:
+            peers.signal(name, signal.SIGTERM)
+        peers.wait(seconds=20)
+        lines = peers.data("p3").read_text().splitlines(keepends=True)
+        peers.data("p3").write_text("".join(lines[:-2]))
+        peers.start("p2", "p3")
+        assert peers.wait("p3", seconds=30)["p3"] == 2
+        assert "must be of the rows that are given" in error(peers, "p3")
+
+
 def test_a_second_process_of_a_peer_is_refused(tmp_path):
     with fleet(tmp_path, rho=5000.0, rounds=10**6, join_timeout=3.0) as peers:
         peers.start()
@@ -66,7 +80,7 @@ def test_a_second_process_of_a_peer_is_refused(tmp_path):
         # In the same folder by the lock, in another by its port, at another by its neighbors.
         for words, reason in (
             ((), "is running in out-p2 already"),
-            (("--out", "again"), "Address already in use. Another process may hold it"),
+            (("--out", "again"), "Address already in use. Is this peer running already?"),
             (("--out", "again", "--listen", "127.0.0.1:19999"), "p2 is running already"),
         ):
             peers.start("p2", words=words)
@@ -167,7 +181,7 @@ def test_more_clusters_than_rows_is_one_sentence_everywhere(tmp_path):
         assert set(peers.wait(seconds=30).values()) == {2}
         for name in peers.names:
             last = error(peers, name).splitlines()[-1]
-            assert "must be at most the number of distinct rows" in last
+            assert "must be at most the number of rows of all sites, 3. Got 5." in last
 
 
 def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):

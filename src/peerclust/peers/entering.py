@@ -137,10 +137,16 @@ class Entrance:
 
     def _load_checkpoint(self) -> Checkpoint | None:
         try:
-            return checkpoint.load(self.folder.checkpoint)
+            held = checkpoint.load(self.folder.checkpoint)
         except DataError as error:
             self.folder.log(f"{error} It is not used.")
             return None
+        if held is not None and held.rows != self.rows.digest:
+            raise DataError(
+                f"The checkpoint {self.folder.checkpoint} must be of the rows that are given. Got"
+                " other rows; give the same file, or begin anew with --force."
+            )
+        return held
 
     def _tell_absent(self) -> str:
         links = self.node.links.values()

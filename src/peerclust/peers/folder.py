@@ -57,17 +57,17 @@ class Folder:
     ) -> None:
         self.path, self._say = path, say
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise ParameterError(f"{path} cannot be used as a folder: {error.strerror}.") from None
         self._lock = self._take_lock()
-        if (path / "certificate.json").exists():
-            if not force:
-                self._lock.close()
-                raise ParameterError(
-                    f"`--out` of peer run must not hold a result yet, unless --force. Got {path}."
-                )
+        if force:
             self._clear()
+        if (path / "certificate.json").exists():
+            self._lock.close()
+            raise ParameterError(
+                f"`--out` of peer run must not hold a result yet, unless --force. Got {path}."
+            )
         self._log = (path / "log.txt").open("a")
         self.journal = Journal(path / "journal.jsonl", self.log)
         self.checkpoint = path / "checkpoint"

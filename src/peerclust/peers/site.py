@@ -72,6 +72,7 @@ class Site:
         self._agreed: Agreed | None = None
         self._verdict: Verdict | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=folder.log)
+        self._rows = rows
         self._entrance = Entrance(self.node, rows, folder)
         self._status = StatusSocket(self.node, folder.status_socket, self._residual)
 
@@ -121,7 +122,7 @@ class Site:
         with suppress(Leaving):  # the result is there
             self.node.loop.run_until_complete(self._hear_ends())
         verdict = self._verdict = judge(self.node, outcome, entry.agreed.spread)
-        self.folder.log(str(verdict.status))
+        self.folder.log(str(verdict.status), say=False)
         return Result(verdict, entry.agreed, entry.users, outcome.state.x[0])
 
     def traffic(self) -> dict[str, dict[str, int]]:
@@ -205,7 +206,7 @@ class Site:
         try:
             checkpoint.save(
                 self.folder.checkpoint,
-                Checkpoint(self.node.run, self._agreed, state.round, centers),
+                Checkpoint(self.node.run, self._rows.digest, self._agreed, state.round, centers),
             )
         except (OSError, PeerclustError) as error:
             self.folder.log(f"A checkpoint could not be written ({error}); the run goes on.")
@@ -226,6 +227,9 @@ class Site:
         node = self.node
         if self._running is None or all(view.ended for view in node.views.all()):
             return
+        missing = [name for i, name in enumerate(self.contract.names) if not node.views[i].ended]
+        names = ", ".join(missing)
+        self.folder.log(f"Staying {self.contract.linger:g} s for {names}, should they come.")
         limit = node.loop.time() + self.contract.linger
         while await node.wait_until(limit):
             pass

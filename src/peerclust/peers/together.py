@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,13 @@ class Rows:
     weights: Array | float
     numbers: tuple[int, ...]
 
+    @cached_property
+    def digest(self) -> bytes:
+        """The SHA-256 of rows and weights."""
+        data = hashlib.sha256(np.ascontiguousarray(self.rows).data)
+        data.update(np.ascontiguousarray(self.weights).data)
+        return data.digest()
+
     def users(self, contract: Contract, scale: Scale | None = None) -> Users:
         """Give the users of these rows, scaled or not."""
         return Users(
@@ -78,6 +86,11 @@ def agree(
     standard = contract.scale == "standard"
     scale = moments.scale if standard else None
     users = rows.users(contract, scale)
+    if contract.weights_column is None and contract.n_clusters > round(moments.weight):
+        raise DataError(
+            "`n_clusters` of the network file must be at most the number of rows of all sites,"
+            f" {round(moments.weight)}. Got {contract.n_clusters}."
+        )
     W, lambda_max, low, high = _extremes(runtime, users, contract.graph.lambda_max.value)
     if not W > 0:
         raise DataError("The rows of all sites together must have a weight above 0. Got 0.")

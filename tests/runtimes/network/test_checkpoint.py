@@ -15,8 +15,8 @@ AGREED = Agreed(
     spread=1.0, weight=10.0, W=6.0, rho=50.0, alpha=0.01,
 )  # fmt: skip
 CENTERS = np.array([[0.1, 0.2], [-0.0, 5e-324], [1e300, 3.0]])
-OLD = Checkpoint(b"the run!", AGREED, 41, CENTERS.tobytes())
-NEW = Checkpoint(b"the run!", AGREED, 42, CENTERS[::-1].tobytes())
+OLD = Checkpoint(b"the run!", b"the rows", AGREED, 41, CENTERS.tobytes())
+NEW = Checkpoint(b"the run!", b"the rows", AGREED, 42, CENTERS[::-1].tobytes())
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 class Checkpoint(Message, frozen=True, forbid_unknown_fields=True):
-    """What a peer needs to come back: which run, what was agreed, where it was."""
+    """What a peer needs to come back: which run, with which rows, what was agreed, where it was."""
 
     run: bytes
+    rows: bytes
     agreed: Agreed
     round: int
     centers: bytes

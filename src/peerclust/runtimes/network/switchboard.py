@@ -8,6 +8,7 @@ the server then refuses its certificate.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import random
 from collections.abc import Callable, Mapping
@@ -98,8 +99,12 @@ class Switchboard:
             self._server = await loop.create_server(accept, host, port)
         except OSError as error:
             raise ParameterError(
-                f"{host}:{port} cannot be listened on: {explain(error)}. Another process"
-                " may hold it; is this peer running already?"
+                f"{host}:{port} cannot be listened on: {explain(error)}."
+                + (
+                    " Is this peer running already?"
+                    if error.errno == errno.EADDRINUSE
+                    else " Give an address of this machine with --listen, such as 0.0.0.0:PORT."
+                )
             ) from None
         for link in self._links.values():
             if link.dials:
@@ -162,7 +167,8 @@ class Switchboard:
             named = {peer.certificate: peer.name for peer in self._contract.peers}
             name = named.get(connection.certificate, "the peer")
             self._pending.add(connection)
-            self._refuse(connection, f"{name} is no neighbor here: its network file is another one")
+            why = "this is that peer" if name == self._identity.name else "its file is another one"
+            self._refuse(connection, f"{name} is no neighbor here: {why}")
             return
         self._owner[connection] = link
         self._pending.add(connection)
@@ -210,7 +216,7 @@ class Switchboard:
             except (ValueError, RecursionError):
                 theirs = {}
             told = differences(self._contract.settings(), theirs, link.name)
-            link.refusal = f"it has another network file: {' '.join(told)}"
+            link.refusal = f"it has another network file: {' '.join(told).removesuffix('.')}"
             return link.refusal
         if hello.visits:
             # This peer's own hello has been sent, which is all that it came for.
