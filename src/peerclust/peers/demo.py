@@ -23,7 +23,7 @@ AT = 200
 _SETTINGS: dict[str, Any] = {
     "n_clusters": 3,
     "loss": "huber",
-    "rho": 100.0,
+    "rho": 150.0,
     "tol": 1e-5,
     "rounds": 20_000,
     "timeout": 5.0,
@@ -86,7 +86,8 @@ def run(folder: Path, seed: int, say: Callable[[str], None]) -> Demo:
             contributed=told["p0"]["contributed"][KILLED],
             rounds={name: each["rounds"] for name, each in told.items()},
             status={name: each["status"]["name"] for name, each in told.items()},
-            largest_residual=max(each["largest_residual"] for each in told.values()),
+            # One that came back only after the end knows none.
+            largest_residual=max(each["largest_residual"] or 0.0 for each in told.values()),
             farthest=float(np.abs(centers - centers.mean(axis=0)).max()),
             replayed=all(replayed[name]["same"] for name in fleet.names),
             seconds=time.monotonic() - begin,
