@@ -160,8 +160,8 @@ def dies_at_the_barrier(words, folder):
 
 def averages_wildly(words, folder):
     def change(node, kind, payload):
-        wild = kind is Kind.AGREE and node.at == 5
-        return payload * 1e90 if wild else payload
+        wild = kind is Kind.AGREE and node.at >= 4
+        return payload * 1e200 if wild else payload
 
     _exchange_instead(words, folder, change)
 

