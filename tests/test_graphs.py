@@ -805,3 +805,11 @@ def test_well_connected_graphs_need_few_factors_however_many_their_users():
 def test_factors_of_more_users_than_have_their_eigenvalues_computed_are_refused():
     with pytest.raises(GraphError, match=r"at most 1500, as all eigenvalues.*Got 1501"):
         graphs.ring(1501).averaging_factors  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "graph", [graphs.ring(5), graphs.grid(2, 3), graphs.erdos_renyi(8, 0.4, random_state=0)]
+)
+def test_pairs_are_the_edges_of_the_adjacency_matrix_each_once(graph):
+    above = np.argwhere(np.triu(graph.adjacency.toarray()))
+    assert graph.pairs == [tuple(pair) for pair in above.tolist()]

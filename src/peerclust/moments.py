@@ -114,17 +114,26 @@ def agree_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffic]:
         raise DataError("The rows to be scaled are so large that their squares have no sum.")
     varies = np.sqrt(variance) > CONSTANT * np.abs(mean)
     deviation = np.where(varies, np.sqrt(variance), 1.0)
-    spread, size = float(np.sqrt(variance.sum())), float(np.abs(mean).max())
     scaled = float(np.sqrt((variance / deviation**2).sum()))
     moments = Moments(
         mean=mean,
         deviation=deviation,
-        # Rows that are all equal have no spread but rounding; their size will do as a unit then.
-        spread=spread if spread > CONSTANT * size else size or 1.0,
+        spread=make_unit(float(np.sqrt(variance.sum())), mean),
         weight=float(weight),
         scaled_spread=scaled if varies.any() else 1.0,
     )
     return moments, sent + more
+
+
+def make_unit(spread: float, mean: Array) -> float:
+    """Give the spread of rows with this mean as a unit to measure by, which is never 0.
+
+    >>> make_unit(2.0, np.array([5.0])), make_unit(0.0, np.array([5.0]))
+    (2.0, 5.0)
+    """
+    # Rows that are all equal have no spread but rounding; their size will do as a unit then.
+    size = float(np.abs(mean).max())
+    return spread if spread > CONSTANT * size else size or 1.0
 
 
 def _sums(users: Users, origin: Array, power: int) -> Array:

@@ -19,7 +19,7 @@ from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import DENSE
 from peerclust.metrics import check_loss_fits, measure_disagreement
-from peerclust.moments import Moments, Scale, agree_moments
+from peerclust.moments import Moments, Scale, agree_moments, make_unit
 from peerclust.programs.protocol import Program, State
 from peerclust.runtimes.protocol import Run, Runtime, Traffic, Watch, check_finite
 from peerclust.users import Users
@@ -205,10 +205,7 @@ def _spread(users: Users) -> float:
     mean = -probe.pull(origin).sum(axis=0) / total
     at_mean = users.everywhere(mean)
     # A K-means cost is half the sum of squares.
-    spread = float(np.sqrt(2.0 * probe.cost(at_mean).sum() / total))
-    # Rows that are all equal have no spread but rounding; their size will do as a unit then.
-    size = float(np.abs(mean).max())
-    return spread if spread > 1e-12 * size else size or 1.0
+    return make_unit(float(np.sqrt(2.0 * probe.cost(at_mean).sum() / total)), mean)
 
 
 def _distinct_rows(users: Users, enough: int) -> int:

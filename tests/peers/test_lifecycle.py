@@ -4,7 +4,7 @@ import json
 import shutil
 import signal
 import socket
-import ssl
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,11 +13,11 @@ import pytest
 from trials import check_ended, check_replay, fleet, iris
 
 import peerclust as pc
+from peerclust.bench.strangers import make_kinds
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.peers import demo
 from peerclust.peers.work import check_dates, find_identity
 from peerclust.runtimes.network import contract_file
-from peerclust.runtimes.network.identity import make_identity
 
 
 def error(peers, name):
@@ -206,37 +206,11 @@ def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
         peers.start()
         peers.wait_for_round("p2", 50)
         port = peers.contract.peers[2].endpoint[1]
-        stranger = make_identity("stranger", tmp_path / "elsewhere")
-
-        def knock(context=None, said=b""):
-            with socket.create_connection(("127.0.0.1", port), 5) as line:
-                line.settimeout(5)
-                # Refused during the handshake, or right after it.
-                with pytest.raises(OSError), context.wrap_socket(line) as tls:  # noqa: PT011, PT012
-                    tls.sendall(said)
-                    if not tls.recv(1):
-                        raise OSError
-
-        def plain(said):
-            with socket.create_connection(("127.0.0.1", port), 5) as line:
-                line.settimeout(5)
-                line.sendall(said)
-                while line.recv(1024):
-                    pass
-
-        anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
-        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
-        old.maximum_version = ssl.TLSVersion.TLSv1_2
-        unlisted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        unlisted.check_hostname, unlisted.verify_mode = False, ssl.CERT_NONE
-        unlisted.load_cert_chain(stranger.certificate, stranger.key)
+        kinds = make_kinds(tmp_path)
         for _ in range(3):
-            plain(b"\0" * 100)
-            plain(b"GET / HTTP/1.1\r\nHost: p2\r\n\r\n")
-            for context in (anyone, old, unlisted):
-                knock(context)
+            for kind in kinds.values():
+                with socket.create_connection(("127.0.0.1", port), 5) as line, suppress(OSError):
+                    kind(line)
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
         log = peers.log("p2")

@@ -194,7 +194,7 @@ def _compute_again(
     ends: dict[str, replay.Replayed] = {}
     living: dict[str, list[str]] = {}
     for run in sorted({e["run"] for held in journals.values() for e in held if "run" in e}):
-        of_run = {i: _of_run(held, run) for i, held in journals.items()}
+        of_run = {i: replay.select_run(held, run) for i, held in journals.items()}
         of_run = {i: held for i, held in of_run.items() if held}
         try:
             done = replay.replay(contract, rows, of_run)
@@ -214,15 +214,6 @@ def _compute_again(
         if not late and (name not in ends or ends[name].round != record["rounds"]):
             judgment.findings.append(Finding(BROKEN, f"the replay has no end of {name}"))
     return ends, living
-
-
-def _of_run(journal: Events, run: str) -> Events:
-    found, inside = [], False
-    for event in journal:
-        inside = event["run"] == run if event["event"] == "agreed" else inside
-        if inside:
-            found.append(event)
-    return found
 
 
 def _check_residuals(
@@ -258,6 +249,3 @@ def _check_residuals(
             residual = size / together.residual_scale(agreed, users)
             if residual > tol * (1 + _ROUNDING):
                 yield f"{name} converged, but the residual of {i} is {residual:g} computed again"
-
-
-__all__ = ["BROKEN", "FALSE", "HANG", "Finding", "Judgment", "judge"]

@@ -98,8 +98,7 @@ class Schedule:
     @property
     def links(self) -> list[Pair]:
         """The wires, by the names of their ends."""
-        graph = self.graph
-        return [(NAMES[i], NAMES[j]) for i in range(PEERS) for j in graph.neighbors(i) if i < j]
+        return [(NAMES[i], NAMES[j]) for i, j in self.graph.pairs]
 
     def __str__(self) -> str:
         links = ", ".join(f"{a} - {b}" for a, b in self.links)
@@ -126,7 +125,7 @@ def draw(seed: int) -> Schedule:
     absent = tuple(sorted(rng.choice(NAMES, rng.choice([0, 1, 2], p=[0.7, 0.2, 0.1]), False)))
     settings = _draw_settings(rng)
     parts = _draw_parts(rng, settings["n_clusters"], absent)
-    links = [(NAMES[i], NAMES[j]) for i in range(PEERS) for j in graph.neighbors(i) if i < j]
+    links = [(NAMES[i], NAMES[j]) for i, j in graph.pairs]
     return Schedule(
         seed=seed,
         graph=graph,

@@ -113,7 +113,7 @@ def init(
     links: list[tuple[str, str]] = []
     if len(set(names)) == len(names) > 1:
         found = options.make_graph(graph, names)
-        links = [(a, names[j]) for i, a in enumerate(names) for j in found.neighbors(i) if i < j]
+        links = [(names[i], names[j]) for i, j in found.pairs]
     values: dict[str, Any] = {
         "peers": sites,
         "links": links,

@@ -1,4 +1,4 @@
-"""The commands of a site that takes part in a run: peer check, peer run and peer status."""
+"""The commands of a site that takes part in a run: peer check, run, status, replay and demo."""
 
 from __future__ import annotations
 

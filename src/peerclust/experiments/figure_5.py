@@ -22,9 +22,7 @@ def plan(settings: Settings) -> list[Job]:  # noqa: ARG001
 def list_links(*, m: int) -> list[dict[str, Any]]:
     """Give the links of a ring."""
     graph = graphs.ring(m)
-    return [
-        {"from": i + 1, "to": int(j) + 1} for i in range(m) for j in graph.neighbors(i) if i < j
-    ]
+    return [{"from": i + 1, "to": j + 1} for i, j in graph.pairs]
 
 
 def summarize(rows: Sequence[Row], settings: Settings) -> Summary:  # noqa: ARG001

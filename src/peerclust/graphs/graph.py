@@ -151,6 +151,11 @@ class Graph:
         """The number of edges."""
         return self.indices.size // 2
 
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The edges, each once, as (i, j) with i < j, ascending."""
+        return [(i, j) for i in range(self.m) for j in self.neighbors(i).tolist() if i < j]
+
     @cached_property
     def degree(self) -> NDArray[np.float64]:
         """How many neighbors each user has, (m,)."""

@@ -58,7 +58,7 @@ class Entrance:
             except Welcomed as come:
                 if come.welcome.done:
                     raise
-                reason = self._refuse(come.welcome)
+                reason = self.refuse(come.welcome)
                 if not reason:
                     return self._join(come.welcome)
                 self.node.ban(come.link, f"it told of a run that cannot be: {reason}")
@@ -102,7 +102,7 @@ class Entrance:
         latest = together.agree_to_resume(self.contract, runtime, users, run, round_)
         return (None, 0) if latest is None else (held, latest)
 
-    def _refuse(self, welcome: Welcome) -> str:
+    def refuse(self, welcome: Welcome) -> str:
         """Give why the centers that a neighbor tells cannot be those of the run, or nothing."""
         program = together.make_program(self.contract, welcome.agreed)
         x = unpack_centers(welcome.centers, self.contract.n_clusters)

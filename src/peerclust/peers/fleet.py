@@ -231,12 +231,7 @@ class Fleet:
             identity = make_identity(name, self.folder, force=True)
             certificate = read_certificate(identity.certificate)
             peers.append(Peer(name, f"{host}:{port}", certificate))
-        links = [
-            (self.names[i], self.names[int(j)])
-            for i in range(graph.m)
-            for j in graph.neighbors(i)
-            if i < j
-        ]
+        links = [(self.names[i], self.names[j]) for i, j in graph.pairs]
         return make_contract({"peers": peers, "links": links, **settings}, "the fleet")
 
 

@@ -136,10 +136,20 @@ def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchang
 def _last_run(journal: Events) -> Events:
     """Give the events of the last run of a journal, in all processes that took part in it."""
     runs = [event["run"] for event in journal if event["event"] == "agreed"]
+    return select_run(journal, runs[-1]) if runs else []
+
+
+def select_run(journal: Events, run: str) -> Events:
+    """Give the events of one run of a journal.
+
+    >>> agreed, other = {"event": "agreed", "run": "a"}, {"event": "agreed", "run": "b"}
+    >>> select_run([agreed, {"event": "end"}, other], "a")
+    [{'event': 'agreed', 'run': 'a'}, {'event': 'end'}]
+    """
     found, inside = [], False
     for event in journal:
         if event["event"] == "agreed":
-            inside = event["run"] == runs[-1]
+            inside = event["run"] == run
         if inside:
             found.append(event)
     return found

@@ -72,7 +72,6 @@ class Site:
         self._agreed: Agreed | None = None
         self._verdict: Verdict | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=folder.log)
-        self._rows = rows
         self._entrance = Entrance(self.node, rows, folder)
         self._status = StatusSocket(self.node, folder.status_socket, self._residual)
 
@@ -116,8 +115,6 @@ class Site:
             entry = self._entrance.enter()
             outcome = self._run_program(entry)
         except Welcomed as late:
-            if not late.welcome.done:
-                raise PeerError("A neighbor told of a run while this peer was in one.") from None
             return self._take_over(late)
         with suppress(Leaving):  # the result is there
             self.node.loop.run_until_complete(self._hear_ends())
@@ -135,8 +132,7 @@ class Site:
         welcome, agreed = late.welcome, late.welcome.agreed
         x = unpack_centers(welcome.centers, self.contract.n_clusters)
         users = self._entrance.scaled(agreed)
-        program = together.make_program(self.contract, agreed)
-        if reason := together.make_box(self.contract, program, agreed).refuse(x):
+        if reason := self._entrance.refuse(welcome):
             raise PeerError(f"{late.link.name} told a result that cannot be used: {reason}.")
         users.assign(x[None])
         name = late.link.name
@@ -206,7 +202,7 @@ class Site:
         try:
             checkpoint.save(
                 self.folder.checkpoint,
-                Checkpoint(self.node.run, self._rows.digest, self._agreed, state.round, centers),
+                Checkpoint(self.node.run, self.rows.digest, self._agreed, state.round, centers),
             )
         except (OSError, PeerclustError) as error:
             self.folder.log(f"A checkpoint could not be written ({error}); the run goes on.")

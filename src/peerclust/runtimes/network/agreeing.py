@@ -45,9 +45,8 @@ def living_graph(graph: Graph, members: tuple[int, ...], lost: list[Pair]) -> Gr
     gone = set(lost)
     edges = [
         (place[i], place[j])
-        for i in members
-        for j in graph.neighbors(i).tolist()
-        if i < j and j in place and (i, j) not in gone
+        for i, j in graph.pairs
+        if i in place and j in place and (i, j) not in gone
     ]
     if len(edges) == graph.edges:
         return graph

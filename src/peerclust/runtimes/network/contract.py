@@ -122,9 +122,20 @@ class Contract:
         return form | {"matrix": matrix, "features": features, "peers": peers, "links": links}
 
     @cached_property
-    def size(self) -> int:
-        """How many bytes all settings have in a message."""
-        return len(json.dumps(self.settings()).encode())
+    def told(self) -> str:
+        """All settings as JSON in ASCII, as peers tell them to each other."""
+        return json.dumps(self.settings())
+
+    def compare(self, told: str, name: str) -> list[str]:
+        """Return sentences that say in what the peer called `name`, of another network, differs.
+
+        `told` is what it told and may be anything.
+        """
+        try:
+            theirs = json.loads(told)
+        except (ValueError, RecursionError):
+            theirs = {}
+        return differences(self.settings(), theirs, name) or [f"{name} has another network file."]
 
     @cached_property
     def digest(self) -> bytes:

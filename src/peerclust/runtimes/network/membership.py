@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable
 
@@ -119,8 +118,8 @@ class Membership(Post):
 
     def hello(self, link: Link) -> bytes:
         """Give the frame that says who this is and where it stands."""
-        settings = json.dumps(self.contract.settings())
-        said = Hello(self.name, self.instance, link.instance, self.phase, link.counted, settings)
+        told = self.contract.told
+        said = Hello(self.name, self.instance, link.instance, self.phase, link.counted, told)
         return self.make_frame(Kind.HELLO, said)
 
     def greeted(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:

@@ -56,7 +56,11 @@ class Node(Membership):
             listen=listen or contract.peers[self.number].endpoint,
             dial=dial or {},
             # Settings, centers, what was agreed, and everyone's views with a reason each.
-            limit=(1 << 16) + contract.size + 9 * K * d + 64 * d + MOST_VIEWS * m * (1200 + 6 * m),
+            limit=(1 << 16)
+            + len(contract.told)
+            + 9 * K * d
+            + 64 * d
+            + MOST_VIEWS * m * (1200 + 6 * m),
             log=log,
         )
 

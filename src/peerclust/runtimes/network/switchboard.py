@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from peerclust.errors import ParameterError, WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
-from peerclust.runtimes.network.contract import Contract, differences
+from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.messages import Bye, Hello
@@ -211,11 +210,7 @@ class Switchboard:
         if hello.name != link.name:
             return f"it calls itself {hello.name!r}, and its certificate is that of {link.name}"
         if frame.network != self._contract.digest[: wire.TAG_BYTES]:
-            try:
-                theirs = json.loads(hello.settings)
-            except (ValueError, RecursionError):
-                theirs = {}
-            told = differences(self._contract.settings(), theirs, link.name)
+            told = self._contract.compare(hello.settings, link.name)
             link.refusal = f"it has another network file: {' '.join(told).removesuffix('.')}"
             return link.refusal
         if hello.visits:

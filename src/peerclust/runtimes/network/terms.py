@@ -120,9 +120,10 @@ def _check_together(contract: Contract, of: str) -> None:
             raise ParameterError(
                 f"`{name}` of {of} belongs to the loss {owner!r}. Got the loss {contract.loss!r}."
             )
-    if contract.size > MOST_BYTES:
+    size = len(contract.told)
+    if size > MOST_BYTES:
         raise ParameterError(
-            f"The settings of {of} must fit in {MOST_BYTES:,} bytes. Got {contract.size:,};"
+            f"The settings of {of} must fit in {MOST_BYTES:,} bytes. Got {size:,};"
             " take fewer links, peers or features, or no matrix."
         )
     if contract.weights_column in contract.features:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,7 +19,7 @@ from typing import Any
 
 from peerclust.errors import WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
-from peerclust.runtimes.network.contract import Contract, differences
+from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.messages import Bye, Hello
 from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain, make_uri
@@ -84,8 +83,7 @@ class Visit:
             for name in contract.neighbors(me)
         }
         self._network = contract.digest[: wire.TAG_BYTES]
-        settings = json.dumps(contract.settings())
-        said = Hello(me, secrets.token_hex(8), "", "agreeing", False, settings, visits=True)
+        said = Hello(me, secrets.token_hex(8), "", "agreeing", False, contract.told, visits=True)
         self._hello = wire.encode(Frame(Kind.HELLO, self._network, messages.pack(said)))
         self._open: set[Connection] = set()
         self._changed = asyncio.Event()
@@ -235,12 +233,7 @@ class Visit:
         if hello.name != name:
             seen.differs = [f"It calls itself {hello.name!r}."]
         elif frame.network != self._network:
-            try:
-                theirs = json.loads(hello.settings)
-            except (ValueError, RecursionError):
-                theirs = {}
-            told = differences(self._contract.settings(), theirs, name)
-            seen.differs = told or [f"{name} has another network file."]
+            seen.differs = self._contract.compare(hello.settings, name)
         self._changed.set()
 
     def _closed(self, connection: Any, reason: str) -> None:
