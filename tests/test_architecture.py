@@ -44,7 +44,7 @@ BELOW = {
         "bregman",
         "errors",
     },
-    "programs": {"programs", "users", "nearest", "bregman"},
+    "programs": {"programs", "users", "nearest", "bregman", "kernels", "threads"},
     "stopping.py": set(),
     "moments.py": {"programs", "runtimes", "tasks", "users", "errors"},
     "pilot.py": {"problem", "programs", "runtimes", "theory", "tracing"},

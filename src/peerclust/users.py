@@ -194,7 +194,8 @@ class Users:
             self._sum_by_labels(x, z)
         assert self._sums is not None
         s0, s1 = self._sums
-        pull = s0[..., None] * z - s1
+        pull = s0[..., None] * z
+        pull -= s1
         if isinstance(self.loss, Bregman):
             self._check_domain(x)
             return self.loss.back(x, pull)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import struct
-import zlib
 from collections.abc import Iterator
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.messages import Message
@@ -91,8 +91,8 @@ def _mend(data: bytearray, *, length: bool) -> None:
         struct.pack_into("<I", data, 64, size)
         if data[6] == 0:
             struct.pack_into("<I", data, 52, size)
-    crc = zlib.crc32(data[HEADER_BYTES:], zlib.crc32(data[:68]))
-    struct.pack_into("<I", data, 68, crc)
+    check = xxh3_64_intdigest(data[:68] + data[HEADER_BYTES:]) & 0xFFFFFFFF
+    struct.pack_into("<I", data, 68, check)
 
 
 # How a frame is changed in place: by three random numbers r, valid frames and random bytes.

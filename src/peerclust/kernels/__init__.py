@@ -25,6 +25,7 @@ from peerclust.kernels.centers import (
     pull,
 )
 from peerclust.kernels.drifts import add_drifts
+from peerclust.kernels.steps import descend
 
 __all__ = [
     "FAIR",
@@ -37,6 +38,7 @@ __all__ = [
     "add_drifts",
     "assign",
     "by_user",
+    "descend",
     "gamma",
     "hashes",
     "nearest",

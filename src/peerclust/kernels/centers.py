@@ -206,7 +206,7 @@ def assign(
     their `expiry` keep their labels unread, and what `s0` and `s1` hold is that of the labels.
     """
     d, none = x.shape[2], np.empty(0)
-    tile = np.zeros((d, TILE + PAD))
+    tile = np.empty((0, TILE + PAD))
     score = np.zeros((4, TILE))
     best, second = np.zeros(TILE), np.zeros(TILE)
     label = np.zeros(TILE, np.int32)
@@ -228,6 +228,8 @@ def assign(
             s0[t], s1[t] = 0.0, 0.0
         wanted[:] = code not in (KMEANS, GIVEN)
         moved = 0
+        if count > 0 and tile.size == 0:
+            tile = np.zeros((d, TILE + PAD))
         for begin in range(0, count, TILE):
             n = min(TILE, count - begin)
             _load(rows, chosen[begin:], n, tile)

@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from peerclust.kernels.compiling import compiled
+from peerclust.kernels.steps import sum_squares
 
 # The loops in `centers` hold these numbers as they were when compiled: a change here needs one
 # there, or numba takes its cached loops.
@@ -27,16 +28,14 @@ def add_drifts(x, last, drift):
     Rounded up, whatever rounds here; where a center is not finite, to infinity. Then last is x.
     """
     m, K, d = x.shape
-    gone = np.zeros(K)
+    gone, step = np.zeros(K), np.empty(d)
     for i in range(m):
         largest, second = 0.0, 0.0
         for k in range(K):
-            r2 = 0.0
             for j in range(d):
-                step = x[i, k, j] - last[i, k, j]
-                r2 += step * step
+                step[j] = x[i, k, j] - last[i, k, j]
                 last[i, k, j] = x[i, k, j]
-            r = math.sqrt(r2) * (1.0 + (d + 8) * EPS) + TINY
+            r = math.sqrt(sum_squares(step)) * (1.0 + (d + 8) * EPS) + TINY
             gone[k] = r if r < np.inf else np.inf
             second = max(second, min(largest, gone[k]))
             largest = max(largest, gone[k])

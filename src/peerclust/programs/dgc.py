@@ -14,6 +14,7 @@ which is gradient descent on J_rho(x, C) = 1/rho J(x, C) + c/2 <x, L x>   (eq. d
 | C_i(k)             | `users.labels`, set by `users.assign`           |
 | sum w grad f       | `users.pull`                                    |
 | sum_j [x_i - x_j]  | `heard.degree * x - heard.total`                |
+| the update         | `kernels.descend`                               |
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust import kernels
 from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.threads import spread
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -83,11 +86,15 @@ class DGC:
         x = state.x
         if state.update == 0:
             users.assign(x)
-        consensus = heard.degree * x - heard.total
-        consensus *= self.consensus_factor
-        gradient = users.pull(x) / self.rho
-        gradient += consensus
-        residual = state.residual
-        if state.update == 0:
-            residual = self.rho * np.sqrt((gradient * gradient).sum(axis=2)).max(axis=1)
-        return state.next(x - self.alpha * gradient, residual, self.B)
+        pull, degree = users.pull(x), heard.degree.reshape(-1)
+        moved, size = np.empty_like(x), np.empty(users.m)
+
+        def loop(first: int, last: int) -> None:
+            kernels.descend(
+                x, pull, heard.total, degree, first, last,
+                self.rho, self.alpha, self.consensus_factor, moved, size,
+            )  # fmt: skip
+
+        spread(loop, np.arange(1, users.m + 1), x.size)
+        residual = self.rho * size if state.update == 0 else state.residual
+        return state.next(moved, residual, self.B)

@@ -8,17 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
-
-try:
-    import msgspec
-except ImportError:
-    from peerclust.errors import MissingExtraError
-
-    raise MissingExtraError(
-        "Peers need msgspec, which is not installed; it comes with the extra `network`."
-    ) from None
 
 from peerclust.errors import WireError
 

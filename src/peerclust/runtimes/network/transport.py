@@ -13,19 +13,12 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-try:
-    from websockets.client import ClientProtocol
-    from websockets.frames import Frame, Opcode
-    from websockets.http11 import Request, Response
-    from websockets.protocol import State
-    from websockets.server import ServerProtocol
-    from websockets.uri import parse_uri
-except ImportError:
-    from peerclust.errors import MissingExtraError
-
-    raise MissingExtraError(
-        "Peers need websockets, which is not installed; it comes with the extra `network`."
-    ) from None
+from websockets.client import ClientProtocol
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.uri import parse_uri
 
 # Who has not finished both handshakes by then is turned away, in seconds.
 HANDSHAKE_TIMEOUT = 5.0
