@@ -22,10 +22,13 @@ from peerclust.lazy import Memory
 from peerclust.losses import KMeans
 from peerclust.nearest import nearest
 from peerclust.tasks import plan_tasks, sum_by_user, sum_values
-from peerclust.threads import spread
+from peerclust.threads import WORTH_A_THREAD, spread
 
 Array = NDArray[np.float64]
 Rows = NDArray[Any]
+
+# What a loss that measures distances has of what a Bregman loss does.
+_NO_SLOPE, _NO_OFFSET = np.empty((0, 0, 0)), np.empty((0, 0))
 
 
 class Users:
@@ -157,7 +160,7 @@ class Users:
         last assignment, by how far the centers went, are not read (see `lazy`).
         """
         N, K = len(self.rows), x.shape[1]
-        slope, offset = np.empty((0, 0, 0)), np.empty((0, 0))
+        slope, offset = _NO_SLOPE, _NO_OFFSET
         if isinstance(self.loss, Bregman):
             self._check_domain(x)
             slope, offset = self.loss.affine(x)
@@ -175,9 +178,11 @@ class Users:
                 at.s0, at.s1, self._changed, self._looked,
             )  # fmt: skip
 
-        summed = N if self.changed or self._code != kernels.KMEANS else 0
-        work = N * K if fresh else self.looked * K + summed  # about as much as last time
-        spread(loop, self._ends, self.d * work + N)
+        work = self.d * N * K
+        if not fresh and work > WORTH_A_THREAD:  # about as much as last time
+            summed = N if self.changed or self._code != kernels.KMEANS else 0
+            work = self.d * (self.looked * K + summed) + N
+        spread(loop, self._ends, work)
         if self._code != kernels.GIVEN:
             self._keep_sums(x, at.s0, at.s1)
         if not isinstance(self.loss, Bregman):
@@ -190,16 +195,21 @@ class Users:
         nor for others if x is the very array that was assigned; so x must not be written to.
         """
         z = np.ascontiguousarray(self.distance.forward(x))
-        if self._summed_at is not x and not (self._code == kernels.KMEANS and self._sums):
-            self._sum_by_labels(x, z)
-        assert self._sums is not None
-        s0, s1 = self._sums
-        pull = s0[..., None] * z
-        pull -= s1
+        s0, s1 = self._find_sums(x, z)
+        pull = s0[..., None] * z - s1
         if isinstance(self.loss, Bregman):
             self._check_domain(x)
             return self.loss.back(x, pull)
         return self.distance.back(pull)
+
+    def pull_in_parts(self, x: Array) -> tuple[Array, Array]:
+        """Give (s0, s1), (u, K) and (u, K, d), of which the pull is s0 x - s1.
+
+        With the Euclidean distance they are sums that are held already, and nothing is computed.
+        """
+        if isinstance(self.distance, Euclidean) and not isinstance(self.loss, Bregman):
+            return self._find_sums(x, np.ascontiguousarray(x))
+        return np.zeros(x.shape[:2]), -self.pull(x)
 
     def curvature(self, x: Array) -> Array:
         """Bound the curvature of each user's cost: beta times the weight of C_i(k), (u, K).
@@ -261,6 +271,13 @@ class Users:
 
     def _each_weight(self) -> Array:
         return self._weights if self._weights.size else np.full(len(self.rows), self._unit)
+
+    def _find_sums(self, x: Array, z: Array) -> tuple[Array, Array]:
+        """Give each user's sums of w gamma and w gamma y by label; z are the moved centers."""
+        if self._summed_at is not x and not (self._code == kernels.KMEANS and self._sums):
+            self._sum_by_labels(x, z)
+        assert self._sums is not None
+        return self._sums
 
     def _sum_by_labels(self, x: Array, z: Array) -> None:
         s0, s1 = self._empty_sums(x.shape[1])

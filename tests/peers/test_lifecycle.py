@@ -20,10 +20,6 @@ from peerclust.peers.work import check_dates, find_identity
 from peerclust.runtimes.network import contract_file
 
 
-def error(peers, name):
-    return (peers.folder / f"{name}.err").read_text()
-
-
 def test_a_peer_asked_to_end_says_goodbye_and_goes_on_from_its_checkpoint(tmp_path):
     # Nobody waits for a timeout: the goodbye is enough.
     with fleet(tmp_path, rho=1000.0, timeout=30.0) as peers:
@@ -31,7 +27,7 @@ def test_a_peer_asked_to_end_says_goodbye_and_goes_on_from_its_checkpoint(tmp_pa
         peers.wait_for_round("p3", 200)
         peers.signal("p3", signal.SIGTERM)
         assert peers.wait("p3", seconds=10)["p3"] == 3
-        assert "p3 left the run in round" in error(peers, "p3")
+        assert "p3 left the run in round" in peers.error("p3")
         assert (peers.out("p3") / "checkpoint").exists()
         at = peers.wait_for_round("p2", 400)
         peers.start("p3")
@@ -69,7 +65,7 @@ def test_a_checkpoint_of_other_rows_is_refused(tmp_path):
         peers.data("p3").write_text("".join(lines[:-2]))
         peers.start("p2", "p3")
         assert peers.wait("p3", seconds=30)["p3"] == 2
-        assert "must be of the rows that are given" in error(peers, "p3")
+        assert "must be of the rows that are given" in peers.error("p3")
 
 
 def test_a_second_process_of_a_peer_is_refused(tmp_path):
@@ -85,7 +81,7 @@ def test_a_second_process_of_a_peer_is_refused(tmp_path):
         ):
             peers.start("p2", words=words)
             assert peers.wait("p2", seconds=40)["p2"] == 2
-            assert reason in error(peers, "p2")
+            assert reason in peers.error("p2")
         # p1 dials p2 where the network file says; p2 dials p3.
         assert peers.log("p3").count("p2 was not taken up: p2 is running already") == 1
         peers.processes["p2"] = first
@@ -138,7 +134,7 @@ def test_all_stop_if_a_peer_never_comes_and_the_network_file_says_so(tmp_path):
         peers.start("p0", "p1", "p2", "p4")
         assert set(peers.wait(seconds=30).values()) == {2}
         for name in ("p0", "p1", "p2", "p4"):
-            said = error(peers, name)
+            said = peers.error(name)
             assert "The run was stopped" in said
             assert "p3 does not take part" in said
             assert not peers.ended(name)
@@ -153,7 +149,7 @@ def test_admm_stops_for_all_when_a_peer_is_lost(tmp_path):
         others = ["p0", "p2", "p3", "p4"]
         assert set(peers.wait(*others, seconds=30).values()) == {2}
         for name in others:
-            assert "p1 was lost" in error(peers, name)
+            assert "p1 was lost" in peers.error(name)
 
 
 def test_admm_ends_where_its_replay_does(tmp_path):
@@ -180,7 +176,7 @@ def test_more_clusters_than_rows_is_one_sentence_everywhere(tmp_path):
         peers.start()
         assert set(peers.wait(seconds=30).values()) == {2}
         for name in peers.names:
-            last = error(peers, name).splitlines()[-1]
+            last = peers.error(name).splitlines()[-1]
             assert "must be at most the number of rows of all sites, 3. Got 5." in last
 
 
@@ -198,7 +194,7 @@ def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
         assert (
             peers.log("p1").count(f"p2 was not taken up: it has another network file: {said}") == 1
         )
-        assert "n_clusters = 3, here it is 4" in error(peers, "p2")
+        assert "n_clusters = 3, here it is 4" in peers.error("p2")
 
 
 def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):

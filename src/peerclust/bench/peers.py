@@ -111,6 +111,7 @@ def _run(fleet: Fleet) -> float:
     codes = fleet.wait(seconds=600)
     # A run that is not asked to converge ends with "ran out of rounds".
     if not set(codes.values()) <= {0, 1}:
-        raise PeerError(f"The peers did not end: {codes}.")
+        said = {name: fleet.error(name) for name, code in codes.items() if code not in (0, 1)}
+        raise PeerError(f"Peers did not end well: {said}.")
     told = [fleet.certificate(name) for name in fleet.names]
     return float(min(each["rounds"] / each["seconds"] for each in told))

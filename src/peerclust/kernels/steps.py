@@ -28,20 +28,21 @@ def sum_squares(v):
 
 
 @compiled(nogil=True)
-def descend(x, pull, total, degree, first, last, rho, alpha, factor, out, size):
+def descend(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size):
     """Move the centers of users first to last by a step of gradient descent on J_rho.
 
-    Centers x and their pull are (u, K, d), total and degree those of the neighbors' centers:
-    gradient = pull / rho + factor (degree x - total) and out = x - alpha gradient. Of the user's K
-    gradients, size[i] is the largest norm, or NaN if one is.
+    Centers x, (u, K, d), are pulled by s0 x - s1; total and degree are those of the neighbors'
+    centers: gradient = pull / rho + factor (degree x - total) and out = x - alpha gradient. Of the
+    user's K gradients, size[i] is the largest norm, or NaN if one is.
     """
     gradient = np.empty(x.shape[2])
     for i in range(first, last):
         largest = 0.0
         for k in range(x.shape[1]):
             for j in range(x.shape[2]):
+                pull = s0[i, k] * x[i, k, j] - s1[i, k, j]
                 apart = (degree[i] * x[i, k, j] - total[i, k, j]) * factor
-                gradient[j] = pull[i, k, j] / rho + apart
+                gradient[j] = pull / rho + apart
                 out[i, k, j] = x[i, k, j] - alpha * gradient[j]
             r2 = sum_squares(gradient)
             if not r2 <= largest and not math.isnan(largest):

@@ -207,6 +207,10 @@ class Fleet:
         """Read a peer's log."""
         return (self.out(name) / "log.txt").read_text()
 
+    def error(self, name: str) -> str:
+        """Read what a peer has said to standard error."""
+        return (self.folder / f"{name}.err").read_text()
+
     def replay(
         self, watch: Callable[[int, dict[int, Array]], None] = lambda *_: None
     ) -> dict[str, Any]:

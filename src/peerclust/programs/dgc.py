@@ -12,7 +12,7 @@ which is gradient descent on J_rho(x, C) = 1/rho J(x, C) + c/2 <x, L x>   (eq. d
 | rho, alpha, B, c   | `rho`, `alpha`, `B`, `consensus_factor`         |
 | x_i(k)             | `state.x[i, k]`                                 |
 | C_i(k)             | `users.labels`, set by `users.assign`           |
-| sum w grad f       | `users.pull`                                    |
+| sum w grad f       | `users.pull_in_parts`                           |
 | sum_j [x_i - x_j]  | `heard.degree * x - heard.total`                |
 | the update         | `kernels.descend`                               |
 """
@@ -86,13 +86,14 @@ class DGC:
         x = state.x
         if state.update == 0:
             users.assign(x)
-        pull, degree = users.pull(x), heard.degree.reshape(-1)
+        s0, s1 = users.pull_in_parts(x)
+        degree = heard.degree.reshape(-1)
         moved, size = np.empty_like(x), np.empty(users.m)
 
         def loop(first: int, last: int) -> None:
             kernels.descend(
-                x, pull, heard.total, degree, first, last,
-                self.rho, self.alpha, self.consensus_factor, moved, size,
+                x, s0, s1, heard.total, degree, first, last,
+                float(self.rho), self.alpha, self.consensus_factor, moved, size,
             )  # fmt: skip
 
         spread(loop, np.arange(1, users.m + 1), x.size)

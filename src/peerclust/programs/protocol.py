@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,10 +65,16 @@ def sum_heard(x: Array, letters: Sequence[Array]) -> HeardSum:
     >>> heard.total.tolist(), heard.degree.tolist()
     ([[4.0, 6.0]], [[2.0]])
     """
-    total = np.zeros_like(x)
-    for letter in letters:
+    # A sum from zero: -0.0 comes out as 0.0, in every runtime.
+    total = np.add(letters[0], 0.0, out=np.empty(x.shape)) if letters else np.zeros(x.shape)
+    for letter in letters[1:]:
         total += letter
-    return HeardSum(total, np.full((1,) * x.ndim, float(len(letters))))
+    return HeardSum(total, _number(len(letters), x.ndim))
+
+
+@lru_cache
+def _number(n: int, ndim: int) -> Array:
+    return np.full((1,) * ndim, float(n))
 
 
 class State(Protocol):

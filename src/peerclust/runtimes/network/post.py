@@ -84,15 +84,19 @@ class Post:
         self.check_interrupt()
         key = (self.run, kind, self.at)
         data = wire.encode(Frame(kind, self.network, payload, self.run, self.at, s, R, view))
-        for link in self.counted():
+        links = self.counted()
+        for link in links:
             link.outbox.append(data)
             self.send_frame(link, data)
         self._awaited = key
-        while self._look_for(key):
+        while self._look_for(key, links):
             await self.wait()
+            links = self.counted()
         self._awaited = None
         heard = {}
-        for link in self.counted():
+        for link in links:
+            if not link.counted:
+                continue
             frame = link.inbox.pop(key)
             reason = _compare(payload, frame.payload) or check(frame.payload)
             if reason:
@@ -103,9 +107,9 @@ class Post:
         self.at += 1
         return heard
 
-    def _look_for(self, key: Key) -> set[int]:
-        """Give the counted neighbors whose frame has not come; who has ended sends no more."""
-        missing = [link for link in self.counted() if key not in link.inbox]
+    def _look_for(self, key: Key, links: list[Link]) -> set[int]:
+        """Give which neighbors' frames have not come; who has ended is counted out."""
+        missing = [link for link in links if key not in link.inbox]
         for link in missing:
             # While peers agree, who has ended is waited for: it tells of the result.
             if link.phase == "done" and self.phase != "agreeing":

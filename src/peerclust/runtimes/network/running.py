@@ -132,12 +132,13 @@ class Running:
     async def _begin_round(self) -> None:
         """Keep the promises of links that are being taken up; wait if nobody is there."""
         node, links = self.node, self.node.links.values()
-        limit = node.loop.time() + node.contract.join_timeout
+        limit = 0.0
         while True:
             now = self.state.round
             promised = [link for link in links if link.promised_before(now)]
             if not promised and node.counted():
                 break
+            limit = limit or node.loop.time() + node.contract.join_timeout
             later = [link.since for link in links if link.counted]
             if not promised and later:
                 self._jump(min(later))

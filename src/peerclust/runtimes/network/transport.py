@@ -146,7 +146,8 @@ class Connection(asyncio.BufferedProtocol):
             self._flush()
             self._end(_explain_tls(error))
             return
-        self._flush()
+        if self._ws.writes or self._outgoing.pending:
+            self._flush()
         for event in self._ws.events_received():
             self._take(event)
         failed = self._ws.parser_exc or self._ws.handshake_exc

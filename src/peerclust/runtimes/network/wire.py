@@ -24,6 +24,7 @@ a view of the bytes that came.
 
 from __future__ import annotations
 
+import math
 import struct
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -107,7 +108,8 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int) -> Frame:
     Traceback (most recent call last):
     peerclust.errors.WireError: A frame must have a header of 72 bytes. Got 14 bytes.
     """
-    if len(data) < HEADER_BYTES:
+    size = len(data) - HEADER_BYTES
+    if size < 0:
         raise WireError(
             f"A frame must have a header of {HEADER_BYTES} bytes. Got {len(data)} bytes."
         )
@@ -123,16 +125,16 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int) -> Frame:
         raise WireError(f"A frame must be of a known kind. Got {number}.")
     if length > limit:
         raise WireError(f"A frame's payload must have at most {limit} bytes. Got {length}.")
-    if length != len(data) - HEADER_BYTES:
+    if length != size:
         raise WireError(
-            f"A frame must be as long as its header says, {length} bytes of payload."
-            f" Got {len(data) - HEADER_BYTES}."
+            f"A frame must be as long as its header says, {length} bytes of payload. Got {size}."
         )
     _check_shape(kind, dtype, ndim, shape, length)
     if exchange > NEVER or s < 0 or R < 0:
         raise WireError("A frame's exchange and vote must be counts.")
-    body = memoryview(data)[HEADER_BYTES:]
-    check = _sum_up(memoryview(data)[: _HEADER.size], body)
+    whole = memoryview(data)
+    body = whole[HEADER_BYTES:]
+    check = _sum_up(whole[: _HEADER.size], body)
     if check != _CHECK.unpack_from(data, _HEADER.size)[0]:
         raise WireError("A frame must have the checksum of its bytes; it was changed on its way.")
     floats = dtype == _FLOAT64
@@ -151,14 +153,11 @@ def _check_shape(kind: Kind, dtype: int, ndim: int, shape: list[int], length: in
         raise WireError(f"A frame of kind {kind.name} cannot be of dtype {dtype}.")
     if not 1 <= ndim <= (3 if dtype == _FLOAT64 else 1) or any(shape[ndim:]):
         raise WireError(f"A frame's shape must have 1 to 3 numbers. Got {ndim}: {shape}.")
+    used = shape[:ndim]
     # Of an empty array the other numbers may be so large that numpy has no such shape.
-    if dtype == _FLOAT64 and not all(shape[:ndim]):
-        raise WireError(f"A frame's array must not be empty. Got the shape {shape[:ndim]}.")
-    size = 8 if dtype == _FLOAT64 else 1
-    for n in shape[:ndim]:
-        size *= n
-    if size != length:
+    if dtype == _FLOAT64 and 0 in used:
+        raise WireError(f"A frame's array must not be empty. Got the shape {used}.")
+    if math.prod(used) * (8 if dtype == _FLOAT64 else 1) != length:
         raise WireError(
-            f"A frame's payload must be as long as its shape {shape[:ndim]} says. Got {length}"
-            " bytes."
+            f"A frame's payload must be as long as its shape {used} says. Got {length} bytes."
         )
