@@ -179,7 +179,8 @@ class Users:
             )  # fmt: skip
 
         work = self.d * N * K
-        if not fresh and work > WORTH_A_THREAD:  # about as much as last time
+        if not fresh and len(self._owner) > 1 and work > WORTH_A_THREAD:
+            # About as much as last time.
             summed = N if self.changed or self._code != kernels.KMEANS else 0
             work = self.d * (self.looked * K + summed) + N
         spread(loop, self._ends, work)

@@ -71,7 +71,7 @@ def test_a_message_that_is_not_one_binary_frame_is_refused(contexts, frames):
         async with Stage(server) as stage:
             ear, one, _ = await stage.open_pair(client)
             for frame in frames:
-                one._ws.send_frame(frame)
+                one._tls.write(frame.serialize(mask=True))
             one._flush()
             assert await stage.ear.next("closed") == "a message must be one binary frame"
             assert await ear.next("closed")

@@ -2,7 +2,7 @@
 
 Both upper layers are without I/O of their own, so that a refused stranger's reason is at hand and a
 message costs no more than the work on its bytes. Who may connect is the TLS context's business,
-what the messages mean is `node`'s.
+what the messages mean is `node`'s. The websockets library opens the websocket, `framing` speaks it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,21 @@ from collections.abc import Callable
 from typing import Any
 
 from websockets.client import ClientProtocol
-from websockets.frames import Frame, Opcode
-from websockets.http11 import Request, Response
+from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
+from peerclust.errors import WireError
+from peerclust.runtimes.network import framing
+from peerclust.runtimes.network.framing import BINARY, CLOSE, PING, PONG
+
 # Who has not finished both handshakes by then is turned away, in seconds.
 HANDSHAKE_TIMEOUT = 5.0
 
-_READ, _RECORD = 1 << 18, 1 << 14
+_READ = 1 << 18
+# A request to open a websocket, or the answer, with all its headers.
+_LONGEST_OPENING = 1 << 13
 _NORMAL, _REFUSED = 1000, 1008
 
 
@@ -49,11 +54,9 @@ class Connection(asyncio.BufferedProtocol):
         self._dials = uri is not None
         # So many bytes may wait to be sent.
         self._most = (1 << 20) + 4 * limit
-        self._ws: Any = (
-            ServerProtocol(max_size=limit)
-            if uri is None
-            else ClientProtocol(parse_uri(uri), max_size=limit)
-        )
+        self._ws: Any = ServerProtocol() if uri is None else ClientProtocol(parse_uri(uri))
+        self._opening = b""
+        self._reader = framing.Reader(masked=uri is None, limit=limit)
         self._opened, self._received, self._closed = opened, received, closed
         self._secured = self._is_open = self._is_closed = False
         self._transport: asyncio.Transport | None = None
@@ -75,18 +78,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def send(self, message: bytes) -> None:
         """Send a message; nothing happens once the connection is closed."""
-        if self.is_open and self._ws.state is State.OPEN:
-            self._ws.send_binary(message)
+        if self.is_open:
             self.sent += len(message)
-            self._flush()
+            self._write(BINARY, message)
 
     def close(self, reason: str = "", *, refused: bool = False) -> None:
         """Close the connection in good order."""
-        if self.is_open and self._ws.state is State.OPEN:
+        if self.is_open:
             # A close frame holds at most 123 bytes of reason.
-            short = reason.encode()[:120].decode(errors="ignore")
-            self._ws.send_close(_REFUSED if refused else _NORMAL, short)
-            self._flush()
+            short = reason.encode()[:120].decode(errors="ignore").encode()
+            code = _REFUSED if refused else _NORMAL
+            self._write(CLOSE, code.to_bytes(2, "big") + short)
         self._end(reason)
 
     def abort(self, reason: str) -> None:
@@ -128,8 +130,6 @@ class Connection(asyncio.BufferedProtocol):
         self._end(str(exc) if exc else "it closed the connection")
 
     def _advance(self) -> None:
-        if self._is_closed:
-            return
         try:
             if not self._secured:
                 self._tls.do_handshake()
@@ -137,73 +137,96 @@ class Connection(asyncio.BufferedProtocol):
                 self.certificate = self._tls.getpeercert(binary_form=True) or b""
                 if self._dials:
                     self._ws.send_request(self._ws.connect())
-            plain = self._read()
-            if plain:
-                self._ws.receive_data(plain)
+                    self._tls.write(b"".join(self._ws.data_to_send()))
+            if not self._is_open:
+                self._read_opening()
+            if self._is_open:
+                self._read()
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
             self._flush()
             self._end(_explain_tls(error))
-            return
-        if self._ws.writes or self._outgoing.pending:
+        except WireError as error:
+            self.close(str(error), refused=True)
+        if self._outgoing.pending:
             self._flush()
-        for event in self._ws.events_received():
-            self._take(event)
-        failed = self._ws.parser_exc or self._ws.handshake_exc
-        if (failed or self._ws.state in (State.CLOSING, State.CLOSED)) and not self._is_closed:
-            came = self._ws.close_rcvd
-            self._flush()
-            self._end(str((came and came.reason) or failed or "it closed the connection"))
 
-    def _read(self) -> bytes:
-        """Give all plain bytes that have come."""
-        parts = []
-        # Asking for what is not there would cost an exception.
+    def _read_opening(self) -> None:
+        """Read on to the end of the HTTP request or response that opens the websocket."""
         while self._incoming.pending or self._tls.pending():
-            try:
-                part = self._tls.read(_RECORD)
-            except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
-                break
+            part = self._tls.read(_LONGEST_OPENING)
             if not part:
-                break
-            parts.append(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+                return
+            self._opening += part
+            said, end, rest = self._opening.partition(b"\r\n\r\n")
+            if end:
+                self._open(said + end, rest)
+                return
+            if len(self._opening) > _LONGEST_OPENING:
+                raise WireError("it did not ask for a websocket")
 
-    def _take(self, event: Any) -> None:
-        if self._is_closed:
-            return
-        if isinstance(event, Request):
-            response = self._ws.accept(event)
-            self._ws.send_response(response)
-            self._flush()
-            if self._ws.state is State.OPEN:
-                self._open()
-        elif isinstance(event, Response):
-            if self._ws.state is State.OPEN:
-                self._open()
-        elif isinstance(event, Frame) and self._is_open:
-            if event.opcode is Opcode.BINARY and event.fin:
-                self.heard += len(event.data)
-                self._received(self, event.data)
-            elif event.opcode in (Opcode.TEXT, Opcode.CONT, Opcode.BINARY):
-                self.close("a message must be one binary frame", refused=True)
-
-    def _open(self) -> None:
+    def _open(self, said: bytes, rest: bytes) -> None:
+        """Open the websocket; `rest` are bytes of frames that have come with what was said."""
+        self._ws.receive_data(said)
+        for event in self._ws.events_received():
+            if isinstance(event, Request):
+                self._ws.send_response(self._ws.accept(event))
+                self._tls.write(b"".join(self._ws.data_to_send()))
+                self._flush()
+        if self._ws.state is not State.OPEN:
+            raise WireError(str(self._ws.handshake_exc or "it did not open a websocket"))
         if self._deadline is not None:
             self._deadline.cancel()
         self._is_open = True
         self._opened(self)
+        while rest and not self._is_closed:
+            room = self._reader.room()
+            part, rest = rest[: len(room)], rest[len(room) :]
+            room[: len(part)] = part
+            self._take(len(part))
+
+    def _read(self) -> None:
+        """Read all frames that have come."""
+        while not self._is_closed:
+            room, count = self._reader.room(), 0
+            # Asking for what is not there would cost an exception.
+            while count < len(room) and (self._incoming.pending or self._tls.pending()):
+                try:
+                    more: Any = self._tls.read(len(room) - count, room[count:])
+                except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+                    break
+                if not more:
+                    break
+                count += more
+            if not count:
+                return
+            self._take(count)
+
+    def _take(self, count: int) -> None:
+        for opcode, data in self._reader.took(count):
+            if self._is_closed:
+                return
+            if opcode == BINARY:
+                self.heard += len(data)
+                self._received(self, data)
+            elif opcode == PING:
+                self._write(PONG, bytes(data))
+            elif opcode == CLOSE:
+                reason = bytes(data[2:]).decode(errors="replace")
+                self._write(CLOSE, bytes(data[:2]))
+                self._end(reason or "it closed the connection")
+
+    def _write(self, opcode: int, data: bytes) -> None:
+        try:
+            for part in framing.encode(opcode, data, masked=self._dials):
+                self._tls.write(part)
+        except ssl.SSLError:
+            return
+        self._flush()
 
     def _flush(self) -> None:
-        if self._secured:
-            for part in self._ws.data_to_send():
-                if part:
-                    try:
-                        self._tls.write(part)
-                    except ssl.SSLError:
-                        return
-        data = self._outgoing.read() if self._outgoing.pending else b""
+        data = self._outgoing.read()
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
             if self._transport.get_write_buffer_size() > self._most:
