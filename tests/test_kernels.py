@@ -260,3 +260,41 @@ def test_every_bit_of_a_hash_is_set_in_half_of_the_rows():
     for bit in range(64):
         share = np.mean((codes >> np.uint64(bit)) & np.uint64(1))
         assert share == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 9, 64])
+def test_descend_takes_the_step_that_numpy_computes(d):
+    rng = np.random.default_rng(d)
+    x, s1, total = rng.normal(size=(3, 5, 3, d))
+    s0, degree = rng.uniform(0, 9, (5, 3)), rng.integers(0, 4, 5).astype(float)
+    rho, alpha, factor = 7.0, 0.03, 0.5
+    gradient = (s0[..., None] * x - s1) / rho + (degree[:, None, None] * x - total) * factor
+    out, size = np.zeros_like(x), np.zeros(5)
+    for first, last in ((0, 2), (2, 5)):
+        kernels.descend(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size)
+    same(out, x - alpha * gradient)
+    np.testing.assert_allclose(size, np.linalg.norm(gradient, axis=2).max(axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_descend_tells_of_a_center_that_is_not_finite(k, value):
+    x = np.ones((2, 3, 2))
+    x[1, k, 0] = value
+    none, size = np.zeros((2, 3)), np.zeros(2)
+    kernels.descend(
+        x, none, 0 * np.ones_like(x), np.zeros_like(x), np.ones(2), 0, 2, 1.0, 0.1, 1.0,
+        np.empty_like(x), size,
+    )  # fmt: skip
+    assert np.isfinite(size).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("at", [(0, 0), (2, 7), (1, 3)])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.0 + 1e-15, -1.0 - 1e-15])
+def test_within_finds_one_number_outside(at, value):
+    x = np.random.default_rng(0).uniform(-1, 1, (3, 8))
+    x[0, :2] = -1.0, 1.0
+    low, high = -np.ones(8), np.ones(8)
+    assert kernels.within(x, low, high)
+    x[at] = value
+    assert not kernels.within(x, low, high)

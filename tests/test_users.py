@@ -274,6 +274,8 @@ def test_pull_is_the_plain_sum_of_weighted_gradients(monkeypatch, loss, distance
     # x and y are of size 5, and S0 x - S1 is a difference
     scale = 1e-12 * (1.0 + size.max())
     np.testing.assert_allclose(users.pull(x), expected, rtol=1e-12, atol=scale)
+    s0, s1 = users.pull_in_parts(x)
+    np.testing.assert_allclose(s0[..., None] * x - s1, users.pull(x), rtol=1e-15, atol=0)
 
 
 @everything

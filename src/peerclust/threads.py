@@ -31,18 +31,19 @@ def _pool(process: int, threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix=f"peerclust-{process}")
 
 
-def spread(loop: Callable[[int, int], None], ends: NDArray[np.int64], work: float) -> None:
+def spread(loop: Callable[[int, int], None], ends: NDArray[np.int64] | int, work: float) -> None:
     """Call loop(first, last) on stretches that together cover all tasks.
 
-    `ends` is the running total of the tasks' rows, so that the stretches are of equal work;
-    `work` is the whole, in rows x centers x features.
+    `ends` is the running total of the tasks' rows, so that the stretches are of equal work, or the
+    number of tasks that are all alike; `work` is the whole, in rows x centers x features.
     """
-    threads = min(int(work / WORTH_A_THREAD) + 1, len(ends))
-    if threads > 1:
-        threads = min(threads, cores())
-    if threads <= 1:
-        loop(0, len(ends))
+    count = ends if isinstance(ends, int) else len(ends)
+    if count <= 1 or work < WORTH_A_THREAD or cores() <= 1:
+        loop(0, count)
         return
+    threads = min(int(work / WORTH_A_THREAD) + 1, count, cores())
+    if isinstance(ends, int):
+        ends = np.arange(1, count + 1)
     # Two stretches a thread, so that a core that is busy elsewhere holds the others up less.
     marks = np.searchsorted(ends, np.linspace(0, ends[-1], 2 * threads + 1)[1:-1], side="right")
     cuts = np.unique(np.concatenate(([0], marks, [len(ends)]))).tolist()

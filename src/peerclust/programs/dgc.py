@@ -96,6 +96,6 @@ class DGC:
                 float(self.rho), self.alpha, self.consensus_factor, moved, size,
             )  # fmt: skip
 
-        spread(loop, np.arange(1, users.m + 1), x.size)
+        spread(loop, users.m, x.size)
         residual = self.rho * size if state.update == 0 else state.residual
         return state.next(moved, residual, self.B)

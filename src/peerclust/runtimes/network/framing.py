@@ -17,8 +17,10 @@ from peerclust.errors import WireError
 BINARY, CLOSE, PING, PONG = 2, 8, 9, 10
 
 _FINAL, _MASKED, _RESERVED = 0x80, 0x80, 0x70
-_LONGEST_HEAD = 14
 _LONGEST_CONTROL = 125
+
+# So many bytes are held until it is clear where they belong; a frame's head has at most 14.
+_HOLD = 1 << 14
 
 _KNOWN = (BINARY, CLOSE, PING, PONG)
 
@@ -58,57 +60,65 @@ class Reader:
 
     def __init__(self, *, masked: bool, limit: int) -> None:
         self._masked, self._limit = masked, limit
-        self._head, self._held = memoryview(bytearray(_LONGEST_HEAD)), 0
+        self._held, self._count = memoryview(bytearray(_HOLD)), 0
+        # The frame that is too long to be held.
         self._body: memoryview | None = None
         self._filled = self._opcode = 0
         self._key = b""
 
     def room(self) -> memoryview:
         """Give the place for the next bytes; it is never empty."""
-        return self._head[self._held :] if self._body is None else self._body[self._filled :]
+        return self._held[self._count :] if self._body is None else self._body[self._filled :]
 
     def took(self, count: int) -> list[tuple[int, bytes | memoryview]]:
         """Note that so many bytes were put there; give opcode and data of each whole frame."""
-        if self._body is None:
-            self._held += count
-        else:
+        if self._body is not None:
             self._filled += count
-        found = []
-        while self._body is not None or self._begin():
-            assert self._body is not None
             if self._filled < len(self._body):
-                break
-            data = apply_mask(self._body, self._key) if self._masked else self._body.toreadonly()
-            found.append((self._opcode, data))
-            self._body = None
+                return []
+            body, self._body = self._body.toreadonly(), None
+            return [(self._opcode, apply_mask(body, self._key) if self._masked else body)]
+        self._count += count
+        found: list[tuple[int, bytes | memoryview]] = []
+        at = 0
+        while self._body is None and (span := self._look(at)):
+            begin, size = span
+            end = begin + size
+            if end <= self._count:
+                data = self._held[begin:end]
+                plain = apply_mask(data, self._key) if self._masked else bytes(data)
+                found.append((self._opcode, plain))
+            else:
+                # Not zeroed, unlike a bytearray.
+                self._body = np.empty(size, np.uint8).data
+                self._filled = self._count - begin
+                self._body[: self._filled] = self._held[begin : self._count]
+            at = min(end, self._count)
+        self._count -= at
+        if at and self._count:
+            self._held[: self._count] = bytes(self._held[at : at + self._count])
         return found
 
-    def _begin(self) -> bool:
-        """Begin a frame if its head is whole; what was read beyond the head belongs to its data."""
-        if self._held < 2:
-            return False
-        first, second = self._head[0], self._head[1]
+    def _look(self, at: int) -> tuple[int, int] | None:
+        """Give where the data of the next frame begin and their size, if its head is whole."""
+        held = self._count - at
+        if held < 2:
+            return None
+        first, second = self._held[at], self._held[at + 1]
         self._opcode, size = first & 0x0F, second & 0x7F
         if first & _RESERVED or not first & _FINAL or self._opcode not in _KNOWN:
             raise WireError("a message must be one binary frame")
         if bool(second & _MASKED) is not self._masked:
             raise WireError("what a client sends must be masked, and nothing else")
-        long = 0 if size < 126 else 2 if size == 126 else 8
-        end = 2 + long + (4 if self._masked else 0)
-        if self._held < end:
-            return False
-        if long:
-            size = int.from_bytes(self._head[2 : 2 + long], "big")
+        head = 2 if size < 126 else 4 if size == 126 else 10
+        keyed = head + 4 if self._masked else head
+        if held < keyed:
+            return None
+        if head > 2:
+            size = int.from_bytes(self._held[at + 2 : at + head], "big")
         if self._opcode != BINARY and size > _LONGEST_CONTROL:
             raise WireError(f"a control frame must have at most {_LONGEST_CONTROL} bytes")
         if size > self._limit:
             raise WireError(f"a message must have at most {self._limit} bytes, and one had {size}")
-        self._key = bytes(self._head[2 + long : end])
-        # Not zeroed, unlike a bytearray.
-        self._body = np.empty(size, np.uint8).data
-        self._filled = min(self._held - end, size)
-        self._body[: self._filled] = self._head[end : end + self._filled]
-        end += self._filled
-        self._head[: self._held - end] = bytes(self._head[end : self._held])
-        self._held -= end
-        return True
+        self._key = bytes(self._held[at + head : at + keyed])
+        return at + keyed, size

@@ -151,7 +151,7 @@ class Post:
 
     def send_frame(self, link: Link, data: bytes) -> None:
         """Send a frame to a neighbor, if it is connected."""
-        if link.connection is not None and link.connection.is_open:
+        if link.connection is not None:
             link.sent_at = self.loop.time()
             link.connection.send(data)
 

@@ -44,6 +44,7 @@ _HEADER = struct.Struct("<4sBBBB8s8sQqqI3II")
 _CHECK = struct.Struct("<I")
 HEADER_BYTES = _HEADER.size + _CHECK.size
 _BYTES, _FLOAT64 = 0, 1
+_F8 = np.dtype("<f8")
 
 
 class Kind(IntEnum):
@@ -92,7 +93,7 @@ def encode(frame: Frame) -> bytes:
     if isinstance(frame.payload, bytes):
         dtype, shape, payload = _BYTES, (len(frame.payload),), frame.payload
     else:
-        array = np.ascontiguousarray(frame.payload, "<f8")
+        array = np.ascontiguousarray(frame.payload, _F8)
         dtype, shape, payload = _FLOAT64, array.shape, array.data.cast("B")
     header = _HEADER.pack(
         MAGIC, VERSION, frame.kind, dtype, len(shape), frame.network, frame.run, frame.exchange,
@@ -138,7 +139,7 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int) -> Frame:
     if check != _CHECK.unpack_from(data, _HEADER.size)[0]:
         raise WireError("A frame must have the checksum of its bytes; it was changed on its way.")
     floats = dtype == _FLOAT64
-    payload = np.frombuffer(body, "<f8").reshape(shape[:ndim]) if floats else bytes(body)
+    payload = np.frombuffer(body, _F8).reshape(shape[:ndim]) if floats else bytes(body)
     return Frame(kind, network, payload, run, exchange, s, R, view)
 
 
