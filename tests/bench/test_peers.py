@@ -1,10 +1,12 @@
 import socket
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
-from peerclust import bench
+from peerclust import bench, graphs
 from peerclust.bench import peers, strangers
+from peerclust.peers.fleet import Fleet
 
 
 def test_peers_are_measured_beside_a_bare_loop_and_with_strangers(monkeypatch):
@@ -26,7 +28,11 @@ def test_payloads_are_called_by_their_size(K, d, name):
 
 
 def test_each_kind_of_stranger_says_something(tmp_path):
-    for kind in strangers.make_kinds(tmp_path).values():
+    parts = [np.zeros((2, 1))] * 3
+    with Fleet(tmp_path, parts, graphs.ring(3), n_clusters=1, rho=1.0) as fleet:
+        kinds = strangers.make_kinds(fleet.contract, "p0", tmp_path)
+    assert len(kinds) == 8
+    for kind in kinds.values():
         here, there = socket.socketpair()
         with here, there:
             here.settimeout(0.2)

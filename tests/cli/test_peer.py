@@ -216,3 +216,15 @@ def test_the_missing_extra_is_named(tmp_path):
         "Peers need cryptography, which is not installed; it comes with the extra `network`.\n"
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_status_of_a_run_that_has_ended_says_so(tmp_path):
+    said = run("status", tmp_path)
+    assert (said.exit_code, said.stderr) == (2, f"No peer is running in {tmp_path}.\n")
+    (tmp_path / "certificate.json").write_text("{}")
+    said = run("status", tmp_path)
+    where = tmp_path / "certificate.json"
+    assert (said.exit_code, said.stderr) == (
+        2,
+        f"The run of {tmp_path} has ended; {where} tells how.\n",
+    )

@@ -140,6 +140,14 @@ def test_all_stop_if_a_peer_never_comes_and_the_network_file_says_so(tmp_path):
             assert not peers.ended(name)
 
 
+def test_a_peer_to_whom_nobody_comes_names_all_its_neighbors(tmp_path):
+    with fleet(tmp_path, join_timeout=1.0, on_absent="stop") as peers:
+        peers.start("p0")
+        assert peers.wait(seconds=30) == {"p0": 2}
+        assert "p1 does not take part" in peers.error("p0")
+        assert "Nor did p4 come." in peers.error("p0")
+
+
 def test_admm_stops_for_all_when_a_peer_is_lost(tmp_path):
     given = {"solver": "admm", "rho": 1.0, "on_loss": "stop", "tol": 0.0}
     with fleet(tmp_path, **given) as peers:
@@ -202,7 +210,7 @@ def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
         peers.start()
         peers.wait_for_round("p2", 50)
         port = peers.contract.peers[2].endpoint[1]
-        kinds = make_kinds(tmp_path)
+        kinds = make_kinds(peers.contract, "p2", tmp_path)
         for _ in range(3):
             for kind in kinds.values():
                 with socket.create_connection(("127.0.0.1", port), 5) as line, suppress(OSError):
@@ -216,6 +224,7 @@ def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
             "it showed no certificate",
             "it does not speak TLS 1.3",
             "its certificate is not one of the network's",
+            "it has another network file",
         ):
             assert log.count(reason) == 1, log
 
@@ -227,6 +236,15 @@ def test_a_replay_needs_every_site_that_agreed(tmp_path):
         check_replay(peers, peers.names)
         shutil.rmtree(peers.out("p1"))
         with pytest.raises(pc.errors.DataError, match="Got none of p1"):
+            peers.replay()
+
+
+def test_a_replay_names_the_site_whose_rows_are_others(tmp_path):
+    with fleet(tmp_path, rho=30.0) as peers:
+        peers.start()
+        peers.wait()
+        peers.data("p3").write_text(peers.data("p1").read_text())
+        with pytest.raises(pc.errors.DataError, match=r"The rows of p3 must be those of the run"):
             peers.replay()
 
 

@@ -32,7 +32,7 @@ Events = list[dict[str, Any]]
 HANG, FALSE, BROKEN = "hang", "false success", "broken"
 
 # What a peer writes to stderr while all is well, and what it may say when it gives up.
-_PROGRESS = re.compile(r"round \d+, residual \S+, \d+ neighbors alive")
+_PROGRESS = re.compile(r"round \d+, residual \S+, \d+ neighbors? alive")
 _REASONS = {
     "left the run": "left",
     "The run was stopped": "stopped by the network file",

@@ -12,7 +12,7 @@ import typer
 
 from peerclust.cli.app import Force, Json, Seed, print_json, tell
 from peerclust.cli.peer import peer
-from peerclust.errors import LeftError, ParameterError
+from peerclust.errors import LeftError, ParameterError, PeerError
 
 Network = Annotated[Path, typer.Option(metavar="FILE", help="The network file.")]
 Me = Annotated[str, typer.Option(metavar="NAME", help="Which of its peers this site is.")]
@@ -134,7 +134,13 @@ def status(
     from peerclust.report import peers, terminal
     from peerclust.runtimes.network.status import ask
 
-    told = ask(status_socket(directory))
+    try:
+        told = ask(status_socket(directory))
+    except PeerError:
+        result = directory / "certificate.json"
+        if result.exists():
+            raise PeerError(f"The run of {directory} has ended; {result} tells how.") from None
+        raise
     if as_json:
         print_json(told)
     else:

@@ -129,7 +129,7 @@ class Entrance:
     def _begin(self, agreed: Agreed, views: Sequence[View], round_: int) -> None:
         """Stand at the first round of the run, or at a later one."""
         tag = together.run_tag(self.contract, agreed)
-        self.folder.journal.agreed(tag, agreed.members, agreed.lost)
+        self.folder.journal.agreed(tag, agreed.members, agreed.lost, self.rows.digest)
         held = Views(self.contract.graph, agreed.members, agreed.lost)
         for view in views:
             held.take(view)

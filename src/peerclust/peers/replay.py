@@ -78,13 +78,16 @@ def replay(
     if not events:
         raise DataError("A replay needs the journals of a run. Got none that tells of one.")
     _check_heard(contract, events)
+    _check_rows(contract, rows, events)
     agreed, starts = _agree_again(contract, rows, events)
     scale = together.make_scale(contract, agreed)
     program = together.make_program(contract, agreed)
     sites = {
-        i: _Site(rows[i].users(contract, scale), *_read_segments(each, starts.get(i)))
+        i: _Site(rows[i].users(contract, scale), *_read_segments(each))
         for i, each in events.items()
     }
+    for i, site in sites.items():
+        _check_start(contract.names[i], site.segments, starts.get(i))
     last = max((site.end["round"] for site in sites.values() if site.end), default=-1)
     for exchange in range((last + 1) * contract.B):
         _enter(contract, program, sites, exchange)
@@ -184,26 +187,35 @@ def _agree_again(
     joint = together.join_rows([rows[i] for i in members])
     agreed, _, x = together.agree(contract, runtime, joint, members, lost)
     if together.run_tag(contract, agreed).hex() != told["run"]:
-        raise DataError("The rows are not those that were agreed on: something was agreed else.")
+        raise DataError("The run cannot be computed again: something else was agreed on here.")
     return agreed, dict(zip(members, x, strict=True))
 
 
-def _read_segments(
-    events: Events, start: Array | None
-) -> tuple[list[_Segment], dict[str, Any] | None]:
+def _check_rows(contract: Contract, rows: Mapping[int, Rows], events: Mapping[int, Events]) -> None:
+    """Raise unless each site's rows are those that it took part with."""
+    for i, each in events.items():
+        if i in rows and each[0]["rows"] != rows[i].digest.hex():
+            raise DataError(
+                f"The rows of {contract.names[i]} must be those of the run. Got others; was its"
+                " file changed, or another site's given?"
+            )
+
+
+def _check_start(name: str, segments: list[_Segment], start: Array | None) -> None:
+    """Raise unless a site started where the simulator does, if it was there from the start."""
+    first = segments[0] if segments else None
+    if first and start is not None and first.round == 0 and not np.array_equal(first.x, start):
+        raise DataError(f"The journal of {name} must start where the simulator does.")
+
+
+def _read_segments(events: Events) -> tuple[list[_Segment], dict[str, Any] | None]:
     segments: list[_Segment] = []
-    end, first = None, True
+    end = None
     for event in events:
         if event["event"] == "start":
-            x = unpack_array(event["x"])
-            if first and start is not None and event["round"] == 0:
-                if not np.array_equal(x, start):
-                    raise DataError("A site's journal must start where the simulator does.")
-                x = start
-            first = False
             if segments and not segments[-1].heard:
                 segments.pop()
-            segments.append(_Segment(event["round"], x))
+            segments.append(_Segment(event["round"], unpack_array(event["x"])))
         elif event["event"] == "heard" and segments:
             segments[-1].heard.append((event["exchange"], event["senders"]))
         elif event["event"] == "end":

@@ -24,7 +24,8 @@ def rounds(*, quiet: bool) -> Iterator[Callable[[int, float | None, int], None]]
     def line(round_: int, residual: float | None, alive: int) -> str:
         if residual is None:
             return f"round {round_}, {alive} sites"
-        return f"round {round_}, residual {residual:.2g}, {alive} neighbors alive"
+        neighbors = "1 neighbor" if alive == 1 else f"{alive} neighbors"
+        return f"round {round_}, residual {residual:.2g}, {neighbors} alive"
 
     if quiet:
         yield lambda *_: None

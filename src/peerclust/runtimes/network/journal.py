@@ -50,9 +50,11 @@ class Journal:
             with suppress(OSError):
                 self._path.write_bytes(data[: data.rfind(b"\n") + 1])
 
-    def agreed(self, run: bytes, members: list[int], lost: list[tuple[int, int]]) -> None:
-        """Note which run begins, or is entered, and who agreed on it over which links."""
-        self._write("agreed", run=run.hex(), members=members, lost=lost)
+    def agreed(
+        self, run: bytes, members: list[int], lost: list[tuple[int, int]], rows: bytes
+    ) -> None:
+        """Note which run is entered, with which rows, and who agreed on it over which links."""
+        self._write("agreed", run=run.hex(), members=members, lost=lost, rows=rows.hex())
 
     def start(self, round_: int, x: Array) -> None:
         """Note that the run goes on at a round, from centers x, (K, d)."""

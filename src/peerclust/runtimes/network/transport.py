@@ -62,6 +62,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self.certificate = b""
+        # What the other side's clock showed when it opened the websocket.
+        self.date = ""
         self.gone = asyncio.Event()
         self.sent = self.heard = 0
 
@@ -170,6 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         """Open the websocket; `rest` are bytes of frames that have come with what was said."""
         self._ws.receive_data(said)
         for event in self._ws.events_received():
+            self.date = event.headers.get("Date", "")
             if isinstance(event, Request):
                 self._ws.send_response(self._ws.accept(event))
                 self._tls.write(b"".join(self._ws.data_to_send()))

@@ -226,7 +226,7 @@ class Visit:
         seen, name = connection.seen, self._names[connection.certificate]
         seen.hello = hello
         if connection.dialed:
-            seen.answered, seen.ahead = True, connection.ahead
+            seen.answered, seen.ahead = True, _how_far_ahead(connection.date)
         else:
             seen.came = True
         seen.differs = []
@@ -243,16 +243,14 @@ class Visit:
 
 
 class _Visited(Connection):
-    """A connection that knows whom it is with, and what that one's clock says."""
+    """A connection that knows whom it is with."""
 
     seen: Seen | None = None
     dialed = False
-    ahead: float | None = None
 
-    def _take(self, event: Any) -> None:
-        # A websocket begins with an answer of HTTP, which is dated.
-        headers = getattr(event, "headers", None)
-        for date in headers.get_all("Date") if headers is not None else ():
-            with suppress(ValueError, TypeError, OverflowError):
-                self.ahead = (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
-        super()._take(event)
+
+def _how_far_ahead(date: str) -> float | None:
+    """Give by how many seconds a clock that shows an HTTP date is ahead of this one."""
+    with suppress(ValueError, TypeError, OverflowError):
+        return (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
+    return None
