@@ -15,6 +15,7 @@ from peerclust import cli
 from peerclust.clustering import cluster
 from peerclust.peers import work
 from peerclust.report import peers, terminal
+from peerclust.runtimes.network.running import Box
 
 
 def warm_up() -> None:
@@ -22,6 +23,9 @@ def warm_up() -> None:
     rows = np.arange(24.0).reshape(12, 2)
     for loss in ("kmeans", "huber", "logistic", "fair"):
         cluster([rows[:6], rows[6:]], n_clusters=2, loss=loss, rho=2, rounds=3, scale="standard")
+    # What comes from a neighbor cannot be written to.
+    rows.setflags(write=False)
+    Box(rows[0].copy(), rows[1].copy()).refuse(rows)
 
 
 def run_peer(words: list[str], folder: Path) -> None:

@@ -74,7 +74,9 @@ def sum_heard(x: Array, letters: Sequence[Array]) -> HeardSum:
 
 @lru_cache
 def _number(n: int, ndim: int) -> Array:
-    return np.full((1,) * ndim, float(n))
+    number = np.full((1,) * ndim, float(n))
+    number.setflags(write=False)
+    return number
 
 
 class State(Protocol):
