@@ -1,0 +1,216 @@
+"""One peer's node, with lines instead of connections, which keep what is sent."""
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from peerclust import graphs
+from peerclust.errors import ParameterError
+from peerclust.runtimes.network import messages, wire
+from peerclust.runtimes.network.contract import Peer
+from peerclust.runtimes.network.identity import Identity, make_identity, read_certificate
+from peerclust.runtimes.network.membership import Restart, Stopping
+from peerclust.runtimes.network.messages import Hello
+from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.terms import make_contract
+from peerclust.runtimes.network.views import Views
+from peerclust.runtimes.network.wire import Frame, Kind
+
+RUN = b"the run!"
+X = np.arange(6.0).reshape(3, 2)
+
+
+class Line:
+    """A connection that keeps what is sent."""
+
+    def __init__(self):
+        self.said, self.is_open, self.reason = [], True, None
+        self.sent = self.heard = 0
+
+    def send(self, data):
+        self.said.append(wire.decode(data, limit=1 << 22))
+
+    def close(self, reason="", *, refused=False):
+        self.is_open, self.reason = False, reason
+
+    abort = close
+
+    def kinds(self):
+        return [frame.kind for frame in self.said]
+
+
+@pytest.fixture
+def node(base, tmp_path):
+    """The peer "10", in the middle of a path, in round 0 of a run, linked with both neighbors."""
+    here = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
+    for name in ("0", "2"):
+        greet(here, name)
+    everyone = tuple(range(3))
+    here.begin_agreement(b"agreeing", everyone)
+    here.begin_run(RUN, Views(base.graph, everyone, ()), 0)
+    for link in here.links.values():
+        link.connection.said.clear()
+    yield here
+    here.loop.close()
+
+
+def greet(node, name, instance="first", **said):
+    """Let a neighbor connect and say hello; give its line and the answer."""
+    line = Line()
+    values = {"knows": node.instance, "phase": "agreeing", "counts": True, **said}
+    hello = Hello(name, instance, settings="{}", **values)
+    frame = Frame(Kind.HELLO, node.network, b"", node.run, node.at)
+    return line, node.greeted(node.links[name], line, hello, frame)
+
+
+def letter(node, x=X, **changes):
+    return Frame(Kind.ROUND, node.network, x, RUN, node.at)._replace(**changes)
+
+
+def play(node, *frames, check=lambda _: "", x=X):
+    """Make an exchange in which these frames come, as (name, frame)."""
+    for step, (name, frame) in enumerate(frames):
+        node.loop.call_later(0.001 * step, node.received, node.links[name], frame)
+
+    async def limited():
+        async with asyncio.timeout(5):
+            return await node.exchange(Kind.ROUND, x, check, s=4, R=9, view=7)
+
+    return node.loop.run_until_complete(limited())
+
+
+def test_an_exchange_tells_all_neighbors_and_ends_when_all_have_told(node):
+    heard = play(node, ("2", letter(node, 2 * X)), ("0", letter(node, 3 * X)))
+    assert {i: frame.payload.tolist() for i, frame in heard.items()} == {
+        node.links[name].number: (factor * X).tolist() for name, factor in (("0", 3), ("2", 2))
+    }
+    assert list(heard) == sorted(heard)
+    for link in node.links.values():
+        (frame,) = link.connection.said
+        assert (frame.kind, frame.run, frame.exchange) == (Kind.ROUND, RUN, 0)
+        assert (frame.s, frame.R, frame.view, frame.payload.tolist()) == (4, 9, 7, X.tolist())
+    assert node.at == 1
+
+
+def test_frames_that_come_early_twice_or_late_count_once_and_in_their_exchange(node):
+    zero, two = node.links["0"], node.links["2"]
+    early, late = letter(node, 5 * X, exchange=1), letter(node)
+    play(node, ("0", letter(node)), ("0", letter(node)), ("0", early), ("2", letter(node)))
+    node.received(zero, late)
+    heard = play(node, ("2", letter(node, exchange=1)))
+    assert heard[zero.number].payload.tolist() == (5 * X).tolist()
+    assert not zero.inbox
+    assert not two.inbox
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"payload": np.zeros((2, 2))}, r"it sent an array of shape \(2, 2\)"),
+        ({"payload": np.full((3, 2), 8.0)}, "it sent eights"),
+        ({"exchange": 2}, "it must not be ahead, and is by 2 exchanges"),
+        ({"network": b"another!"}, "its frames must be of this network"),
+    ],
+)
+def test_who_sends_what_it_must_not_is_dropped_and_the_exchange_ends_without_it(
+    node, changes, reason
+):
+    line = node.links["0"].connection
+    heard = play(
+        node,
+        ("0", letter(node)._replace(**changes)),
+        ("2", letter(node)),
+        check=lambda x: "eights" if (x == 8).all() else "",
+    )
+    assert list(heard) == [node.links["2"].number]
+    assert not node.links["0"].counted
+    assert [what for _, what in node.events if reason.replace("\\", "") in what]
+    assert line.said[-1].kind is Kind.BYE
+    assert not line.is_open
+
+
+def test_who_was_dropped_is_not_let_in_again(node):
+    play(node, ("0", letter(node, network=b"another!")), ("2", letter(node)))
+    node.links["0"].detach()
+    assert "it was dropped from this run" in greet(node, "0")[1]
+
+
+def test_a_connection_made_again_in_time_is_sent_the_last_two_frames(node):
+    for _ in range(3):
+        at = node.at
+        play(node, ("0", letter(node, exchange=at)), ("2", letter(node, exchange=at)))
+    node.dropped(node.links["0"], "it broke")
+    assert node.links["0"].counted
+    line, reason = greet(node, "0", phase="running")
+    assert reason == ""
+    again = [frame.exchange for frame in line.said if frame.kind is Kind.ROUND]
+    assert again == [1, 2]
+
+
+def test_another_process_of_a_neighbor_is_counted_out_and_a_second_one_refused(node):
+    _, reason = greet(node, "0", instance="second", phase="agreeing", counts=False)
+    assert reason == "0 is running already"
+    node.dropped(node.links["0"], "it was killed")
+    _, reason = greet(node, "0", instance="second", phase="agreeing", counts=False)
+    assert reason == ""
+    assert not node.links["0"].counted
+    assert "its process was started again" in node.events[-1][1]
+
+
+def test_a_neighbor_is_taken_up_after_the_later_of_both_rounds(node):
+    link = node.links["0"]
+    node.lose(link, "it was silent")
+    link.detach()
+    line, _ = greet(node, "0", phase="running", counts=False)
+    assert Kind.UP in line.kinds()
+    up = Frame(Kind.UP, node.network, messages.pack(messages.Up(41)), RUN, 41)
+    node.received(link, up)
+    assert (link.counted, link.since) == (True, 42)
+    assert [each.name for each in node.counted()] == ["2"]
+
+
+def test_a_loss_while_all_agree_begins_the_agreement_again_and_tells_the_others(base, tmp_path):
+    node = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
+    for name in ("0", "2"):
+        greet(node, name)
+    node.begin_agreement(b"agreeing", (0, 1, 2))
+    node.lose(node.links["0"], "it was silent")
+    with pytest.raises(Restart):
+        node.check_interrupt()
+    told = [frame for frame in node.links["2"].connection.said if frame.kind is Kind.LOST]
+    pair = (0, node.number)
+    assert messages.unpack(told[0].payload, messages.Lost).links == [pair]
+    node.loop.close()
+
+
+def test_whoever_must_not_be_lost_stops_the_run(base, tmp_path):
+    node = Node(replace(base, on_loss="stop"), "10", Identity("10", tmp_path / "k", tmp_path / "c"))
+    for name in ("0", "2"):
+        greet(node, name)
+    node.begin_agreement(b"agreeing", (0, 1, 2))
+    node.begin_run(RUN, Views(base.graph, (0, 1, 2), ()), 0)
+    node.count_out(node.links["2"], "it was silent")
+    with pytest.raises(Stopping, match=r"2 was lost in round 0 \(it was silent\)"):
+        node.check_interrupt()
+    node.loop.close()
+
+
+def test_the_hello_of_a_large_network_fits_what_a_node_takes(tmp_path):
+    m, d = 60, 2000
+    peers = []
+    for i in range(m):
+        identity = make_identity(f"p{i:02}", tmp_path)
+        peers.append(
+            Peer(identity.name, f"host:{4000 + i}", read_certificate(identity.certificate))
+        )
+    names = [peer.name for peer in peers]
+    links = [(names[i], names[j]) for i, j in graphs.complete(m).pairs]
+    values = {"peers": peers, "links": links, "n_clusters": 2}
+    contract = make_contract({**values, "features": [f"feature {j}" for j in range(d)]}, "here")
+    node = Node(contract, "p07", identity)
+    assert len(node.hello(node.links["p08"])) - wire.HEADER_BYTES <= node._board._limit
+    node.loop.close()
+    with pytest.raises(ParameterError, match="must fit in 1,048,576 bytes"):
+        make_contract({**values, "features": [f"{'f' * 99}{j}" for j in range(20_000)]}, "here")
