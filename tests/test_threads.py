@@ -92,6 +92,14 @@ def test_little_work_is_not_worth_a_thread(monkeypatch):
     assert threading.current_thread() not in inside[1:]
 
 
+@pytest.mark.parametrize(("number", "count"), [(1, 7), (4, 7), (4, 1), (4, 0), (3, 1000)])
+def test_tasks_that_are_all_alike_need_only_be_counted(asked, number, count):
+    asked(number)
+    seen = []
+    spread(lambda first, last: seen.extend(range(first, last)), count, 1e9)
+    assert sorted(seen) == list(range(count))
+
+
 @pytest.mark.parametrize("number", [1, 4])
 def test_an_error_in_the_loop_reaches_the_caller(asked, number):
     asked(number)

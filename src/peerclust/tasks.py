@@ -38,6 +38,21 @@ def sum_by_user(owner: NDArray[np.int64], m: int, parts: Array) -> Array:
     return total
 
 
+def sum_by_label(
+    offsets: NDArray[np.int64], labels: NDArray[np.int32], values: Array, K: int
+) -> Array:
+    """Add up each user's values by label, (m, K).
+
+    >>> sum_by_label(np.array([0, 2, 3]), np.array([1, 1, 0]), np.ones(3), 2).tolist()
+    [[0.0, 2.0], [1.0, 0.0]]
+    """
+    m = len(offsets) - 1
+    cell = np.repeat(np.arange(m), np.diff(offsets)) * K + labels
+    # bincount adds in the order of the rows, so that a user's sums are its own.
+    flat = np.bincount(cell, weights=values, minlength=m * K)
+    return flat.reshape(m, K).astype(np.float64)
+
+
 def sum_values(
     values: Callable[[int, int], Array], weights: Array, unit: float, tasks: Tasks, m: int
 ) -> Array:

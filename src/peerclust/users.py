@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import kernels
+from peerclust import kernels, threads
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean
 from peerclust.distinct import distinct_rows
@@ -21,8 +21,8 @@ from peerclust.errors import DivergedError
 from peerclust.lazy import Memory
 from peerclust.losses import KMeans
 from peerclust.nearest import nearest
-from peerclust.tasks import plan_tasks, sum_by_user, sum_values
-from peerclust.threads import WORTH_A_THREAD, spread
+from peerclust.tasks import plan_tasks, sum_by_label, sum_by_user, sum_values
+from peerclust.threads import spread
 
 Array = NDArray[np.float64]
 Rows = NDArray[Any]
@@ -88,10 +88,6 @@ class Users:
         self._owner, self._start, self._stop = self._tasks
         self._ends = np.cumsum(self._stop - self._start)
         self._changed, self._looked = np.zeros((2, len(self._owner)), np.int64)
-        self.labels: NDArray[np.int32]
-        self._sums: tuple[Array, Array] | None
-        self._summed_at: Array | None
-        self._memory: Memory | None
         self.forget()
 
     @property
@@ -127,31 +123,21 @@ class Users:
 
     def forget(self) -> None:
         """Drop labels and sums, as before the first assignment."""
-        self.labels = np.full(len(self.rows), -1, np.int32)
-        self._sums = self._summed_at = self._memory = None
+        self.labels: NDArray[np.int32] = np.full(len(self.rows), -1, np.int32)
+        self._sums: tuple[Array, Array] | None = None
+        self._summed_at: Array | None = None
+        self._memory: Memory | None = None
 
     def block(self, i: int) -> Users:
         """Return the block of user i of this block alone; its rows are a view."""
         here = slice(self.offsets[i], self.offsets[i + 1])
-        return Users(
-            self.rows[here],
-            self.offsets[i : i + 2] - self.offsets[i],
-            weights=self.weights if isinstance(self.weights, float) else self.weights[here],
-            loss=self.loss,
-            distance=self.distance,
-            numbers=(self.numbers[i],),
-        )
+        weights = self.weights if isinstance(self.weights, float) else self.weights[here]
+        offsets = self.offsets[i : i + 2] - self.offsets[i]
+        return self._alike(self.rows[here], offsets, weights, (self.numbers[i],))
 
     def weighted(self, weights: Array) -> Users:
         """Return the same users with other weights, a weight a row."""
-        return Users(
-            self.rows,
-            self.offsets,
-            weights=weights,
-            loss=self.loss,
-            distance=self.distance,
-            numbers=self.numbers,
-        )
+        return self._alike(self.rows, self.offsets, weights, self.numbers)
 
     def assign(self, x: Array) -> None:
         """Label each row with its nearest center among its user's x[i] (steps 2-5 of Algorithm 1).
@@ -179,7 +165,7 @@ class Users:
             )  # fmt: skip
 
         work = self.d * N * K
-        if not fresh and len(self._owner) > 1 and work > WORTH_A_THREAD:
+        if not fresh and len(self._owner) > 1 and work > threads.WORTH_A_THREAD:
             # About as much as last time.
             summed = N if self.changed or self._code != kernels.KMEANS else 0
             work = self.d * (self.looked * K + summed) + N
@@ -206,7 +192,7 @@ class Users:
     def pull_in_parts(self, x: Array) -> tuple[Array, Array]:
         """Give (s0, s1), (u, K) and (u, K, d), of which the pull is s0 x - s1.
 
-        With the Euclidean distance they are sums that are held already, and nothing is computed.
+        They hold until the next `assign` and are not to be written to.
         """
         if isinstance(self.distance, Euclidean) and not isinstance(self.loss, Bregman):
             return self._find_sums(x, np.ascontiguousarray(x))
@@ -221,12 +207,7 @@ class Users:
         if self._code == kernels.KMEANS and self._sums is not None:
             weights = self._sums[0]
         else:
-            K = x.shape[1]
-            owner = np.repeat(np.arange(self.m), np.diff(self.offsets))
-            # bincount adds in the order of the rows, so that a user's sums are its own.
-            cell = owner * K + self.labels
-            flat = np.bincount(cell, weights=self._each_weight(), minlength=self.m * K)
-            weights = flat.reshape(self.m, K).astype(np.float64)
+            weights = sum_by_label(self.offsets, self.labels, self._each_weight(), x.shape[1])
         return np.asarray(weights * (float(self.loss.smoothness) * self.distance.largest))
 
     def cost(self, x: Array) -> Array:
@@ -270,6 +251,10 @@ class Users:
         children = np.random.SeedSequence(seed, spawn_key=(self.numbers[i], step))
         return np.random.default_rng(children)
 
+    def _alike(self, rows: Rows, offsets: Any, weights: Any, numbers: tuple[int, ...]) -> Users:
+        kept: Any = {"loss": self.loss, "distance": self.distance}
+        return Users(rows, offsets, weights=weights, numbers=numbers, **kept)
+
     def _each_weight(self) -> Array:
         return self._weights if self._weights.size else np.full(len(self.rows), self._unit)
 
@@ -281,7 +266,8 @@ class Users:
         return self._sums
 
     def _sum_by_labels(self, x: Array, z: Array) -> None:
-        s0, s1 = self._empty_sums(x.shape[1])
+        s0 = np.zeros((len(self._owner), x.shape[1]))
+        s1 = np.zeros((*s0.shape, self.d))
         given = np.empty(0)
         if self._code == kernels.GIVEN:
             given = np.empty(len(self.rows))
@@ -297,9 +283,6 @@ class Users:
 
         spread(loop, self._ends, self._y.size)
         self._keep_sums(x, s0, s1)
-
-    def _empty_sums(self, K: int) -> tuple[Array, Array]:
-        return np.zeros((len(self._owner), K)), np.zeros((len(self._owner), K, self.d))
 
     def _keep_sums(self, x: Array, s0: Array, s1: Array) -> None:
         """Keep the tasks' sums, added up by user."""

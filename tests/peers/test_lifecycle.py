@@ -224,6 +224,7 @@ def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
             "it showed no certificate",
             "it does not speak TLS 1.3",
             "its certificate is not one of the network's",
+            "it calls itself 'p2', and its certificate is that of p1",
             "it has another network file",
         ):
             assert log.count(reason) == 1, log

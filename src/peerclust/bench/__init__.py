@@ -88,6 +88,8 @@ class Report:
 def run(name: str, say: Callable[[str], None] = lambda _: None, **options: Any) -> Report:
     """Run a benchmark; `say` is told what is being measured."""
     check_name(name, NAMES, "name", "bench")
+    if name in ("fuzz", "peers", "chaos"):
+        importlib.import_module("peerclust.runtimes.network")  # says which extra is missing
     measure = importlib.import_module(f"peerclust.bench.{name}").measure
     known = [option for option in inspect.signature(measure).parameters if option != "say"]
     for option, value in options.items():

@@ -72,26 +72,31 @@ def make_kinds(
     neighbor, own = contract.neighbors(me)[0], folder / "strangers"
     own.mkdir(exist_ok=True)
     stranger = make_identity("stranger", own, force=True)
-    namesake = make_identity(neighbor, own, force=True)
     expired = make_identity(
         "expired", own, days=1, force=True, now=datetime.now(UTC) - timedelta(days=9)
     )
     listed = Identity(neighbor, folder / f"{neighbor}.key", folder / f"{neighbor}.crt")
     nobody, old = _context(), _context(stranger)
     old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_2
-    unlisted, named, late, right = map(_context, (stranger, namesake, expired, listed))
-    said = Hello(neighbor, "0" * 16, "", "agreeing", counts=False, settings="{}")
-    hello = wire.encode(Frame(Kind.HELLO, bytes(wire.TAG_BYTES), messages.pack(said)))
+    unlisted, late, right = map(_context, (stranger, expired, listed))
+    network = contract.digest[: wire.TAG_BYTES]
+    another_name = _hello(me, network)
+    another_file = _hello(neighbor, bytes(wire.TAG_BYTES))
     return {
         "plain TCP": lambda line: _say(line, b"Is anybody there?\n"),
         "plain HTTP": lambda line: _say(line, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         "TLS 1.2": lambda line: _shake_hands(line, old),
         "no certificate": lambda line: _shake_hands(line, nobody),
         "unlisted certificate": lambda line: _shake_hands(line, unlisted),
-        "expired certificate": lambda line: _shake_hands(line, late),
-        "another peer's name": lambda line: _shake_hands(line, named),
-        "another network file": lambda line: _say_hello(line, right, hello),
+        "unlisted and expired": lambda line: _shake_hands(line, late),
+        "another peer's name": lambda line: _say_hello(line, right, another_name),
+        "another network file": lambda line: _say_hello(line, right, another_file),
     }
+
+
+def _hello(name: str, network: bytes) -> bytes:
+    said = Hello(name, "0" * 16, "", "agreeing", counts=False, settings="{}")
+    return wire.encode(Frame(Kind.HELLO, network, messages.pack(said)))
 
 
 def _context(identity: Identity | None = None) -> ssl.SSLContext:

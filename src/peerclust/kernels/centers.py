@@ -208,8 +208,7 @@ def assign(
     d, none = x.shape[2], np.empty(0)
     tile = np.empty((0, TILE + PAD))
     score = np.zeros((4, TILE))
-    best, second = np.zeros(TILE), np.zeros(TILE)
-    label = np.zeros(TILE, np.int32)
+    best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
     chosen = np.empty(SEGMENT, np.int64)
     wanted = np.zeros(x.shape[1], np.bool_)
     affine = slope.size > 0
@@ -292,8 +291,7 @@ def nearest(rows, first, last, x, slope, offset, labels, r2):
     affine = slope.size > 0
     tile = np.zeros((x.shape[1], TILE + PAD))
     score = np.zeros((4, TILE))
-    best, second = np.zeros(TILE), np.zeros(TILE)
-    label = np.zeros(TILE, np.int32)
+    best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
     for begin in range(first, last, TILE):
         n = min(TILE, last - begin)
         _load(rows, np.arange(begin, begin + n), n, tile)

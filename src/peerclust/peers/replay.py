@@ -194,7 +194,8 @@ def _agree_again(
 def _check_rows(contract: Contract, rows: Mapping[int, Rows], events: Mapping[int, Events]) -> None:
     """Raise unless each site's rows are those that it took part with."""
     for i, each in events.items():
-        if i in rows and each[0]["rows"] != rows[i].digest.hex():
+        told = [event.get("rows") for event in each if event["event"] == "agreed"]
+        if i in rows and set(told) != {rows[i].digest.hex()}:
             raise DataError(
                 f"The rows of {contract.names[i]} must be those of the run. Got others; was its"
                 " file changed, or another site's given?"

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -105,8 +107,14 @@ def test_what_was_given_is_not_written_over_by_what_comes_next():
     ],
 )
 def test_what_is_no_message_is_refused_before_anything_is_allocated(data, reason):
-    with pytest.raises(WireError, match=reason):
-        feed(Reader(masked=False, limit=LIMIT), data)
+    reader = Reader(masked=False, limit=LIMIT)
+    tracemalloc.start()
+    try:
+        with pytest.raises(WireError, match=reason):
+            feed(reader, data)
+        assert tracemalloc.get_traced_memory()[1] < 50_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_a_client_does_not_mask_is_refused():
@@ -114,12 +122,32 @@ def test_what_a_client_does_not_mask_is_refused():
         feed(Reader(masked=True, limit=LIMIT), b"\x82\x01a")
 
 
-@given(st.binary(max_size=300), st.booleans(), st.integers(1, 300))
-def test_any_bytes_are_frames_or_a_wire_error(data, masked, chunk):
+@given(
+    st.lists(st.sampled_from([0, 5, 125, 126, 900]), min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), max_size=4),
+    st.booleans(),
+    st.integers(1, 300),
+)
+def test_changed_frames_are_frames_or_a_wire_error(sizes, changes, masked, chunk):
+    wire = bytearray()
+    for size in sizes:
+        wire += b"".join(framing.encode(BINARY, noise(size), masked=masked))
+    for place, value in changes:
+        wire[place % len(wire)] = value
     reader = Reader(masked=masked, limit=1000)
     try:
-        found = feed(reader, data, chunk)
+        found = feed(reader, bytes(wire), chunk)
     except WireError:
         return
     assert all(len(plain) <= 1000 for _, plain in found)
     assert len(reader.room()) > 0
+
+
+def test_frames_before_a_bad_one_are_given():
+    reader = Reader(masked=False, limit=LIMIT)
+    wire = b"".join(framing.encode(BINARY, b"good", masked=False)) + b"\x81\x03bad"
+    reader.room()[: len(wire)] = wire
+    frames = reader.took(len(wire))
+    assert next(frames) == (BINARY, b"good")
+    with pytest.raises(WireError):
+        next(frames)

@@ -1,4 +1,7 @@
 import asyncio
+import ssl
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from stage import Ear, Stage, believing, der, play
@@ -185,5 +188,126 @@ def test_a_connection_that_was_turned_away_before_it_was_made_is_cut_at_once(con
         connection.get_buffer(-1)[:1000] = bytes(1000)
         connection.buffer_updated(1000)
         assert connection._incoming.pending == 0
+
+    play(scene)
+
+
+def test_a_ping_is_answered_and_a_close_frame_s_reason_is_tamed(contexts):
+    client, server = contexts
+
+    async def scene():
+        async with Stage(server) as stage:
+            ear, one, two = await stage.open_pair(client)
+            said = []
+            one._reader = SimpleNamespace(
+                room=one._reader.room, took=lambda n, took=one._reader.took: keep(said, took(n))
+            )
+            one._tls.write(Frame(Opcode.PING, b"are you there?").serialize(mask=True))
+            one._flush()
+            one.send(b"then")
+            assert await stage.ear.next("received") == b"then"
+            two.send(b"now")
+            assert await ear.next("received") == b"now"
+            assert said[0] == (Opcode.PONG, b"are you there?")
+            one._tls.write(Frame(Opcode.CLOSE, b"\x03\xe8bad\n\x1b[31m").serialize(mask=True))
+            one._flush()
+            assert await stage.ear.next("closed") == "bad??[31m"
+
+    play(scene)
+
+
+def keep(said, frames):
+    for opcode, data in frames:
+        said.append((opcode, bytes(data)))
+        yield opcode, data
+
+
+def test_frames_that_come_with_the_opening_are_read(contexts):
+    client, server = contexts
+    long = bytes(range(256)) * 500
+
+    async def scene():
+        async with Stage(server) as stage:
+            ear = Ear()
+
+            def make():
+                made = ear.make(client, f"wss://127.0.0.1:{stage.port}/")
+                advance = made._advance
+                # Reads only once the answer, and all that follows it, has come.
+                made._advance = lambda: None if made._secured and not ready.is_set() else advance()
+                return made
+
+            ready = asyncio.Event()
+            await asyncio.get_running_loop().create_connection(make, "127.0.0.1", stage.port)
+            there = await stage.ear.next("opened")
+            there.send(b"first")
+            there.send(long)
+            await asyncio.sleep(0.1)
+            ready.set()
+            ear.connections[0]._advance()
+            await ear.next("opened")
+            assert await ear.next("received") == b"first"
+            assert await ear.next("received") == long
+
+    play(scene)
+
+
+def test_who_closes_in_the_middle_of_what_has_come_hears_no_more(contexts):
+    client, server = contexts
+
+    async def scene():
+        async with Stage(server) as stage:
+            _, one, two = await stage.open_pair(client)
+            heard = []
+
+            def received(connection, data):
+                heard.append(bytes(data))
+                connection.close("enough")
+
+            two._received = received
+            one._tls.write(Frame(Opcode.BINARY, b"x").serialize(mask=True) * 9)
+            one._flush()
+            assert await stage.ear.next("closed") == "enough"
+            await stage.ear.settled()
+            assert heard == [b"x"]
+
+    play(scene)
+
+
+def test_a_neighbor_that_ends_tls_is_gone_and_what_it_sends_then_is_not_kept(contexts):
+    client, server = contexts
+
+    async def scene():
+        async with Stage(server) as stage:
+            _, one, two = await stage.open_pair(client)
+            one.send(b"last")
+            with suppress(ssl.SSLError):
+                one._tls.unwrap()
+            one._flush()
+            assert await stage.ear.next("received") == b"last"
+            assert await stage.ear.next("closed") == "it closed the connection"
+            two.get_buffer(-1)[:100] = bytes(100)
+            two.buffer_updated(100)
+            assert two._incoming.pending == 0
+
+    play(scene)
+
+
+@pytest.mark.parametrize("dates", [0, 1, 2])
+def test_an_opening_may_be_dated_or_not_and_even_twice(sites, contexts, dates):
+    asked = (
+        b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+        + b"Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n" * dates
+        + b"\r\n"
+    )
+
+    async def scene():
+        async with Stage(contexts[1]) as stage:
+            visit = asyncio.create_task(stage.visit(asked, tls=believing(sites["a"])))
+            opened = await stage.ear.next("opened")
+            assert opened.date == ("Thu, 01 Jan 2026 00:00:00 GMT" if dates else "")
+            opened.abort("enough")
+            await visit
 
     play(scene)

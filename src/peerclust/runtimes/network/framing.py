@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import secrets
 import struct
+from collections.abc import Iterator
 
 import numpy as np
+
+# Compiled where the library could be; its stubs do not list it.
 from websockets.frames import apply_mask  # type: ignore[attr-defined]
 
 from peerclust.errors import WireError
@@ -70,24 +73,22 @@ class Reader:
         """Give the place for the next bytes; it is never empty."""
         return self._held[self._count :] if self._body is None else self._body[self._filled :]
 
-    def took(self, count: int) -> list[tuple[int, bytes | memoryview]]:
-        """Note that so many bytes were put there; give opcode and data of each whole frame."""
+    def took(self, count: int) -> Iterator[tuple[int, bytes | memoryview]]:
+        """Note that so many bytes were put there; yield opcode and data of each whole frame."""
         if self._body is not None:
             self._filled += count
-            if self._filled < len(self._body):
-                return []
-            body, self._body = self._body.toreadonly(), None
-            return [(self._opcode, apply_mask(body, self._key) if self._masked else body)]
+            if self._filled == len(self._body):
+                body, self._body = self._body.toreadonly(), None
+                yield self._opcode, apply_mask(body, self._key) if self._masked else body
+            return
         self._count += count
-        found: list[tuple[int, bytes | memoryview]] = []
         at = 0
         while self._body is None and (span := self._look(at)):
             begin, size = span
             end = begin + size
             if end <= self._count:
                 data = self._held[begin:end]
-                plain = apply_mask(data, self._key) if self._masked else bytes(data)
-                found.append((self._opcode, plain))
+                yield self._opcode, apply_mask(data, self._key) if self._masked else bytes(data)
             else:
                 # Not zeroed, unlike a bytearray.
                 self._body = np.empty(size, np.uint8).data
@@ -97,7 +98,6 @@ class Reader:
         self._count -= at
         if at and self._count:
             self._held[: self._count] = bytes(self._held[at : at + self._count])
-        return found
 
     def _look(self, at: int) -> tuple[int, int] | None:
         """Give where the data of the next frame begin and their size, if its head is whole."""

@@ -22,6 +22,7 @@ from websockets.uri import parse_uri
 from peerclust.errors import WireError
 from peerclust.runtimes.network import framing
 from peerclust.runtimes.network.framing import BINARY, CLOSE, PING, PONG
+from peerclust.runtimes.network.messages import tame
 
 # Who has not finished both handshakes by then is turned away, in seconds.
 HANDSHAKE_TIMEOUT = 5.0
@@ -30,6 +31,7 @@ _READ = 1 << 18
 # A request to open a websocket, or the answer, with all its headers.
 _LONGEST_OPENING = 1 << 13
 _NORMAL, _REFUSED = 1000, 1008
+_ENDED = "it closed the connection"
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -124,12 +126,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """Close when the other side has."""
-        self._end("it closed the connection")
+        self._end(_ENDED)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that the connection is gone."""
-        self._end(str(exc) if exc else "it closed the connection")
+        self._end(str(exc) if exc else _ENDED)
 
     def _advance(self) -> None:
         try:
@@ -159,6 +161,7 @@ class Connection(asyncio.BufferedProtocol):
         while self._incoming.pending or self._tls.pending():
             part = self._tls.read(_LONGEST_OPENING)
             if not part:
+                self._end(_ENDED)
                 return
             self._opening += part
             said, end, rest = self._opening.partition(b"\r\n\r\n")
@@ -166,13 +169,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._open(said + end, rest)
                 return
             if len(self._opening) > _LONGEST_OPENING:
-                raise WireError("it did not ask for a websocket")
+                raise WireError("it did not open a websocket")
 
     def _open(self, said: bytes, rest: bytes) -> None:
         """Open the websocket; `rest` are bytes of frames that have come with what was said."""
         self._ws.receive_data(said)
         for event in self._ws.events_received():
-            self.date = event.headers.get("Date", "")
+            self.date = next(iter(event.headers.get_all("Date")), "")
             if isinstance(event, Request):
                 self._ws.send_response(self._ws.accept(event))
                 self._tls.write(b"".join(self._ws.data_to_send()))
@@ -191,20 +194,25 @@ class Connection(asyncio.BufferedProtocol):
 
     def _read(self) -> None:
         """Read all frames that have come."""
+        ended = False
         while not self._is_closed:
             room, count = self._reader.room(), 0
             # Asking for what is not there would cost an exception.
             while count < len(room) and (self._incoming.pending or self._tls.pending()):
                 try:
                     more: Any = self._tls.read(len(room) - count, room[count:])
-                except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+                except ssl.SSLWantReadError:
                     break
                 if not more:
+                    ended = True  # no more will be read, whatever comes
                     break
                 count += more
-            if not count:
+            if count:
+                self._take(count)
+            if ended:
+                self._end(_ENDED)
+            elif not count:
                 return
-            self._take(count)
 
     def _take(self, count: int) -> None:
         for opcode, data in self._reader.took(count):
@@ -216,9 +224,9 @@ class Connection(asyncio.BufferedProtocol):
             elif opcode == PING:
                 self._write(PONG, bytes(data))
             elif opcode == CLOSE:
-                reason = bytes(data[2:]).decode(errors="replace")
+                reason = tame(bytes(data[2:]).decode(errors="replace"))
                 self._write(CLOSE, bytes(data[:2]))
-                self._end(reason or "it closed the connection")
+                self._end(reason or _ENDED)
 
     def _write(self, opcode: int, data: bytes) -> None:
         try:

@@ -210,7 +210,7 @@ class Visit:
         try:
             frame = wire.decode(data, limit=_LIMIT)
             if frame.kind is Kind.BYE:
-                connection.close(messages.unpack(frame.payload, Bye).reason)
+                connection.close(messages.tame(messages.unpack(frame.payload, Bye).reason))
                 return
             if frame.kind is not Kind.HELLO:
                 connection.close("its first frame must say hello", refused=True)
