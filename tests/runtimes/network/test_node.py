@@ -8,15 +8,19 @@ import pytest
 
 from peerclust import graphs
 from peerclust.errors import ParameterError
+from peerclust.programs.dgc import DGC
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.contract import Peer
 from peerclust.runtimes.network.identity import Identity, make_identity, read_certificate
+from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.membership import Restart, Stopping
 from peerclust.runtimes.network.messages import Hello
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.running import Box, Running
 from peerclust.runtimes.network.terms import make_contract
 from peerclust.runtimes.network.views import Views
 from peerclust.runtimes.network.wire import Frame, Kind
+from peerclust.users import Users
 
 RUN = b"the run!"
 X = np.arange(6.0).reshape(3, 2)
@@ -214,3 +218,31 @@ def test_the_hello_of_a_large_network_fits_what_a_node_takes(tmp_path):
     node.loop.close()
     with pytest.raises(ParameterError, match="must fit in 1,048,576 bytes"):
         make_contract({**values, "features": [f"{'f' * 99}{j}" for j in range(20_000)]}, "here")
+
+
+def test_a_peer_that_is_taken_up_begins_at_the_earliest_round_that_any_neighbor_names(
+    node, tmp_path
+):
+    zero, two = node.links.values()
+    node.at = 5
+    for link in (zero, two):
+        node.lose(link, "it was silent")
+        link.detach()
+        greet(node, link.name, phase="running", counts=False)
+        assert link.up_sent == 5
+    users = Users(np.zeros((4, 2)), np.array([0, 4]))
+    program = DGC(rho=1.0, alpha=0.1)
+    running = Running(
+        node, program, users, residual_scale=1.0, box=Box(X[0], X[2]),
+        journal=Journal(tmp_path / "journal.jsonl", pytest.fail),
+    )  # fmt: skip
+    running.state = replace(program.start(users, X[None]), round=5)
+
+    def up(link, round_):
+        said = messages.pack(messages.Up(round_))
+        node.received(link, Frame(Kind.UP, node.network, said, RUN, round_))
+
+    node.loop.call_soon(up, two, 90)
+    node.loop.call_later(0.05, up, zero, 80)
+    node.loop.run_until_complete(asyncio.wait_for(running._begin_round(), 5))
+    assert (zero.since, two.since, running.state.round, node.at) == (81, 91, 81, 81)

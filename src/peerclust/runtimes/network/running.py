@@ -140,7 +140,8 @@ class Running:
                 break
             limit = limit or node.loop.time() + node.contract.join_timeout
             later = [link.since for link in links if link.counted]
-            if not promised and later:
+            # Whoever was told an earlier round may still say that it begins before the others.
+            if later and not any(link.promised_before(min(later)) for link in links):
                 self._jump(min(later))
                 continue
             for link in links:
