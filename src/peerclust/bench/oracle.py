@@ -41,6 +41,8 @@ _REASONS = {
     "it can take part only if": "rows that do not fit",
     "must not hold a result": "had a result",
 }
+# Why a peer is dropped that does what it must not; here nobody does, only processes and wires fail.
+_BLAMES = ("must not be ahead", "made no progress", "it sent ", "must be of this network")
 # Residuals computed again may differ by rounding.
 _ROUNDING = 1e-6
 
@@ -68,6 +70,7 @@ def judge(trial: Trial) -> Judgment:
     for life in trial.lives:
         judgment.findings += _check_life(trial, life)
         judgment.outcomes[_name_outcome(life, records.get(life.name))] += 1
+    judgment.findings += _check_blames(trial)
     ends, living = _compute_again(trial, records, judgment)
     successes = {n: r for n, r in records.items() if r["status"]["name"].startswith("converged")}
     for name, record in successes.items():
@@ -127,6 +130,15 @@ def _check_life(trial: Trial, life: Life) -> Iterator[Finding]:
         missing = [name for name in RESULT if not (trial.out(life.name) / name).exists()]
         if missing:
             yield Finding(BROKEN, f"{life.name} ended with {life.code} without {missing}")
+
+
+def _check_blames(trial: Trial) -> Iterator[Finding]:
+    """Check that nobody was dropped for what it did."""
+    for name in NAMES:
+        log = trial.out(name) / "log.txt"
+        for line in log.read_text().splitlines() if log.exists() else ():
+            if any(blame in line for blame in _BLAMES):
+                yield Finding(BROKEN, f"{name} blamed a peer that did nothing wrong: {line[20:]}")
 
 
 def _name_outcome(life: Life, record: dict[str, Any] | None) -> str:
