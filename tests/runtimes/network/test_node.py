@@ -220,29 +220,51 @@ def test_the_hello_of_a_large_network_fits_what_a_node_takes(tmp_path):
         make_contract({**values, "features": [f"{'f' * 99}{j}" for j in range(20_000)]}, "here")
 
 
-def test_a_peer_that_is_taken_up_begins_at_the_earliest_round_that_any_neighbor_names(
-    node, tmp_path
-):
-    zero, two = node.links.values()
-    node.at = 5
-    for link in (zero, two):
-        node.lose(link, "it was silent")
-        link.detach()
-        greet(node, link.name, phase="running", counts=False)
-        assert link.up_sent == 5
-    users = Users(np.zeros((4, 2)), np.array([0, 4]))
-    program = DGC(rho=1.0, alpha=0.1)
-    running = Running(
+@pytest.fixture
+def running(node, tmp_path):
+    """The peer's run, in round 5."""
+    users, program = Users(np.zeros((4, 2)), np.array([0, 4])), DGC(rho=1.0, alpha=0.1)
+    made = Running(
         node, program, users, residual_scale=1.0, box=Box(X[0], X[2]),
         journal=Journal(tmp_path / "journal.jsonl", pytest.fail),
     )  # fmt: skip
-    running.state = replace(program.start(users, X[None]), round=5)
+    made.state = replace(program.start(users, X[None]), round=5)
+    node.at = 5
+    return made
 
-    def up(link, round_):
-        said = messages.pack(messages.Up(round_))
-        node.received(link, Frame(Kind.UP, node.network, said, RUN, round_))
 
-    node.loop.call_soon(up, two, 90)
-    node.loop.call_later(0.05, up, zero, 80)
-    node.loop.run_until_complete(asyncio.wait_for(running._begin_round(), 5))
-    assert (zero.since, two.since, running.state.round, node.at) == (81, 91, 81, 81)
+def come_back(node, link):
+    """Lose a neighbor and let it return, so that it is told the present round."""
+    node.lose(link, "it was silent")
+    link.detach()
+    greet(node, link.name, phase="running", counts=False)
+    assert link.up_sent == node.round
+
+
+def up(node, link, round_):
+    said = messages.pack(messages.Up(round_))
+    node.received(link, Frame(Kind.UP, node.network, said, RUN, round_))
+
+
+def begin(running):
+    running.node.loop.run_until_complete(asyncio.wait_for(running._begin_round(), 5))
+    return running.state.round
+
+
+def test_a_peer_that_is_taken_up_begins_at_the_earliest_round_that_a_neighbor_names(node, running):
+    zero, two = node.links.values()
+    come_back(node, zero)
+    come_back(node, two)
+    node.loop.call_soon(up, node, two, 90)
+    node.loop.call_later(0.05, up, node, zero, 80)
+    assert begin(running) == node.at == 81
+    assert (zero.since, two.since) == (81, 91)
+
+
+def test_a_peer_that_takes_another_up_stays_in_its_round_and_waits_for_its_answer(node, running):
+    zero, two = node.links.values()
+    come_back(node, zero)
+    running.state, node.at = replace(running.state, round=6), 6
+    node.loop.call_later(0.05, up, node, zero, 3)
+    assert begin(running) == node.at == 6
+    assert (zero.counted, zero.since, two.since) == (True, 6, 0)

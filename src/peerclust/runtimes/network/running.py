@@ -136,16 +136,18 @@ class Running:
         while True:
             now = self.state.round
             promised = [link for link in links if link.promised_before(now)]
-            if not promised and node.counted():
+            counted = node.counted()
+            if counted and not promised:
                 break
             limit = limit or node.loop.time() + node.contract.join_timeout
-            later = [link.since for link in links if link.counted]
+            later = [link.since for link in links if link.counted and link.since > now]
             # Whoever was told an earlier round may still say that it begins before the others.
-            if later and not any(link.promised_before(min(later)) for link in links):
-                self._jump(min(later))
+            first = min(later, default=now)
+            if later and not counted and not any(each.promised_before(first) for each in links):
+                self._jump(first)
                 continue
             for link in links:
-                if not later and link.phase == "done":
+                if not counted and not later and link.phase == "done":
                     node.ask(link)
             if not await node.wait_until(limit) and not node.counted():
                 raise AloneError
