@@ -219,6 +219,8 @@ def test_the_missing_extra_is_named(tmp_path):
 
 
 def test_status_of_a_run_that_has_ended_says_so(tmp_path):
+    said = run("status", tmp_path / "nowhere")
+    assert (said.exit_code, said.stderr) == (2, f"There is no folder {tmp_path / 'nowhere'}.\n")
     said = run("status", tmp_path)
     assert (said.exit_code, said.stderr) == (2, f"No peer is running in {tmp_path}.\n")
     (tmp_path / "certificate.json").write_text("{}")

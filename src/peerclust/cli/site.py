@@ -134,6 +134,8 @@ def status(
     from peerclust.report import peers, terminal
     from peerclust.runtimes.network.status import ask
 
+    if not directory.is_dir():
+        raise ParameterError(f"There is no folder {directory}.")
     try:
         told = ask(status_socket(directory))
     except PeerError:

@@ -198,7 +198,7 @@ def _check_rows(contract: Contract, rows: Mapping[int, Rows], events: Mapping[in
         if i in rows and set(told) != {rows[i].digest.hex()}:
             raise DataError(
                 f"The rows of {contract.names[i]} must be those of the run. Got others; was its"
-                " file changed, or another site's given?"
+                " file changed, or another site's file or folder given?"
             )
 
 

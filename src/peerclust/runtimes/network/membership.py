@@ -210,9 +210,8 @@ class Membership(Post):
             link.discount()
             (self.late if self.settled else self.lost).add(self._pair(link))
             if (self.contract.on_loss if link.ever else self.contract.on_absent) == "stop":
-                others = [
-                    each.name for each in self.links.values() if each.counted and not each.ever
-                ]
+                silent = (o for o in self.links.values() if o.counted and not (o.ever or o.refusal))
+                others = [other.name for other in silent]
                 also = f" Nor did {' or '.join(others)} come." if others else ""
                 self.interrupt(Stopping(f"{link.name} does not take part: {reason}.{also}"))
             elif not self.settled:
