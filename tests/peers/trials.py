@@ -46,6 +46,7 @@ def check_ended(fleet, survivors, *, lost=(), cut=()):
         assert told["residual"] <= TOL
         assert told["largest_residual"] <= TOL
         assert sorted(told["heard"]) == sorted(survivors)
+        assert "made no progress" not in fleet.log(name)
         for gone in lost:
             assert gone in told["status"]["advice"]
             assert any(gone in event["what"] for event in told["events"])
