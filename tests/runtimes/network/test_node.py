@@ -189,6 +189,25 @@ def test_a_loss_while_all_agree_begins_the_agreement_again_and_tells_the_others(
     node.loop.close()
 
 
+def test_a_process_started_again_while_all_agree_is_not_sent_what_its_former_one_was(
+    base, tmp_path
+):
+    node = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
+    for name in ("0", "2"):
+        greet(node, name)
+    node.begin_agreement(RUN, (0, 1, 2))
+    for at in range(3):
+        play(node, *((name, letter(node, exchange=at)) for name in ("0", "2")))
+    node.dropped(node.links["0"], "it was killed")
+    line, reason = greet(node, "0", instance="second", counts=False)
+    assert reason == ""
+    assert Kind.ROUND not in line.kinds()
+    assert Kind.LOST in line.kinds()
+    with pytest.raises(Restart):
+        node.check_interrupt()
+    node.loop.close()
+
+
 def test_whoever_must_not_be_lost_stops_the_run(base, tmp_path):
     node = Node(replace(base, on_loss="stop"), "10", Identity("10", tmp_path / "k", tmp_path / "c"))
     for name in ("0", "2"):

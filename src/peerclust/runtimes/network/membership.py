@@ -238,6 +238,8 @@ class Membership(Post):
     def _hear_restart(self, link: Link) -> None:
         """Take note that a neighbor's process is another one now."""
         if self.phase == "agreeing":
+            # What the former process was sent would seem to be far ahead to this one.
+            link.outbox.clear()
             self.restarted.add(link.instance)
             self.start_again()
         elif link.counted:
