@@ -208,6 +208,24 @@ def test_a_process_started_again_while_all_agree_is_not_sent_what_its_former_one
     node.loop.close()
 
 
+def test_an_agreement_that_knows_of_a_new_process_does_not_begin_again_for_it(base, tmp_path):
+    node = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
+    for name in ("0", "2"):
+        greet(node, name)
+    node.begin_agreement(b"agreeing", (0, 1, 2))
+    node.dropped(node.links["0"], "it was killed")
+    told = messages.pack(messages.Lost([], ["first"]))
+    node.received(node.links["2"], Frame(Kind.LOST, node.network, told, b"agreeing", 0))
+    with pytest.raises(Restart):
+        node.check_interrupt()
+    node.begin_agreement(RUN, (0, 1, 2))
+    node.links["0"].outbox.append(wire.encode(letter(node)))
+    line, _ = greet(node, "0", instance="second", counts=False)
+    node.check_interrupt()
+    assert Kind.ROUND in line.kinds()
+    node.loop.close()
+
+
 def test_whoever_must_not_be_lost_stops_the_run(base, tmp_path):
     node = Node(replace(base, on_loss="stop"), "10", Identity("10", tmp_path / "k", tmp_path / "c"))
     for name in ("0", "2"):

@@ -138,7 +138,8 @@ class Membership(Post):
             self.send(link, Kind.LOST, Lost(sorted(self.lost), sorted(self.restarted)))
         if self.phase == "running" and link.counted and not (resumed and hello.counts):
             self.count_out(link, "it had counted this peer out")
-        if link.counted:
+        if link.counted and not isinstance(self._interrupt, Restart):
+            # Of an agreement that begins again nothing more is said.
             for data in link.outbox:
                 self.send_frame(link, data)
             self._share_views(link)
@@ -238,10 +239,10 @@ class Membership(Post):
     def _hear_restart(self, link: Link) -> None:
         """Take note that a neighbor's process is another one now."""
         if self.phase == "agreeing":
-            # What the former process was sent would seem to be far ahead to this one.
-            link.outbox.clear()
-            self.restarted.add(link.instance)
-            self.start_again()
+            # If others have told of it, this agreement is one with the new process already.
+            if link.instance not in self.restarted:
+                self.restarted.add(link.instance)
+                self.start_again()
         elif link.counted:
             self.count_out(link, "its process was started again")
 
