@@ -40,13 +40,18 @@ def test_a_peer_asked_to_end_says_goodbye_and_goes_on_from_its_checkpoint(tmp_pa
         assert not (peers.out("p3") / "checkpoint").exists()
 
 
+def run_and_end_all(peers, round_):
+    """Start all peers and ask them to end in a round, each with a checkpoint."""
+    peers.start()
+    peers.wait_for_round("p3", round_)
+    for name in peers.names:
+        peers.signal(name, signal.SIGTERM)
+    assert set(peers.wait(seconds=20).values()) == {3}
+
+
 def test_peers_that_all_ended_go_on_together_from_their_checkpoints(tmp_path):
     with fleet(tmp_path, rho=1000.0) as peers:
-        peers.start()
-        peers.wait_for_round("p3", 300)
-        for name in peers.names:
-            peers.signal(name, signal.SIGTERM)
-        assert set(peers.wait(seconds=20).values()) == {3}
+        run_and_end_all(peers, 300)
         peers.start()
         assert set(peers.wait().values()) == {0}
         assert "All go on from their checkpoints, at round" in peers.log("p0")
@@ -56,11 +61,7 @@ def test_peers_that_all_ended_go_on_together_from_their_checkpoints(tmp_path):
 
 def test_a_checkpoint_of_other_rows_is_refused(tmp_path):
     with fleet(tmp_path, rho=1000.0) as peers:
-        peers.start()
-        peers.wait_for_round("p3", 200)
-        for name in peers.names:
-            peers.signal(name, signal.SIGTERM)
-        peers.wait(seconds=20)
+        run_and_end_all(peers, 200)
         lines = peers.data("p3").read_text().splitlines(keepends=True)
         peers.data("p3").write_text("".join(lines[:-2]))
         peers.start("p2", "p3")

@@ -110,9 +110,8 @@ def _read_records(trial: Trial, judgment: Judgment) -> dict[str, dict[str, Any]]
 
 def _check_life(trial: Trial, life: Life) -> Iterator[Finding]:
     """Check how a process ended and what it said."""
-    log = trial.out(life.name) / "log.txt"
-    # What is logged is said, too; a line of the log begins with date and time.
-    logged = {line[20:] for line in log.read_text().splitlines()} if log.exists() else set()
+    # What is logged is said, too.
+    logged = set(_read_log(trial, life.name))
     said = [
         line
         for line in life.said.splitlines()
@@ -135,10 +134,15 @@ def _check_life(trial: Trial, life: Life) -> Iterator[Finding]:
 def _check_blames(trial: Trial) -> Iterator[Finding]:
     """Check that nobody was dropped for what it did."""
     for name in NAMES:
-        log = trial.out(name) / "log.txt"
-        for line in log.read_text().splitlines() if log.exists() else ():
+        for line in _read_log(trial, name):
             if any(blame in line for blame in _BLAMES):
-                yield Finding(BROKEN, f"{name} blamed a peer that did nothing wrong: {line[20:]}")
+                yield Finding(BROKEN, f"{name} blamed a peer that did nothing wrong: {line}")
+
+
+def _read_log(trial: Trial, name: str) -> list[str]:
+    """Give the lines of a peer's log without date and time."""
+    log = trial.out(name) / "log.txt"
+    return [line[20:] for line in log.read_text().splitlines()] if log.exists() else []
 
 
 def _name_outcome(life: Life, record: dict[str, Any] | None) -> str:

@@ -45,19 +45,27 @@ class Line:
         return [frame.kind for frame in self.said]
 
 
+EVERYONE = (0, 1, 2)
+
+
 @pytest.fixture
-def node(base, tmp_path):
-    """The peer "10", in the middle of a path, in round 0 of a run, linked with both neighbors."""
+def agreeing(base, tmp_path):
+    """The peer "10", in the middle of a path, in an agreement, linked with both neighbors."""
     here = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
     for name in ("0", "2"):
         greet(here, name)
-    everyone = tuple(range(3))
-    here.begin_agreement(b"agreeing", everyone)
-    here.begin_run(RUN, Views(base.graph, everyone, ()), 0)
-    for link in here.links.values():
-        link.connection.said.clear()
+    here.begin_agreement(b"agreeing", EVERYONE)
     yield here
     here.loop.close()
+
+
+@pytest.fixture
+def node(agreeing, base):
+    """The same peer, in round 0 of a run."""
+    agreeing.begin_run(RUN, Views(base.graph, EVERYONE, ()), 0)
+    for link in agreeing.links.values():
+        link.connection.said.clear()
+    return agreeing
 
 
 def greet(node, name, instance="first", **said):
@@ -83,6 +91,19 @@ def play(node, *frames, check=lambda _: "", x=X):
             return await node.exchange(Kind.ROUND, x, check, s=4, R=9, view=7)
 
     return node.loop.run_until_complete(limited())
+
+
+def come_back(node, link):
+    """Lose a neighbor and let it return, so that it is told the present round."""
+    node.lose(link, "it was silent")
+    link.detach()
+    greet(node, link.name, phase="running", counts=False)
+    assert link.up_sent == node.round
+
+
+def up(node, link, round_):
+    said = messages.pack(messages.Up(round_))
+    node.received(link, Frame(Kind.UP, node.network, said, RUN, round_))
 
 
 def test_an_exchange_tells_all_neighbors_and_ends_when_all_have_told(node):
@@ -112,7 +133,7 @@ def test_frames_that_come_early_twice_or_late_count_once_and_in_their_exchange(n
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"payload": np.zeros((2, 2))}, r"it sent an array of shape \(2, 2\)"),
+        ({"payload": np.zeros((2, 2))}, "it sent an array of shape (2, 2)"),
         ({"payload": np.full((3, 2), 8.0)}, "it sent eights"),
         ({"exchange": 2}, "it must not be ahead, and is by 2 exchanges"),
         ({"network": b"another!"}, "its frames must be of this network"),
@@ -130,7 +151,7 @@ def test_who_sends_what_it_must_not_is_dropped_and_the_exchange_ends_without_it(
     )
     assert list(heard) == [node.links["2"].number]
     assert not node.links["0"].counted
-    assert [what for _, what in node.events if reason.replace("\\", "") in what]
+    assert [what for _, what in node.events if reason in what]
     assert line.said[-1].kind is Kind.BYE
     assert not line.is_open
 
@@ -165,37 +186,26 @@ def test_another_process_of_a_neighbor_is_counted_out_and_a_second_one_refused(n
 
 def test_a_neighbor_is_taken_up_after_the_later_of_both_rounds(node):
     link = node.links["0"]
-    node.lose(link, "it was silent")
-    link.detach()
-    line, _ = greet(node, "0", phase="running", counts=False)
-    assert Kind.UP in line.kinds()
-    up = Frame(Kind.UP, node.network, messages.pack(messages.Up(41)), RUN, 41)
-    node.received(link, up)
+    come_back(node, link)
+    assert Kind.UP in link.connection.kinds()
+    up(node, link, 41)
     assert (link.counted, link.since) == (True, 42)
     assert [each.name for each in node.counted()] == ["2"]
 
 
-def test_a_loss_while_all_agree_begins_the_agreement_again_and_tells_the_others(base, tmp_path):
-    node = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
-    for name in ("0", "2"):
-        greet(node, name)
-    node.begin_agreement(b"agreeing", (0, 1, 2))
+def test_a_loss_while_all_agree_begins_the_agreement_again_and_tells_the_others(agreeing):
+    node = agreeing
     node.lose(node.links["0"], "it was silent")
     with pytest.raises(Restart):
         node.check_interrupt()
     told = [frame for frame in node.links["2"].connection.said if frame.kind is Kind.LOST]
     pair = (0, node.number)
     assert messages.unpack(told[0].payload, messages.Lost).links == [pair]
-    node.loop.close()
 
 
-def test_a_process_started_again_while_all_agree_is_not_sent_what_its_former_one_was(
-    base, tmp_path
-):
-    node = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
-    for name in ("0", "2"):
-        greet(node, name)
-    node.begin_agreement(RUN, (0, 1, 2))
+def test_a_process_started_again_while_all_agree_is_not_sent_what_its_former_one_was(agreeing):
+    node = agreeing
+    node.begin_agreement(RUN, EVERYONE)
     for at in range(3):
         play(node, *((name, letter(node, exchange=at)) for name in ("0", "2")))
     node.dropped(node.links["0"], "it was killed")
@@ -205,37 +215,27 @@ def test_a_process_started_again_while_all_agree_is_not_sent_what_its_former_one
     assert Kind.LOST in line.kinds()
     with pytest.raises(Restart):
         node.check_interrupt()
-    node.loop.close()
 
 
-def test_an_agreement_that_knows_of_a_new_process_does_not_begin_again_for_it(base, tmp_path):
-    node = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
-    for name in ("0", "2"):
-        greet(node, name)
-    node.begin_agreement(b"agreeing", (0, 1, 2))
+def test_an_agreement_that_knows_of_a_new_process_does_not_begin_again_for_it(agreeing):
+    node = agreeing
     node.dropped(node.links["0"], "it was killed")
     told = messages.pack(messages.Lost([], ["first"]))
     node.received(node.links["2"], Frame(Kind.LOST, node.network, told, b"agreeing", 0))
     with pytest.raises(Restart):
         node.check_interrupt()
-    node.begin_agreement(RUN, (0, 1, 2))
+    node.begin_agreement(RUN, EVERYONE)
     node.links["0"].outbox.append(wire.encode(letter(node)))
     line, _ = greet(node, "0", instance="second", counts=False)
     node.check_interrupt()
     assert Kind.ROUND in line.kinds()
-    node.loop.close()
 
 
-def test_whoever_must_not_be_lost_stops_the_run(base, tmp_path):
-    node = Node(replace(base, on_loss="stop"), "10", Identity("10", tmp_path / "k", tmp_path / "c"))
-    for name in ("0", "2"):
-        greet(node, name)
-    node.begin_agreement(b"agreeing", (0, 1, 2))
-    node.begin_run(RUN, Views(base.graph, (0, 1, 2), ()), 0)
+def test_whoever_must_not_be_lost_stops_the_run(node):
+    node.contract = replace(node.contract, on_loss="stop")
     node.count_out(node.links["2"], "it was silent")
     with pytest.raises(Stopping, match=r"2 was lost in round 0 \(it was silent\)"):
         node.check_interrupt()
-    node.loop.close()
 
 
 def test_the_hello_of_a_large_network_fits_what_a_node_takes(tmp_path):
@@ -268,19 +268,6 @@ def running(node, tmp_path):
     made.state = replace(program.start(users, X[None]), round=5)
     node.at = 5
     return made
-
-
-def come_back(node, link):
-    """Lose a neighbor and let it return, so that it is told the present round."""
-    node.lose(link, "it was silent")
-    link.detach()
-    greet(node, link.name, phase="running", counts=False)
-    assert link.up_sent == node.round
-
-
-def up(node, link, round_):
-    said = messages.pack(messages.Up(round_))
-    node.received(link, Frame(Kind.UP, node.network, said, RUN, round_))
 
 
 def begin(running):
