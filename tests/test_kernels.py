@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from instances import LOSSES
-from peerclust import kernels
+from peerclust import graphs, kernels
 from peerclust.kernels import TILE
 from plain import same
 
@@ -38,17 +38,35 @@ def run_nearest(rows, x, first=0, last=None):
     return labels, r2
 
 
+def no_sums(x):
+    """Sums of four tasks that are zero: (hi0, lo0, hi1, lo1), s0, s1."""
+    shape = 4, *x.shape[1:]
+    exact = *np.zeros((2, *shape[:2])), *np.zeros((2, *shape))
+    return exact, np.zeros(shape[:2]), np.zeros(shape)
+
+
+def both(code, exact, s0, s1):
+    """The sums over all rows."""
+    factor = 2.0 if code == kernels.LOGISTIC else 1.0
+    return s0 + factor * exact[0], s1 + factor * exact[2]
+
+
 def run_assign(rows, x, first, last, code, parameter, weights=NONE):
-    labels = np.full(len(rows), -7, np.int32)
-    s0, s1 = np.zeros((4, x.shape[1])), np.zeros((4, *x.shape[1:]))
-    changed, looked = np.full((2, 4), -7)
-    drift, expiry = np.zeros(x.shape[:2]), np.empty(len(rows))
+    labels, changed = np.full(len(rows), -7, np.int32), np.full(4, -7)
+    sums = no_sums(x)
     kernels.assign(
         rows, weights, 1.0, OWNER, START, STOP, first, last, x, NO_SLOPE, NO_OFFSET,
-        code, parameter, True, drift, expiry, labels, s0, s1, changed, looked,
+        code, parameter, labels, *sums, changed,
     )  # fmt: skip
-    same(looked, np.where(changed == -7, -7, STOP - START))
-    return labels, s0, s1, changed
+    return labels, *both(code, *sums), changed
+
+
+def run_pull(rows, x, labels, code, parameter, weights, given=NONE):
+    sums = no_sums(x)
+    kernels.pull(
+        rows, weights, 1.0, OWNER, START, STOP, 0, 4, x, labels, code, parameter, given, *sums
+    )
+    return both(code, *sums)
 
 
 @pytest.fixture
@@ -134,24 +152,17 @@ def test_tasks_one_by_one_give_what_they_give_together(tasks, loss):
 def test_pull_at_the_same_centers_repeats_the_sums_of_assign_to_the_last_bit(tasks, loss):
     rows, x, w = tasks
     labels, s0, s1, _ = run_assign(rows, x, 0, 4, *loss.compiled, w)
-    again0, again1 = np.zeros_like(s0), np.zeros_like(s1)
-    kernels.pull(
-        rows, w, 1.0, OWNER, START, STOP, 0, 4, x, labels, *loss.compiled, NONE, again0, again1
-    )
-    same(again0, s0)
-    same(again1, s1)
+    again = run_pull(rows, x, labels, *loss.compiled, w)
+    same(again[0], s0)
+    same(again[1], s1)
 
 
 def test_a_given_gamma_of_one_pulls_as_kmeans_does(tasks):
     rows, x, w = tasks
     labels, s0, s1, _ = run_assign(rows, x, 0, 4, kernels.KMEANS, 0.0, w)
-    given0, given1 = np.zeros_like(s0), np.zeros_like(s1)
-    kernels.pull(
-        rows, w, 1.0, OWNER, START, STOP, 0, 4, x, labels, kernels.GIVEN, 0.0, np.ones(280),
-        given0, given1,
-    )  # fmt: skip
-    same(given0, s0)
-    same(given1, s1)
+    given = run_pull(rows, x, labels, kernels.GIVEN, 0.0, w, np.ones(280))
+    same(given[0], s0)
+    same(given[1], s1)
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 4), (1, 3), (3, 4)])
@@ -270,8 +281,11 @@ def test_descend_takes_the_step_that_numpy_computes(d):
     rho, alpha, factor = 7.0, 0.03, 0.5
     gradient = (s0[..., None] * x - s1) / rho + (degree[:, None, None] * x - total) * factor
     out, size = np.zeros_like(x), np.zeros(5)
+    flat = [each.reshape(5, -1) for each in (x, s1, total, out)]
     for first, last in ((0, 2), (2, 5)):
-        kernels.descend(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size)
+        kernels.descend(
+            flat[0], s0, *flat[1:3], degree, first, last, rho, alpha, factor, flat[3], size
+        )
     same(out, x - alpha * gradient)
     np.testing.assert_allclose(size, np.linalg.norm(gradient, axis=2).max(axis=1), rtol=1e-14)
 
@@ -279,11 +293,11 @@ def test_descend_takes_the_step_that_numpy_computes(d):
 @pytest.mark.parametrize("k", [0, 1, 2])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_descend_tells_of_a_center_that_is_not_finite(k, value):
-    x = np.ones((2, 3, 2))
-    x[1, k, 0] = value
+    x = np.ones((2, 6))
+    x[1, 2 * k] = value
     none, size = np.zeros((2, 3)), np.zeros(2)
     kernels.descend(
-        x, none, 0 * np.ones_like(x), np.zeros_like(x), np.ones(2), 0, 2, 1.0, 0.1, 1.0,
+        x, none, np.zeros_like(x), np.zeros_like(x), np.ones(2), 0, 2, 1.0, 0.1, 1.0,
         np.empty_like(x), size,
     )  # fmt: skip
     assert np.isfinite(size).tolist() == [True, False]
@@ -298,3 +312,13 @@ def test_within_finds_one_number_outside(at, value):
     assert kernels.within(x, low, high)
     x[at] = value
     assert not kernels.within(x, low, high)
+
+
+@pytest.mark.parametrize("name", ["ring", "star", "path", "complete"])
+def test_sum_neighbors_is_the_product_with_the_adjacency_matrix_to_the_last_bit(name):
+    graph = graphs.resolve(name, 12)
+    x = np.random.default_rng(0).normal(size=(12, 5))
+    total = np.full((12, 5), np.nan)
+    for first, last in ((0, 7), (7, 12)):
+        kernels.sum_neighbors(graph.indptr, graph.indices, x, first, last, total)
+    same(total, graph.adjacency @ x)

@@ -225,11 +225,12 @@ def test_naming_the_centers_in_another_order_only_renames_the_labels(loss, dista
     rows, offsets, x = problem(SIZES, 3, 5)
     order = np.array([3, 0, 4, 1, 2])
     first, other = (Users(rows, offsets, loss=loss, distance=distance(3)) for _ in range(2))
+    renamed = x[:, order]
     first.assign(x)
-    other.assign(x[:, order])
+    other.assign(renamed)
     np.testing.assert_array_equal(order[other.labels], first.labels)
-    same(first.pull(x)[:, order], other.pull(x[:, order]))
-    same(first.cost(x), other.cost(x[:, order]))
+    same(first.pull(x)[:, order], other.pull(renamed))
+    same(first.cost(x), other.cost(renamed))
 
 
 def test_changed_counts_the_labels_that_the_last_assignment_changed():

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust import kernels
 from peerclust.errors import DataError
 from peerclust.programs.agree import Average
 from peerclust.runtimes.protocol import Runtime, Traffic
-from peerclust.tasks import plan_tasks, sum_by_user
+from peerclust.tasks import plan_tasks
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -145,7 +146,9 @@ def _sums(users: Users, origin: Array, power: int) -> Array:
         weights = users.weights
         w = weights if isinstance(weights, float) else weights[start:stop, None]
         np.add.reduce(w * values, axis=0, out=parts[task])
-    return sum_by_user(tasks[0], users.m, parts)
+    total = np.zeros((users.m, users.d))
+    kernels.by_user(tasks[0], parts, total)
+    return total
 
 
 def _total(runtime: Runtime, users: Users, own: Array) -> tuple[Array, Traffic]:

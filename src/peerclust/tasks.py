@@ -16,26 +16,24 @@ Tasks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 CHUNK = 1 << 18
 
 
-def plan_tasks(offsets: NDArray[np.int64]) -> Tasks:
-    """Give the owner, start and stop of each task.
+def plan_tasks(
+    offsets: NDArray[np.int64], members: NDArray[np.int64] | None = None, length: int = 0
+) -> Tasks:
+    """Give the owner, start and stop of each task, of all users or of the `members` only.
+
+    No task is longer than `length`, which is `kernels.SEGMENT` unless given.
 
     >>> [each.tolist() for each in plan_tasks(np.array([0, 8193, 8193, 8200]))]
     [[0, 0, 2], [0, 8192, 8193], [8192, 8193, 8200]]
     """
-    pieces = -(-np.diff(offsets) // kernels.SEGMENT)
-    owner = np.repeat(np.arange(len(pieces)), pieces)
+    length = length or kernels.SEGMENT
+    if members is None:
+        members = np.arange(len(offsets) - 1)
+    pieces = -(-np.diff(offsets)[members] // length)
+    owner = np.repeat(members, pieces)
     piece = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    start = offsets[owner] + piece * kernels.SEGMENT
-    return owner, start, np.minimum(start + kernels.SEGMENT, offsets[owner + 1])
-
-
-def sum_by_user(owner: NDArray[np.int64], m: int, parts: Array) -> Array:
-    """Add up the tasks' sums (tasks, ...) by user, (m, ...); if each has one task, they are it."""
-    if len(owner) == m and (m == 1 or np.all(owner == np.arange(m))):
-        return parts
-    total = np.zeros((m, *parts.shape[1:]))
-    kernels.by_user(owner, parts, total)
-    return total
+    start = offsets[owner] + piece * length
+    return owner, start, np.minimum(start + length, offsets[owner + 1])
 
 
 def sum_by_label(

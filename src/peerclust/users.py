@@ -13,22 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import kernels, threads
+from peerclust import kernels, lazy
+from peerclust.assigning import Anew, Data, Part, add_up
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean
 from peerclust.distinct import distinct_rows
 from peerclust.errors import DivergedError
-from peerclust.lazy import Memory
 from peerclust.losses import KMeans
 from peerclust.nearest import nearest
-from peerclust.tasks import plan_tasks, sum_by_label, sum_by_user, sum_values
+from peerclust.tasks import plan_tasks, sum_by_label, sum_values
 from peerclust.threads import spread
 
 Array = NDArray[np.float64]
 Rows = NDArray[Any]
-
-# What a loss that measures distances has of what a Bregman loss does.
-_NO_SLOPE, _NO_OFFSET = np.empty((0, 0, 0)), np.empty((0, 0))
 
 
 class Users:
@@ -81,13 +78,11 @@ class Users:
             self._code, self._parameter = kernels.KMEANS, 0.0
         else:
             self._code, self._parameter = getattr(self.loss, "compiled", (kernels.GIVEN, 0.0))
-        self._plan_tasks()
-
-    def _plan_tasks(self) -> None:
-        self._tasks = plan_tasks(self.offsets)
-        self._owner, self._start, self._stop = self._tasks
+        self._data = Data(
+            self._y, offsets, self._weights, float(self._unit), self._code, self._parameter
+        )
+        self._owner, self._start, self._stop = self._tasks = plan_tasks(offsets)
         self._ends = np.cumsum(self._stop - self._start)
-        self._changed, self._looked = np.zeros((2, len(self._owner)), np.int64)
         self.forget()
 
     @property
@@ -101,14 +96,21 @@ class Users:
         return int(self.rows.shape[1])
 
     @property
+    def labels(self) -> NDArray[np.int32]:
+        """Each row's cluster by the last assignment, (N,); -1 before the first."""
+        for part in self._memory:
+            part.write(self._labels)
+        return self._labels
+
+    @property
     def changed(self) -> int:
         """How many labels the last assignment changed."""
-        return int(self._changed.sum())
+        return sum(int(np.sum(memory.changed)) for memory in self._memory)
 
     @property
     def looked(self) -> int:
         """How many rows the last assignment measured against the centers."""
-        return int(self._looked.sum())
+        return sum(int(np.sum(memory.looked)) for memory in self._memory)
 
     @cached_property
     def total_weights(self) -> Array:
@@ -123,10 +125,12 @@ class Users:
 
     def forget(self) -> None:
         """Drop labels and sums, as before the first assignment."""
-        self.labels: NDArray[np.int32] = np.full(len(self.rows), -1, np.int32)
+        self._labels = np.full(len(self.rows), -1, np.int32)
         self._sums: tuple[Array, Array] | None = None
         self._summed_at: Array | None = None
-        self._memory: Memory | None = None
+        self._shape: tuple[int, ...] = ()
+        self._times = 0
+        self._memory: list[Part] = []
 
     def block(self, i: int) -> Users:
         """Return the block of user i of this block alone; its rows are a view."""
@@ -142,38 +146,30 @@ class Users:
     def assign(self, x: Array) -> None:
         """Label each row with its nearest center among its user's x[i] (steps 2-5 of Algorithm 1).
 
-        Of equally near centers the first is taken. Rows whose label cannot have changed since the
-        last assignment, by how far the centers went, are not read (see `lazy`).
+        Of equally near centers the first is taken. From the second time on, rows whose label
+        cannot have changed, by how far the centers went, are not read (see `lazy`).
         """
-        N, K = len(self.rows), x.shape[1]
-        slope, offset = _NO_SLOPE, _NO_OFFSET
+        z = np.ascontiguousarray(self.distance.forward(x))
+        affine: tuple[Array, ...] = ()
         if isinstance(self.loss, Bregman):
             self._check_domain(x)
-            slope, offset = self.loss.affine(x)
-        z = np.ascontiguousarray(self.distance.forward(x))
+            affine = self.loss.affine(x)
         # Nothing is remembered while labels and sums change: this may be broken off.
-        memory = self._memory
-        self._sums = self._summed_at = self._memory = None
-        fresh = memory is None or not memory.follow(z)
-        at = Memory(z, N, len(self._owner)) if memory is None or fresh else memory
-
-        def loop(first: int, last: int) -> None:
-            kernels.assign(
-                self._y, self._weights, self._unit, *self._tasks, first, last, z, slope, offset,
-                self._code, self._parameter, fresh, at.drift, at.expiry, self.labels,
-                at.s0, at.s1, self._changed, self._looked,
-            )  # fmt: skip
-
-        work = self.d * N * K
-        if not fresh and len(self._owner) > 1 and work > threads.WORTH_A_THREAD:
-            # About as much as last time.
-            summed = N if self.changed or self._code != kernels.KMEANS else 0
-            work = self.d * (self.looked * K + summed) + N
-        spread(loop, self._ends, work)
+        memory, labels = self._memory, self.labels if self._shape != z.shape else self._labels
+        times = self._times if self._shape == z.shape else 0
+        self._sums = self._summed_at = None
+        self._shape, self._times, self._memory = z.shape, 0, []
+        if affine:
+            memory = [Anew(self._data, np.arange(self.m), z.shape[1])]
+        elif times == 0:
+            memory = lazy.begin(self._data, z.shape[1])
+        elif times == 1:
+            memory = lazy.remember(self._data, z.shape[1])
+        for each in memory:
+            each.assign(z, labels, *affine)
+        self._times, self._memory = times + 1, memory
         if self._code != kernels.GIVEN:
-            self._keep_sums(x, at.s0, at.s1)
-        if not isinstance(self.loss, Bregman):
-            self._memory = at
+            self._sums, self._summed_at = add_up(memory, self._data.factor, x.shape), x
 
     def pull(self, x: Array) -> Array:
         """Give the gradient of each user's cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
@@ -215,15 +211,16 @@ class Users:
         if isinstance(self.loss, Bregman):
             self._check_domain(x)
         z = np.ascontiguousarray(self.distance.forward(x))
+        labels = self.labels
 
         def values(first: int, last: int) -> Array:
             if isinstance(self.loss, Bregman):
                 here = slice(self._start[first], self._stop[last - 1])
                 owner = np.repeat(self._owner[first:last], (self._stop - self._start)[first:last])
-                centers = x[owner, self.labels[here]]
+                centers = x[owner, labels[here]]
                 return self.loss.divergence(centers, self.rows[here].astype(np.float64))
             r2 = np.empty(self._stop[last - 1] - self._start[first])
-            kernels.own_r2(self._y, *self._tasks, first, last, z, self.labels, r2)
+            kernels.own_r2(self._y, *self._tasks, first, last, z, labels, r2)
             r2[:] = self.loss.value(r2)
             return r2
 
@@ -266,28 +263,23 @@ class Users:
         return self._sums
 
     def _sum_by_labels(self, x: Array, z: Array) -> None:
-        s0 = np.zeros((len(self._owner), x.shape[1]))
-        s1 = np.zeros((*s0.shape, self.d))
-        given = np.empty(0)
+        """Sum all rows by the labels they have, with gamma at the centers x."""
+        part = Part(self._data, self._owner, x.shape[1])
+        labels, given = self.labels, np.empty(0)
         if self._code == kernels.GIVEN:
             given = np.empty(len(self.rows))
             if len(given):
-                kernels.own_r2(self._y, *self._tasks, 0, len(self._owner), z, self.labels, given)
+                kernels.own_r2(self._y, *self._tasks, 0, len(self._owner), z, labels, given)
                 given[:] = self.loss.gamma(given)
 
         def loop(first: int, last: int) -> None:
             kernels.pull(
-                self._y, self._weights, self._unit, *self._tasks, first, last, z, self.labels,
-                self._code, self._parameter, given, s0, s1,
+                self._y, self._weights, self._unit, *self._tasks, first, last, z, labels,
+                self._code, self._parameter, given, part.exact, *part.varying,
             )  # fmt: skip
 
         spread(loop, self._ends, self._y.size)
-        self._keep_sums(x, s0, s1)
-
-    def _keep_sums(self, x: Array, s0: Array, s1: Array) -> None:
-        """Keep the tasks' sums, added up by user."""
-        s0, s1 = (sum_by_user(self._owner, self.m, parts) for parts in (s0, s1))
-        self._sums, self._summed_at = (s0, s1), x
+        self._sums, self._summed_at = add_up([part], self._data.factor, x.shape), x
 
     def _sum_values(self, values: Callable[[int, int], Array]) -> Array:
         return sum_values(values, self._weights, float(self._unit), self._tasks, self.m)

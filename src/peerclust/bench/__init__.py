@@ -19,14 +19,14 @@ from peerclust.errors import ParameterError
 from peerclust.machine import Machine, this_machine
 from peerclust.validation import check_name
 
-NAMES = ("core", "outliers", "fuzz", "peers", "chaos")
+NAMES = ("core", "rounds", "outliers", "fuzz", "peers", "chaos")
 
 
 @dataclass(frozen=True)
 class Measure:
     """One number beside its target.
 
-    `at_most` and `at_least` are the target; one of them is given.
+    `at_most` or `at_least` is the target; without either the number is only told.
     """
 
     name: str
@@ -36,30 +36,29 @@ class Measure:
     at_least: float | None = None
 
     @property
-    def target(self) -> float:
-        """The number to meet."""
-        return self.at_most if self.at_most is not None else self.at_least or 0.0
-
-    @property
-    def sense(self) -> str:
-        """Whether the value is to be at most or at least the target."""
-        return "at most" if self.at_most is not None else "at least"
+    def target(self) -> float | None:
+        """The number to meet, if there is one."""
+        return self.at_most if self.at_most is not None else self.at_least
 
     @property
     def holds(self) -> bool:
         """Whether the number meets its target."""
         if self.at_most is not None:
             return self.value <= self.at_most
-        return self.at_least is not None and self.value >= self.at_least
+        return self.at_least is None or self.value >= self.at_least
 
     def as_dict(self) -> dict[str, Any]:
         """Give the measure as JSON can say it."""
+        detail = self.detail
+        if self.target is not None:
+            sense = "at most" if self.at_most is not None else "at least"
+            detail = f"{sense} {self.target:g}: {detail}"
         return {
             "name": self.name,
             "value": self.value,
             "target": self.target,
             "holds": self.holds,
-            "detail": f"{self.sense} {self.target:g}: {self.detail}",
+            "detail": detail,
         }
 
 

@@ -1,26 +1,24 @@
-"""What one full assignment and pull costs, beside a Lloyd iteration of scikit-learn."""
+"""What one full assignment and pull costs, beside a Lloyd iteration of scikit-learn.
+
+What a round costs once users remember is in `rounds`.
+"""
 
 from __future__ import annotations
 
 import tracemalloc
-import warnings
 from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from peerclust.bench import Measure, ratio
+from peerclust.bench.lloyd import choose_centers, time_lloyd
 from peerclust.datasets import gaussians
 from peerclust.users import Users
 
 Rows = NDArray[Any]
-
-# What scikit-learn's set-up is spread over.
-_ITERATIONS = 25
 
 
 def measure(say: Callable[[str], None]) -> Iterator[Measure]:
@@ -57,18 +55,8 @@ def measure(say: Callable[[str], None]) -> Iterator[Measure]:
 
 
 def _beside_lloyd(name: str, rows: Rows, *, K: int) -> Measure:
-    users = _users(rows, 10)
-    centers = rows[np.random.default_rng(1).choice(len(rows), K, replace=False)]
-
-    def lloyd() -> float:
-        model = KMeans(K, init=centers, n_init=1, max_iter=_ITERATIONS, tol=0, algorithm="lloyd")
-        with warnings.catch_warnings():
-            # It is meant to be cut off after 25 iterations.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            seconds = _seconds(lambda: model.fit(rows))
-        return seconds / int(model.n_iter_)
-
-    value, ours, theirs = ratio(_round(users, centers), lloyd)
+    users, centers = _users(rows, 10), choose_centers(rows, K)
+    value, ours, theirs = ratio(_round(users, centers), lambda: time_lloyd(rows, centers))
     return Measure(
         name,
         value,

@@ -130,7 +130,7 @@ def reproduce(
 @app.command()
 def bench(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="core, outliers, fuzz, peers or chaos.")
+        str, typer.Argument(metavar="NAME", help="core, rounds, outliers, fuzz, peers or chaos.")
     ],
     frames: Annotated[
         int | None, typer.Option(min=1, help="How many frames fuzz changes; else 10,000,000.")
@@ -141,13 +141,27 @@ def bench(
     seed: Annotated[
         int | None, typer.Option(min=0, help="Of fuzz and chaos: the same one repeats a run.")
     ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where rounds finds MNIST; else from OpenML."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Where rounds draws; else peerclust-rounds.png."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a benchmark; exit code 1 if a measure misses its target."""
     from peerclust import bench as benchmarks
     from peerclust.report import terminal
 
-    given = {"frames": frames, "schedules": schedules, "seed": seed}
+    given = {
+        "frames": frames,
+        "schedules": schedules,
+        "seed": seed,
+        "data_dir": data_dir,
+        "out": out,
+    }
     options = {option: value for option, value in given.items() if value is not None}
     result = benchmarks.run(name, say=lambda line: tell(line, as_json), **options)
     if as_json:

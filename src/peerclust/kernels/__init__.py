@@ -5,27 +5,21 @@ user owner[t], never longer than `SEGMENT` rows and always counted from the user
 A task sums into a place of its own, so what comes out depends neither on which users share a block
 nor on how many threads share the tasks. All loops release the GIL.
 
-No loop may reorder or fuse its floating-point operations (numba's `fastmath` stays off): a squared
-distance is the plain sum over features, first to last, wherever it is computed.
+No loop that decides may reorder or fuse its floating-point operations (numba's `fastmath` stays
+off): a squared distance is the plain sum over features, first to last, wherever it is computed.
+Bounds, which carry a margin for rounding, may be summed in any order.
 """
 
 from peerclust.kernels.arrays import by_user, hashes, times, weighted_sum, within
-from peerclust.kernels.centers import (
-    FAIR,
-    GIVEN,
-    HUBER,
-    KMEANS,
-    LOGISTIC,
-    SEGMENT,
-    TILE,
-    assign,
-    gamma,
-    nearest,
-    own_r2,
-    pull,
-)
+from peerclust.kernels.boxes import assign_boxes
+from peerclust.kernels.centers import assign, gamma, nearest, own_r2, pull
 from peerclust.kernels.drifts import add_drifts
-from peerclust.kernels.steps import descend
+from peerclust.kernels.exact import by_user_exactly
+from peerclust.kernels.few import assign_few
+from peerclust.kernels.measuring import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
+from peerclust.kernels.remembered import assign_remembered
+from peerclust.kernels.sorting import halve, lay_out, sort_into_boxes
+from peerclust.kernels.steps import descend, sum_neighbors
 
 __all__ = [
     "FAIR",
@@ -37,13 +31,21 @@ __all__ = [
     "TILE",
     "add_drifts",
     "assign",
+    "assign_boxes",
+    "assign_few",
+    "assign_remembered",
     "by_user",
+    "by_user_exactly",
     "descend",
     "gamma",
+    "halve",
     "hashes",
+    "lay_out",
     "nearest",
     "own_r2",
     "pull",
+    "sort_into_boxes",
+    "sum_neighbors",
     "times",
     "weighted_sum",
     "within",

@@ -22,23 +22,27 @@ TINY = 1e-155
 
 
 @compiled(nogil=True)
-def add_drifts(x, last, drift):
-    """Add to drift[i, k] how far center k of user i went since `last`, and the farthest other.
+def add_drifts(x, last, members, gone, drift, clock):
+    """Add up how far the centers of the users `members` went since `last`; then last is x.
 
-    Rounded up, whatever rounds here; where a center is not finite, to infinity. Then last is x.
+    Of user i, gone[i, k] is center k's own way, drift[i, k] that and the farthest other's, clock[i]
+    those of the two that went farthest. Rounded up, whatever rounds here; where a center is not
+    finite, to infinity.
     """
-    m, K, d = x.shape
-    gone, step = np.zeros(K), np.empty(d)
-    for i in range(m):
+    K, d = x.shape[1:]
+    way, step = np.zeros(K), np.empty(d)
+    for i in members:
         largest, second = 0.0, 0.0
         for k in range(K):
             for j in range(d):
                 step[j] = x[i, k, j] - last[i, k, j]
                 last[i, k, j] = x[i, k, j]
             r = math.sqrt(sum_squares(step)) * (1.0 + (d + 8) * EPS) + TINY
-            gone[k] = r if r < np.inf else np.inf
-            second = max(second, min(largest, gone[k]))
-            largest = max(largest, gone[k])
+            way[k] = r if r < np.inf else np.inf
+            second = max(second, min(largest, way[k]))
+            largest = max(largest, way[k])
         for k in range(K):
-            other = second if gone[k] == largest else largest
-            drift[i, k] = (drift[i, k] + gone[k] + other) * (1.0 + 4.0 * EPS)
+            other = second if way[k] == largest else largest
+            gone[i, k] = (gone[i, k] + way[k]) * (1.0 + 4.0 * EPS)
+            drift[i, k] = (drift[i, k] + way[k] + other) * (1.0 + 4.0 * EPS)
+        clock[i] = (clock[i] + largest + second) * (1.0 + 4.0 * EPS)

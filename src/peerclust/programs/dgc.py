@@ -89,11 +89,12 @@ class DGC:
         s0, s1 = users.pull_in_parts(x)
         degree = heard.degree.reshape(-1)
         moved, size = np.empty_like(x), np.empty(users.m)
+        flat = [each.reshape(users.m, -1) for each in (x, s1, heard.total, moved)]
 
         def loop(first: int, last: int) -> None:
             kernels.descend(
-                x, s0, s1, heard.total, degree, first, last,
-                float(self.rho), self.alpha, self.consensus_factor, moved, size,
+                flat[0], s0, *flat[1:3], degree, first, last,
+                float(self.rho), self.alpha, self.consensus_factor, flat[3], size,
             )  # fmt: skip
 
         spread(loop, users.m, x.size)

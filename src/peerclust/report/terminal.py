@@ -191,8 +191,8 @@ def bench_table(result: dict[str, Any]) -> Table:
         table.add_row(
             measure["name"],
             _short(measure["value"]),
-            _short(measure["target"]),
-            "yes" if measure["holds"] else "NO",
+            "" if measure["target"] is None else _short(measure["target"]),
+            "" if measure["target"] is None else "yes" if measure["holds"] else "NO",
             str(measure["detail"]),
         )
     return table

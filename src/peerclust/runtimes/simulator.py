@@ -1,4 +1,4 @@
-"""Drives one block of all users in this process: a sum over neighbors is one sparse product."""
+"""Drives one block of all users in this process: a sum over neighbors is one loop."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust import kernels
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum
 from peerclust.runtimes.drive import drive
 from peerclust.runtimes.protocol import Run, Traffic, Watch
 from peerclust.stopping import NEVER, VOTE_BYTES, Vote
+from peerclust.threads import spread
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -31,7 +33,7 @@ class Simulator:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._adjacency = graph.adjacency
+        self._total: Array = np.empty((0, 0))
         self._D = int(graph.diameter.value)
 
     def run(
@@ -63,17 +65,28 @@ class Simulator:
         )
 
     def deliver(self, said: Sum | Max) -> tuple[HeardSum | HeardMax, Traffic]:
-        """Give what all users hear, and what it sent over the links."""
+        """Give what all users hear, and what it sent over the links.
+
+        What is heard holds until the next time.
+        """
         links = 2 * self.graph.edges
         if isinstance(said, Max):
             size = said.v[0].nbytes
             return HeardMax(said.v.max(axis=0)), Traffic(self._D * links, self._D * links * size)
         u = len(said.x)
-        # A CSR product adds each row's terms in ascending column, from zero: the promised order.
-        total = (self._adjacency @ said.x.reshape(u, -1)).reshape(said.x.shape)
+        x = np.ascontiguousarray(said.x).reshape(u, -1)
+        # Written to again and again: to be given new memory takes as long as to add up.
+        if self._total.shape != x.shape:
+            self._total = np.empty_like(x)
+        total = self._total
+        indptr, indices = self.graph.indptr, self.graph.indices
+        spread(
+            lambda first, last: kernels.sum_neighbors(indptr, indices, x, first, last, total),
+            u, x.size,
+        )  # fmt: skip
         degree = self.graph.degree.reshape((u,) + (1,) * (said.x.ndim - 1))
         size = said.x[0].nbytes + VOTE_BYTES
-        return HeardSum(total, degree), Traffic(links, links * size)
+        return HeardSum(total.reshape(said.x.shape), degree), Traffic(links, links * size)
 
     def _least(self, vote: Vote) -> Vote:
         """Give the least s and R among each user's neighbors."""
