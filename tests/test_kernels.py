@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from instances import LOSSES
 from peerclust import graphs, kernels
+from peerclust.assigning import no_sums
 from peerclust.kernels import TILE
 from plain import same
 
@@ -38,35 +39,22 @@ def run_nearest(rows, x, first=0, last=None):
     return labels, r2
 
 
-def no_sums(x):
-    """Sums of four tasks that are zero: (hi0, lo0, hi1, lo1), s0, s1."""
-    shape = 4, *x.shape[1:]
-    exact = *np.zeros((2, *shape[:2])), *np.zeros((2, *shape))
-    return exact, np.zeros(shape[:2]), np.zeros(shape)
-
-
-def both(code, exact, s0, s1):
-    """The sums over all rows."""
-    factor = 2.0 if code == kernels.LOGISTIC else 1.0
-    return s0 + factor * exact[0], s1 + factor * exact[2]
-
-
 def run_assign(rows, x, first, last, code, parameter, weights=NONE):
     labels, changed = np.full(len(rows), -7, np.int32), np.full(4, -7)
-    sums = no_sums(x)
+    sums = no_sums(4, *x.shape[1:])
     kernels.assign(
         rows, weights, 1.0, OWNER, START, STOP, first, last, x, NO_SLOPE, NO_OFFSET,
-        code, parameter, labels, *sums, changed,
+        code, parameter, labels, sums, changed,
     )  # fmt: skip
-    return labels, *both(code, *sums), changed
+    return labels, sums.hi0, sums.hi1, changed
 
 
 def run_pull(rows, x, labels, code, parameter, weights, given=NONE):
-    sums = no_sums(x)
+    sums = no_sums(4, *x.shape[1:])
     kernels.pull(
-        rows, weights, 1.0, OWNER, START, STOP, 0, 4, x, labels, code, parameter, given, *sums
+        rows, weights, 1.0, OWNER, START, STOP, 0, 4, x, labels, code, parameter, given, sums
     )
-    return both(code, *sums)
+    return sums.hi0, sums.hi1
 
 
 @pytest.fixture

@@ -98,14 +98,11 @@ def check_against_fresh(users, x):
 
 
 def check_sums(users, fresh, x):
-    """Sums are equal to the last bit where gamma stays what it is, else to rounding."""
     same(users.curvature(x), fresh.curvature(x))
-    if isinstance(users.loss, KMeans):
-        same(users.pull(x), fresh.pull(x))
-        return
     for found, sums in zip(users._find_sums(x, x), fresh._find_sums(x, x), strict=True):
-        scale = np.abs(sums[np.isfinite(sums)]).max(initial=1e-300)
-        np.testing.assert_allclose(found, sums, rtol=1e-13, atol=1e-13 * scale)
+        if np.isfinite(sums).all():
+            same(found, sums)
+        np.testing.assert_array_equal(found, sums)  # a NaN may have any sign
 
 
 @ways
@@ -125,7 +122,7 @@ def check_sums(users, fresh, x):
     moves=st.lists(st.sampled_from(MOVES), min_size=1, max_size=12),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_skipping_rows_changes_no_label(
+def test_skipping_rows_changes_no_bit(
     way, number, sizes, d, K, scale, kind, loss, distance, weights, single, segment, moves, seed
 ):
     rng = np.random.default_rng(seed)
@@ -150,7 +147,7 @@ def test_skipping_rows_changes_no_label(
 @ways
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("distance", DISTANCES, ids=repr)
-def test_a_long_way_in_small_steps_changes_no_label(way, loss, distance, monkeypatch):
+def test_a_long_way_in_small_steps_changes_no_bit(way, loss, distance, monkeypatch):
     set_way(monkeypatch, way)
     rng = np.random.default_rng(0)
     rows, offsets = rng.normal(size=(21_000, 2)), np.array([0, 300, 300, 301, 21_000])
@@ -167,7 +164,7 @@ def test_a_long_way_in_small_steps_changes_no_label(way, loss, distance, monkeyp
 
 @ways
 @pytest.mark.parametrize("loss", [KMeans(), Huber(60.0)], ids=repr)
-def test_many_features_change_no_label(way, loss, monkeypatch):
+def test_many_features_change_no_bit(way, loss, monkeypatch):
     set_way(monkeypatch, way)
     rng = np.random.default_rng(0)
     rows, offsets = rng.normal(size=(150, 4096)).astype(np.float32), np.array([0, 70, 150])
@@ -345,8 +342,8 @@ def test_sums_kept_for_10_000_rounds_are_those_of_a_fresh_block(way, single, mon
         if round_ % 1000 == 999:
             fresh = fresh_block(users, at)
             same(users.labels, fresh.labels)
-            for kept, sums in zip(users._find_sums(at, at), fresh._find_sums(at, at), strict=True):
-                np.testing.assert_allclose(kept, sums, rtol=1e-9, atol=0)
+            # The bound is far below 1e-9 of each: these are the same bits.
+            check_sums(users, fresh, at)
 
 
 @ways

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,28 +53,37 @@ class Data:
         return self.code in (kernels.HUBER, kernels.LOGISTIC)
 
     @property
-    def factor(self) -> float:
-        """What gamma is where it stays."""
-        return 2.0 if self.code == kernels.LOGISTIC else 1.0
-
-    @property
     def sizes(self) -> Ints:
         """How many rows each user has."""
         return np.diff(self.offsets)
 
 
+class Sums(NamedTuple):
+    """Sums of w gamma and of w gamma y by task and cluster, two numbers each: see `kernels.exact`.
+
+    hi0 and lo0 are (tasks, K), hi1 and lo1 (tasks, K, d).
+    """
+
+    hi0: Array
+    lo0: Array
+    hi1: Array
+    lo1: Array
+
+
+def no_sums(tasks: int, K: int, d: int) -> Sums:
+    """Give sums that are zero."""
+    return Sums(*np.zeros((2, tasks, K)), *np.zeros((2, tasks, K, d)))
+
+
 class Part:
-    """Some of the users, in tasks, and their sums over labels.
+    """Some of the users, in tasks.
 
     Attributes
     ----------
     owner : (tasks,) int array
         Whose rows a task has.
-    exact : (tasks, K), (tasks, K), (tasks, K, d) and (tasks, K, d) arrays
-        The sums of w and w y over rows whose gamma stays what it is, two numbers each (see
-        `kernels.exact`).
-    varying : (tasks, K) and (tasks, K, d) arrays
-        The sums of w gamma and w gamma y over all other rows.
+    sums : list of Sums
+        What is to be added up to have the sums over all rows of a task.
     changed, looked : int or (tasks,) int arrays
         How many labels changed, and how many rows were measured, in the last assignment.
     """
@@ -82,13 +91,8 @@ class Part:
     changed: Ints | int = 0
     looked: Ints | int = 0
 
-    def __init__(self, data: Data, owner: Ints, K: int, *, exact: bool = True) -> None:
-        self.owner = owner
-        self._data = data
-        shape = len(owner) if exact else 0, K, data.d
-        self.exact = *np.zeros((2, *shape[:2])), *np.zeros((2, *shape))
-        shape = len(owner) if data.varies or not exact else 0, K, data.d
-        self.varying = np.zeros(shape[:2]), np.zeros(shape)
+    def __init__(self, data: Data, owner: Ints, sums: list[Sums]) -> None:
+        self._data, self.owner, self.sums = data, owner, sums
 
     @cached_property
     def all_once(self) -> bool:
@@ -103,26 +107,17 @@ class Part:
         """Write the labels, if `assign` has not."""
 
 
-def add_up(parts: Sequence[Part], factor: float, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Give the sums of w gamma and w gamma y by user, (m, K) and (m, K, d).
-
-    Where gamma stays what it is, it is `factor`.
-    """
-    if len(parts) == 1 and parts[0].all_once:
-        s0, _, s1, _ = parts[0].exact
-        t0, t1 = parts[0].varying
-    else:
-        (s0, low0, t0), (s1, low1, t1) = np.zeros((3, *shape[:2])), np.zeros((3, *shape))
-        for part in parts:
-            for words, totals in ((part.exact[:2], (s0, low0)), (part.exact[2:], (s1, low1))):
-                if len(words[0]):
-                    kernels.by_user_exactly(part.owner, *words, *totals)
-            for each, total in zip(part.varying, (t0, t1), strict=True):
-                if len(each):
-                    kernels.by_user(part.owner, each, total)
-    if not len(t0):
-        return s0, s1
-    return (t0 + factor * s0, t1 + factor * s1) if len(s0) else (t0, t1)
+def add_up(parts: Sequence[Part], shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Give the sums of w gamma and w gamma y by user, (m, K) and (m, K, d)."""
+    if len(parts) == 1 and len(parts[0].sums) == 1 and parts[0].all_once:
+        return parts[0].sums[0].hi0, parts[0].sums[0].hi1
+    total = no_sums(*shape)
+    for part in parts:
+        for sums in part.sums if len(part.owner) else ():
+            for two in (slice(0, 2), slice(2, 4)):
+                flat = [each.reshape(len(each), -1) for each in (*sums[two], *total[two])]
+                kernels.by_user_exactly(part.owner, *flat)
+    return total.hi0, total.hi1
 
 
 class Anew(Part):
@@ -133,7 +128,8 @@ class Anew(Part):
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
         self._tasks = plan_tasks(data.offsets, members)
-        super().__init__(data, self._tasks[0], K)
+        owner = self._tasks[0]
+        super().__init__(data, owner, [no_sums(len(owner), K, data.d)])
         self.looked = self._tasks[2] - self._tasks[1]
         self._ends = np.cumsum(self.looked)
         self.changed = np.zeros_like(self.looked)
@@ -151,7 +147,7 @@ class Anew(Part):
         def loop(first: int, last: int) -> None:
             kernels.assign(
                 data.rows, data.weights, data.unit, *self._tasks, first, last, z, slope, offset,
-                data.code, data.parameter, labels, self.exact, *self.varying, self.changed,
+                data.code, data.parameter, labels, self.sums[0], self.changed,
             )  # fmt: skip
 
         spread(loop, self._ends, float(self.looked.sum() * z[0].size))
@@ -161,7 +157,8 @@ class Few(Part):
     """Users with a handful of rows, who may be very many: a task each."""
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
-        super().__init__(data, members, K, exact=False)
+        # So few rows are added up plainly.
+        super().__init__(data, members, [no_sums(len(members), K, data.d)])
         self.looked = int(data.sizes[members].sum())
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
@@ -173,7 +170,7 @@ class Few(Part):
             changed.append(
                 kernels.assign_few(
                     data.rows, data.weights, data.unit, data.offsets, self.owner, first, last, z,
-                    data.code, data.parameter, row, labels, *self.varying,
+                    data.code, data.parameter, row, labels, self.sums[0].hi0, self.sums[0].hi1,
                 )
             )  # fmt: skip
 

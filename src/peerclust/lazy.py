@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.assigning import Anew, Array, Data, Few, Ints, Part
+from peerclust.assigning import Anew, Array, Data, Few, Ints, Part, no_sums
 from peerclust.tasks import plan_tasks
 from peerclust.threads import spread
 
@@ -31,7 +31,7 @@ FEW_FEATURES = 8
 # From so many features on, a bound for each row and center saves more than it costs.
 MANY_FEATURES = 16
 # Stretches of rows that are sorted by one thread.
-_STRETCH = 1 << 17
+_STRETCH = 1 << 18
 
 
 class _Memory(Part):
@@ -41,7 +41,9 @@ class _Memory(Part):
     looked: Ints
 
     def __init__(self, data: Data, owner: Ints, K: int, members: Ints) -> None:
-        super().__init__(data, owner, K)
+        kept, others = (no_sums(len(owner), K, data.d) for _ in range(2))
+        super().__init__(data, owner, [kept, others] if data.varies else [kept])
+        self._others = others
         self.members = members
         self.changed, self.looked = np.zeros((2, len(owner)), np.int64)
         self._begins = True
@@ -88,7 +90,7 @@ class InPlace(_Memory):
             kernels.assign_remembered(
                 data.rows, data.weights, data.unit, *self._tasks, first, last, z, self._gone,
                 self._drift, data.code, data.parameter, self._begins, labels, self._kept,
-                self._expiry, self._bounds, self.exact, self._peak, *self.varying, self.changed,
+                self._expiry, self._bounds, self.sums[0], self._peak, self._others, self.changed,
                 self.looked,
             )  # fmt: skip
 
@@ -142,7 +144,7 @@ class Boxes(_Memory):
                 self._tiles, self._weights, data.unit, self._begin, self._mid,
                 self._half, *self._tasks, first, last, z, self._clock, data.code, data.parameter,
                 self._begins, self._labels, self._kept, self._expiry, self._due, self._common,
-                self._fresh, self.exact, self._peak, *self.varying, self.changed, self.looked,
+                self._fresh, self.sums[0], self._peak, self._others, self.changed, self.looked,
             )  # fmt: skip
 
         spread(loop, self._ends, self._work(z, len(self._due)))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels, lazy
-from peerclust.assigning import Anew, Data, Part, add_up
+from peerclust.assigning import Anew, Data, Part, add_up, no_sums
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean
 from peerclust.distinct import distinct_rows
@@ -169,7 +169,7 @@ class Users:
             each.assign(z, labels, *affine)
         self._times, self._memory = times + 1, memory
         if self._code != kernels.GIVEN:
-            self._sums, self._summed_at = add_up(memory, self._data.factor, x.shape), x
+            self._sums, self._summed_at = add_up(memory, x.shape), x
 
     def pull(self, x: Array) -> Array:
         """Give the gradient of each user's cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
@@ -264,7 +264,7 @@ class Users:
 
     def _sum_by_labels(self, x: Array, z: Array) -> None:
         """Sum all rows by the labels they have, with gamma at the centers x."""
-        part = Part(self._data, self._owner, x.shape[1])
+        sums = no_sums(len(self._owner), x.shape[1], self.d)
         labels, given = self.labels, np.empty(0)
         if self._code == kernels.GIVEN:
             given = np.empty(len(self.rows))
@@ -275,11 +275,12 @@ class Users:
         def loop(first: int, last: int) -> None:
             kernels.pull(
                 self._y, self._weights, self._unit, *self._tasks, first, last, z, labels,
-                self._code, self._parameter, given, part.exact, *part.varying,
+                self._code, self._parameter, given, sums,
             )  # fmt: skip
 
         spread(loop, self._ends, self._y.size)
-        self._sums, self._summed_at = add_up([part], self._data.factor, x.shape), x
+        part = Part(self._data, self._owner, [sums])
+        self._sums, self._summed_at = add_up([part], x.shape), x
 
     def _sum_values(self, values: Callable[[int, int], Array]) -> Array:
         return sum_values(values, self._weights, float(self._unit), self._tasks, self.m)

@@ -17,7 +17,7 @@ from peerclust import graphs
 from peerclust.bench import Measure
 from peerclust.bench.growth import draw, measure_growth
 from peerclust.bench.lloyd import choose_centers, time_lloyd
-from peerclust.bench.timing import USERS, make_users, time_rounds
+from peerclust.bench.timing import USERS, time_rounds
 from peerclust.datasets import gaussians, mnist
 from peerclust.errors import ParameterError
 from peerclust.losses import Fair, Huber, KMeans, Logistic

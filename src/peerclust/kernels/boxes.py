@@ -18,7 +18,7 @@ import numpy as np
 
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.drifts import EPS, TINY
-from peerclust.kernels.exact import enter, move
+from peerclust.kernels.exact import add, clear, enter, move
 from peerclust.kernels.measuring import (
     FAIR,
     FAR,
@@ -33,6 +33,12 @@ from peerclust.kernels.measuring import (
     gap_of_row,
     stays,
 )
+
+# Up to so many rows of a box are measured one by one, as `find_lowest` takes as long for one as
+# for eight.
+FEW = 8
+# So many numbers are compared or added side by side.
+LANES = 16
 
 
 @compiled(nogil=True)
@@ -107,79 +113,127 @@ def _weigh(n, weights, unit, code, parameter, kept, r2):
 
 
 @compiled(nogil=True)
-def _pull(tile, n, labels, common, w, pulls):
-    """Add w and w y to pulls, (K, d + 1, 8), eight sums at a time; the last line is of weights."""
+def _pull(tile, n, labels, common, w, hi, lo):
+    """Add w y, and w in the last line, to sums hi + lo, (K, d + 1, LANES), so many at a time.
+
+    A sum waits for the last one of its own, but not for those of other lanes.
+    """
     d = tile.shape[0]
     if common >= 0 and n == TILE:
-        into = pulls[common]
-        for r in range(0, TILE, 8):
-            for e in range(8):
-                into[d, e] += w[r + e]
         for j in range(d):
-            line = tile[j]
-            for r in range(0, TILE, 8):
-                for e in range(8):
-                    into[j, e] += w[r + e] * line[r + e]
+            line, top, low = tile[j], hi[common, j], lo[common, j]
+            for r in range(0, TILE, LANES):
+                for e in range(LANES):
+                    top[e], low[e] = add(top[e], low[e], w[r + e] * line[r + e])
+        top, low = hi[common, d], lo[common, d]
+        for r in range(0, TILE, LANES):
+            for e in range(LANES):
+                top[e], low[e] = add(top[e], low[e], w[r + e])
     else:
         for r in range(n):
-            into = pulls[labels[r]]
-            into[d, r % 8] += w[r]
+            top, low, e = hi[labels[r]], lo[labels[r]], r % LANES
+            top[d, e], low[d, e] = add(top[d, e], low[d, e], w[r])
             for j in range(d):
-                into[j, r % 8] += w[r] * tile[j, r]
+                top[j, e], low[j, e] = add(top[j, e], low[j, e], w[r] * tile[j, r])
 
 
 @compiled(inline="always")
-def _add_eight(v):
-    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]))
+def _gather(hi, lo):
+    """Give the sums of all lanes as one."""
+    total, low = 0.0, 0.0
+    for e in range(LANES):
+        total, low = add(total, low, hi[e])
+        total, low = add(total, low, lo[e])
+    return total, low
+
+
+@compiled(inline="always")
+def _find_few(tile, chosen, count, z, best, second, label):
+    """Give what `find_lowest` gives, of a few rows: one by one."""
+    for q in range(count):
+        best[q], second[q], label[q] = np.inf, np.inf, 0
+        for k in range(z.shape[0]):
+            r2 = 0.0
+            for j in range(z.shape[1]):
+                step = tile[j, chosen[q]] - z[k, j]
+                r2 += step * step
+            if r2 < best[q]:
+                best[q], second[q], label[q] = r2, best[q], k
+            elif r2 < second[q]:
+                second[q] = r2
+
+
+@compiled(inline="always")
+def _settle(labels, expiry, least):
+    """Give when a box of rows is due, and their common label or -1."""
+    n, differ = labels.size, 0
+    for r in range(n):
+        differ += labels[r] != labels[0]
+    least[:] = np.inf
+    for r in range(0, n - LANES + 1, LANES):
+        for e in range(LANES):
+            v = expiry[r + e]
+            least[e] = v if v < least[e] else least[e]
+    for r in range(n - n % LANES, n):
+        least[0] = min(least[0], expiry[r])
+    for e in range(1, LANES):
+        least[0] = min(least[0], least[e])
+    return least[0], -1 if differ > 0 else labels[0]
 
 
 @compiled(nogil=True)
-def _add_up(tiles, weights, unit, begin, first, last, labels, kept, k, d, sums, peak):
-    """Sum the kept rows of cluster k in the boxes first to last anew."""
-    hi0, lo0, hi1, lo1 = sums
-    hi0[k], lo0[k], hi1[k], lo1[k], peak[k] = 0.0, 0.0, 0.0, 0.0, 0.0
+def _add_up(tiles, weights, unit, factor, begin, first, last, labels, kept, t, k, sums):
+    """Sum the kept rows of cluster k of task t, in the boxes first to last, anew."""
+    d = sums[2].shape[2]
+    clear(t, k, sums)
     for b in range(first, last):
-        n = begin[b + 1] - begin[b]
-        tile = tiles[begin[b] * d : begin[b + 1] * d].reshape(d, n)
+        at, n = begin[b], begin[b + 1] - begin[b]
+        rows = tiles[at * d : (at + n) * d].reshape(d, n).T
         for r in range(n):
-            row = begin[b] + r
-            if labels[row] == k and (kept.size == 0 or kept[row]):
-                enter(tile[:, r], weights[row] if weights.size > 0 else unit, k, sums)
+            if labels[at + r] == k and (kept.size == 0 or kept[at + r]):
+                w = factor * (weights[at + r] if weights.size > 0 else unit)
+                enter(rows, r, w, t, k, sums)
 
 
 @compiled(nogil=True)
 def assign_boxes(
     tiles, weights, unit, begin, mid, half, owner, start, stop, first, last, x, clock,
     code, parameter, begins, labels, kept, expiry, due, common, fresh,
-    exact, peak, s0, s1, changed, looked,
+    kept_sums, peak, others, changed, looked,
 ):  # fmt: skip
     """Assign the rows of tasks first to last and keep their sums; task t has boxes start to stop.
 
-    The sums are those of `centers.assign`; rows enter and leave `exact`, which are kept. If it
-    `begins`, nothing is known but labels. common[b] is the label of all rows of a box, or -1;
-    fresh[b] is how many of them are not in `exact`, and kept[r] whether a row is.
+    Rows whose gamma `stays` enter and leave `kept_sums`; the sums of `others` are written each
+    time. If it `begins`, nothing is known but labels. common[b] is the label of all rows of a box,
+    or -1; fresh[b] is how many of them are not in `kept_sums`, and kept[r] whether a row is.
     """
     K, d = x.shape[1:]
     none = np.empty(0)
     few = np.zeros((d, TILE + PAD))
     score = np.zeros((4, TILE))
     best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
-    chosen = np.empty(TILE, np.int64)
+    chosen, least = np.empty(TILE, np.int64), np.empty(LANES)
     anew = np.zeros(K, np.bool_)
     kinds, varies = code in (HUBER, LOGISTIC), code in (HUBER, LOGISTIC, FAIR)
-    pulls = np.zeros((K if varies else 0, d + 1, 8))
+    # What gamma is where it stays.
+    factor = 2.0 if code == LOGISTIC else 1.0
+    hi, lo = (
+        np.zeros((K if varies else 0, d + 1, LANES)),
+        np.zeros((K if varies else 0, d + 1, LANES)),
+    )
     for t in range(first, last):
         i = owner[t]
         now, z = clock[i], x[i]
-        sums = exact[0][t], exact[1][t], exact[2][t], exact[3][t]
-        pulls[:] = 0.0
+        mark = np.inf if begins else now
+        hi[:], lo[:] = 0.0, 0.0
         moved, read = 0, 0
         for b in range(start[t], stop[t]):
-            expired, count = begins or not now < due[b], 0
+            expired, count = not mark < due[b], 0
             if not expired and fresh[b] == 0:
                 continue
             at, n = begin[b], begin[b + 1] - begin[b]
             tile = tiles[at * d : (at + n) * d].reshape(d, n)
+            rows = tile.T
             if not begins and expired and common[b] >= 0 and (not kinds or fresh[b] in (0, n)):
                 held = code if kinds and fresh[b] == 0 else KMEANS
                 gap = _gap_of_box(mid[b], half[b], z, common[b], held, parameter)
@@ -188,65 +242,65 @@ def assign_boxes(
             if expired:
                 for r in range(n):
                     chosen[count] = r
-                    count += begins or not now < expiry[at + r]
-            if count > 0:
+                    count += not mark < expiry[at + r]
+            read += count
+            if count > FEW:
                 for j in range(d):
                     for q in range(count):
                         few[j, q] = tile[j, chosen[q]]
                 find_lowest(few, count, z, z, none, False, score, best, second, label)
-                read += count
+            else:
+                _find_few(tile, chosen, count, z, best, second, label)
             for q in range(count):
                 row, k, old = at + chosen[q], label[q], labels[at + chosen[q]]
                 near = math.sqrt(best[q])
                 gap = gap_of_row(code, parameter, near, math.sqrt(second[q]), d)
                 expiry[row] = (now + gap) * (1.0 - 4.0 * EPS)
-                keep = stays(code, parameter, near)
+                keep = stays(code, parameter, best[q])
                 was = not begins and (kept[row] if kinds else code == KMEANS)
                 if old != k or keep != was:
-                    w = weights[row] if weights.size > 0 else unit
+                    w = factor * (weights[row] if weights.size > 0 else unit)
+                    if begins and keep:
+                        enter(rows, chosen[q], w, t, k, kept_sums)
+                    elif keep:
+                        anew[k] |= move(rows, chosen[q], w, t, k, kept_sums, peak)
                     if was:
-                        anew[old] |= move(tile[:, chosen[q]], -w, old, sums, peak[t])
-                    if keep:
-                        anew[k] |= move(tile[:, chosen[q]], w, k, sums, peak[t])
+                        anew[old] |= move(rows, chosen[q], -w, t, old, kept_sums, peak)
                     if kinds:
                         kept[row] = keep
                         fresh[b] += int(was) - int(keep)
                     moved += old != k
                     labels[row] = k
             if expired:
-                due[b], common[b] = np.inf, labels[at]
-                for r in range(n):
-                    due[b] = min(due[b], expiry[at + r])
-                    if labels[at + r] != labels[at]:
-                        common[b] = -1
+                due[b], common[b] = _settle(labels[at : at + n], expiry[at : at + n], least)
             if varies and fresh[b] > 0:
                 here = labels[at : at + n]
                 _measure_own(tile, n, z, here, common[b], best)
                 able = 0
                 for r in range(n if kinds else 0):
-                    able += stays(code, parameter, math.sqrt(best[r])) & (not kept[at + r])
+                    able += stays(code, parameter, best[r]) & (not kept[at + r])
                 for r in range(n if able > 0 else 0):
-                    near = math.sqrt(best[r])
-                    if not kept[at + r] and stays(code, parameter, near):
-                        w = weights[at + r] if weights.size > 0 else unit
-                        anew[here[r]] |= move(tile[:, r], w, here[r], sums, peak[t])
+                    if not kept[at + r] and stays(code, parameter, best[r]):
+                        near = math.sqrt(best[r])
+                        w = factor * (weights[at + r] if weights.size > 0 else unit)
+                        anew[here[r]] |= move(rows, r, w, t, here[r], kept_sums, peak)
                         kept[at + r] = True
                         fresh[b] -= 1
                         gap = gap_of_row(code, parameter, near, np.inf, d)
                         expiry[at + r] = min(expiry[at + r], (now + gap) * (1.0 - 4.0 * EPS))
                         due[b] = min(due[b], expiry[at + r])
                 _weigh(n, weights[at : at + n], unit, code, parameter, kept[at : at + n], best)
-                _pull(tile, n, here, common[b], best, pulls)
+                _pull(tile, n, here, common[b], best, hi, lo)
         for k in range(K):
             if anew[k]:
                 _add_up(
-                    tiles, weights, unit, begin, start[t], stop[t], labels, kept, k, d,
-                    sums, peak[t],
+                    tiles, weights, unit, factor, begin, start[t], stop[t], labels, kept, t, k,
+                    kept_sums,
                 )  # fmt: skip
-                anew[k] = False
+                anew[k], peak[t, k] = False, 0.0
             if varies:
-                s0[t, k] = _add_eight(pulls[k, d])
+                others[0][t, k], others[1][t, k] = _gather(hi[k, d], lo[k, d])
                 for j in range(d):
-                    s1[t, k, j] = _add_eight(pulls[k, j])
+                    others[2][t, k, j], others[3][t, k, j] = _gather(hi[k, j], lo[k, j])
         changed[t] = moved
         looked[t] = read

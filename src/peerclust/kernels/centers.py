@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numba
 import numpy as np
 
 from peerclust.kernels.compiling import compiled
-from peerclust.kernels.exact import enter
+from peerclust.kernels.exact import clear, enter
 from peerclust.kernels.measuring import (
     GIVEN,
     KMEANS,
@@ -18,7 +16,6 @@ from peerclust.kernels.measuring import (
     gamma_of,
     load,
     pairs,
-    stays,
 )
 
 
@@ -28,40 +25,18 @@ def gamma(code, parameter, r2):
     return gamma_of(code, parameter, r2)
 
 
-@compiled(inline="always")
-def _begin(t, code, exact, s0, s1):
-    """Set the sums of task t to zero, and give the exact ones."""
-    sums = exact[0][t], exact[1][t], exact[2][t], exact[3][t]
-    sums[0][:], sums[1][:], sums[2][:], sums[3][:] = 0.0, 0.0, 0.0, 0.0
-    if code not in (KMEANS, GIVEN):
-        s0[t], s1[t] = 0.0, 0.0
-    return sums
-
-
-@compiled(inline="always")
-def _count(rows, row, w, r2, k, code, parameter, sums, t, s0, s1):
-    """Add a row to its cluster: to the exact sums if its gamma stays what it is."""
-    if stays(code, parameter, math.sqrt(r2) if code != KMEANS else 0.0):
-        enter(rows[row], w, k, sums)
-    elif code != GIVEN:
-        w *= gamma_of(code, parameter, r2)
-        s0[t, k] += w
-        for j in range(rows.shape[1]):
-            s1[t, k, j] += w * rows[row, j]
-
-
 @compiled(nogil=True)
 def assign(
     rows, weights, unit, owner, start, stop, first, last, x, slope, offset, code, parameter,
-    labels, exact, s0, s1, changed,
+    labels, sums, changed,
 ):  # fmt: skip
     """Assign the rows of tasks first to last to their nearest centers and sum them up.
 
     With an empty `slope` nearest means the least ||x_i(k) - y||^2; else the least affine score
     offset_i(k) - <slope_i(k), y>, which is what a Bregman divergence comes to. A row counts with
-    its weight (`unit` where there are no `weights`) times gamma at its own center, which is left
-    out if it stays what it is: such rows are in `exact`, (hi0, lo0, hi1, lo1), by task; all others
-    in s0 and s1, which are written only where there can be some. With code GIVEN nothing is summed.
+    its weight (`unit` where there are no `weights`) times gamma at its own center; `sums`,
+    (hi0, lo0, hi1, lo1), are those of w gamma and w gamma y, see `exact`. With code GIVEN nothing
+    is summed.
     """
     none = np.empty(0)
     tile = np.zeros((x.shape[2], TILE + PAD))
@@ -72,7 +47,8 @@ def assign(
     for t in range(first, last):
         i = owner[t]
         moved = 0
-        sums = _begin(t, code, exact, s0, s1)
+        for k in range(x.shape[1]):
+            clear(t, k, sums)
         for begin in range(start[t], stop[t], TILE):
             n = min(TILE, stop[t] - begin)
             for r in range(n):
@@ -87,22 +63,24 @@ def assign(
                 moved += labels[row] != k
                 labels[row] = k
                 w = weights[row] if weights.size > 0 else unit
-                _count(rows, row, w, best[r], k, code, parameter, sums, t, s0, s1)
+                if code != GIVEN:
+                    enter(rows, row, w * gamma_of(code, parameter, best[r]), t, k, sums)
         changed[t] = moved
 
 
 @compiled(nogil=True)
 def pull(
     rows, weights, unit, owner, start, stop, first, last, x, labels, code, parameter, given,
-    exact, s0, s1,
+    sums,
 ):  # fmt: skip
     """Sum the rows of tasks first to last by the labels they have, as `assign` does.
 
-    With code GIVEN the gamma of each row is read from `given`, and the sums are in `exact`.
+    With code GIVEN the gamma of each row is read from `given`.
     """
     chosen, r2 = np.empty(TILE, np.int64), np.ones(TILE)
     for t in range(first, last):
-        sums = _begin(t, code, exact, s0, s1)
+        for k in range(x.shape[1]):
+            clear(t, k, sums)
         for begin in range(start[t], stop[t], TILE):
             n = min(TILE, stop[t] - begin)
             if code not in (KMEANS, GIVEN):
@@ -112,10 +90,8 @@ def pull(
             for r in range(n):
                 row, k = begin + r, labels[begin + r]
                 w = weights[row] if weights.size > 0 else unit
-                if code == GIVEN:
-                    enter(rows[row], w * given[row], k, sums)
-                else:
-                    _count(rows, row, w, r2[r], k, code, parameter, sums, t, s0, s1)
+                w *= given[row] if code == GIVEN else gamma_of(code, parameter, r2[r])
+                enter(rows, row, w, t, k, sums)
 
 
 @compiled(nogil=True)

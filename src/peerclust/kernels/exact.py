@@ -9,64 +9,68 @@ about 2^-40, the exact sum rounded once: it does not depend on the order in whic
 
 from __future__ import annotations
 
-import numpy as np
-
 from peerclust.kernels.compiling import compiled
 
 SHRUNK = 2.0**-40
-_ONE = np.ones(1)
 
 
 @compiled(inline="always")
-def _enter(y, w, hi, lo):
-    """Add w y to the sums hi + lo."""
-    for j in range(hi.size):
-        v = w * y[j]
-        old = hi[j]
-        # Twice Knuth's sum of two numbers with what it rounds away.
-        s = old + v
-        b = s - old
-        low = lo[j] + ((old - (s - b)) + (v - b))
-        top = s + low
-        b = top - s
-        hi[j] = top
-        lo[j] = (s - (top - b)) + (low - b)
+def add(hi, lo, v):
+    """Give hi + lo + v: twice Knuth's sum of two numbers with what it rounds away."""
+    s = hi + v
+    b = s - hi
+    low = lo + ((hi - (s - b)) + (v - b))
+    top = s + low
+    b = top - s
+    return top, (s - (top - b)) + (low - b)
 
 
-@compiled(nogil=True)
-def enter(y, w, k, sums):
-    """Let a row y with weight w enter cluster k of the sums (hi0, lo0, hi1, lo1)."""
+@compiled(inline="always")
+def enter(rows, row, w, t, k, sums):
+    """Let a row with weight w enter cluster k of task t; `sums` are (hi0, lo0, hi1, lo1)."""
     hi0, lo0, hi1, lo1 = sums
-    _enter(_ONE, w, hi0[k : k + 1], lo0[k : k + 1])
-    _enter(y, w, hi1[k], lo1[k])
+    hi0[t, k], lo0[t, k] = add(hi0[t, k], lo0[t, k], w)
+    for j in range(rows.shape[1]):
+        hi1[t, k, j], lo1[t, k, j] = add(hi1[t, k, j], lo1[t, k, j], w * rows[row, j])
 
 
 @compiled(nogil=True)
-def move(y, w, k, sums, peak):
-    """Let a row enter cluster k, or leave it if w < 0; tell whether to add that up anew.
+def move(rows, row, w, t, k, sums, peak):
+    """Let a row enter a cluster, or leave it if w < 0; tell whether to add that up anew.
 
     That is when its weight, or what is left of a feature, is little beside what came or left, or
-    all features are little beside peak[k], which is at least half of the largest |hi1| that was.
+    all features are little beside peak[t, k], at least half of the largest |hi1| that was.
     """
-    enter(y, w, k, sums)
-    top = sums[2][k]
+    enter(rows, row, w, t, k, sums)
+    hi0, _, hi1, _ = sums
     lost, large, larger = 0, 0, 0
     # Counted, not compared for the largest: that is compiled to wide instructions.
-    for j in range(top.size):
+    for j in range(rows.shape[1]):
+        top = hi1[t, k, j]
         # Where nothing is left of a feature that few rows have, nothing was lost.
-        lost += top[j] != 0.0 and not abs(top[j]) >= SHRUNK * abs(w * y[j])
-        large += abs(top[j]) >= SHRUNK * peak[k]
-        larger += abs(top[j]) > 2.0 * peak[k]
+        lost += top != 0.0 and not abs(top) >= SHRUNK * abs(w * rows[row, j])
+        large += abs(top) >= SHRUNK * peak[t, k]
+        larger += abs(top) > 2.0 * peak[t, k]
     if larger > 0:
-        for j in range(top.size):
-            peak[k] = max(peak[k], abs(top[j]))
-    return lost > 0 or large == 0 or not sums[0][k] >= SHRUNK * abs(w)
+        for j in range(rows.shape[1]):
+            peak[t, k] = max(peak[t, k], abs(hi1[t, k, j]))
+    return lost > 0 or large == 0 or not hi0[t, k] >= SHRUNK * abs(w)
+
+
+@compiled(inline="always")
+def clear(t, k, sums):
+    """Set the sums of cluster k of task t to zero."""
+    hi0, lo0, hi1, lo1 = sums
+    hi0[t, k], lo0[t, k] = 0.0, 0.0
+    for j in range(hi1.shape[2]):
+        hi1[t, k, j], lo1[t, k, j] = 0.0, 0.0
 
 
 @compiled(nogil=True)
 def by_user_exactly(owner, hi, lo, total, low):
-    """Add the tasks' sums hi + lo, (tasks, K, ...), to those of their users, total + low."""
+    """Add the tasks' sums hi + lo, (tasks, n), to those of their users, total + low, (users, n)."""
     for t in range(owner.size):
-        to, under = total[owner[t]].reshape(-1), low[owner[t]].reshape(-1)
-        _enter(hi[t].reshape(-1), 1.0, to, under)
-        _enter(lo[t].reshape(-1), 1.0, to, under)
+        i = owner[t]
+        for e in range(hi.shape[1]):
+            total[i, e], low[i, e] = add(total[i, e], low[i, e], hi[t, e])
+            total[i, e], low[i, e] = add(total[i, e], low[i, e], lo[t, e])

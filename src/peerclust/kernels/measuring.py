@@ -24,7 +24,8 @@ KMEANS, HUBER, LOGISTIC, FAIR, GIVEN = 0, 1, 2, 3, 4
 FAR = 1e154
 
 # From this distance on gamma of the logistic loss is 2: exp(-37) < 2^-53.
-FLAT = math.sqrt(37.0)
+FLAT2 = 37.0
+FLAT = math.sqrt(FLAT2)
 _LOG2E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 0.693147180369123816, 1.90821492927058770e-10
 _HALVES = 0.5 ** np.arange(64.0)
 # 1 / 12!, 1 / 11!, ... 1 / 1!
@@ -61,12 +62,12 @@ def gamma_of(code, parameter, r2):
 
 
 @compiled(inline="always")
-def stays(code, parameter, r):
-    """Tell whether gamma at distance r is that of all distances about it: 1, or 2 for LOGISTIC."""
+def stays(code, parameter, r2):
+    """Tell whether gamma is that of all distances about this one: 1, or 2 for LOGISTIC."""
     if code == HUBER:
-        return r <= parameter
+        return math.sqrt(r2) <= parameter
     if code == LOGISTIC:
-        return r >= FLAT
+        return r2 >= FLAT2
     return code == KMEANS
 
 
@@ -82,7 +83,7 @@ def gap_of_row(code, parameter, near, other, d):
     gap = (other - near) - (slack * (near + other) + TINY)
     if code == HUBER and near <= parameter:
         gap = min(gap, (parameter - near) - (slack * (near + parameter) + TINY))
-    elif code == LOGISTIC and near >= FLAT:
+    elif code == LOGISTIC and near >= FLAT * (1.0 - 1e-9):
         gap = min(gap, (near - FLAT) - (slack * (near + FLAT) + TINY))
     return gap
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.drifts import EPS
-from peerclust.kernels.exact import enter, move
+from peerclust.kernels.exact import clear, enter, move
 from peerclust.kernels.measuring import (
     FAIR,
     HUBER,
@@ -105,25 +105,25 @@ def _find_by_bounds(row, z, own, near2, gone, bounds, slack, lower):
 
 
 @compiled(nogil=True)
-def _add_up(rows, weights, unit, first, last, base, labels, kept, k, sums, peak):
-    """Sum the kept rows of cluster k among the rows first to last anew."""
-    hi0, lo0, hi1, lo1 = sums
-    hi0[k], lo0[k], hi1[k], lo1[k], peak[k] = 0.0, 0.0, 0.0, 0.0, 0.0
+def _add_up(rows, weights, unit, factor, first, last, base, labels, kept, t, k, sums):
+    """Sum the kept rows of cluster k of task t, which has the rows first to last, anew."""
+    clear(t, k, sums)
     for row in range(first, last):
         if labels[row] == k and (kept.size == 0 or kept[base + row]):
-            enter(rows[row], weights[row] if weights.size > 0 else unit, k, sums)
+            w = factor * (weights[row] if weights.size > 0 else unit)
+            enter(rows, row, w, t, k, sums)
 
 
 @compiled(nogil=True)
 def assign_remembered(
     rows, weights, unit, owner, start, stop, place, first, last, x, gone, drift,
     code, parameter, begins, labels, kept, expiry, bounds,
-    exact, peak, s0, s1, changed, looked,
+    kept_sums, peak, others, changed, looked,
 ):  # fmt: skip
     """Assign the rows of tasks first to last and keep their sums.
 
     What is remembered of task t's rows is from place[t] on; if it `begins`, nothing but labels is.
-    The sums are those of `centers.assign`; rows enter and leave `exact`, which are kept.
+    The sums are as in `assign_boxes`.
     """
     K, d = x.shape[1:]
     none = np.empty(0)
@@ -136,10 +136,11 @@ def assign_remembered(
     row_of, center_of, r2 = np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE)
     anew = np.zeros(K, np.bool_)
     kinds, varies = code in (HUBER, LOGISTIC), code in (HUBER, LOGISTIC, FAIR)
+    # What gamma is where it stays.
+    factor = 2.0 if code == LOGISTIC else 1.0
     for t in range(first, last):
         i, base = owner[t], place[t] - start[t]
         z, size = x[i], stop[t] - start[t]
-        sums = exact[0][t], exact[1][t], exact[2][t], exact[3][t]
         count, moved, fresh = 0, 0, 0
         for row in range(start[t], stop[t]):
             chosen[count] = row
@@ -185,20 +186,23 @@ def assign_remembered(
                 near = math.sqrt(best[r])
                 gap = gap_of_row(code, parameter, near, second[r], d)
                 expiry[base + row] = (drift[i, k] + gap) * (1.0 - 4.0 * EPS)
-                keep = stays(code, parameter, near)
+                keep = stays(code, parameter, best[r])
                 was = not begins and (kept[base + row] if kinds else code == KMEANS)
                 if old != k or keep != was:
-                    w = weights[row] if weights.size > 0 else unit
+                    w = factor * (weights[row] if weights.size > 0 else unit)
+                    if begins and keep:
+                        enter(rows, row, w, t, k, kept_sums)
+                    elif keep:
+                        anew[k] |= move(rows, row, w, t, k, kept_sums, peak)
                     if was:
-                        anew[old] |= move(rows[row], -w, old, sums, peak[t])
-                    if keep:
-                        anew[k] |= move(rows[row], w, k, sums, peak[t])
+                        anew[old] |= move(rows, row, -w, t, old, kept_sums, peak)
                     if kinds:
                         kept[base + row] = keep
                     moved += old != k
                     labels[row] = k
         if varies:
-            s0[t], s1[t] = 0.0, 0.0
+            for k in range(K):
+                clear(t, k, others)
             for row in range(start[t], stop[t]):
                 if not kinds or not kept[base + row]:
                     row_of[fresh], center_of[fresh] = row, labels[row]
@@ -208,25 +212,24 @@ def assign_remembered(
                     for p in range(fresh):
                         here_row, k = row_of[p], center_of[p]
                         w = weights[here_row] if weights.size > 0 else unit
-                        near = math.sqrt(r2[p])
-                        if stays(code, parameter, near):
+                        if stays(code, parameter, r2[p]):
+                            near = math.sqrt(r2[p])
                             # It came near enough, or went far enough, with the label it has.
-                            anew[k] |= move(rows[here_row], w, k, sums, peak[t])
+                            anew[k] |= move(rows, here_row, factor * w, t, k, kept_sums, peak)
                             kept[base + here_row] = True
                             gap = gap_of_row(code, parameter, near, np.inf, d)
                             until = (drift[i, k] + gap) * (1.0 - 4.0 * EPS)
                             expiry[base + here_row] = min(expiry[base + here_row], until)
                         else:
                             w *= gamma_of(code, parameter, r2[p])
-                            s0[t, k] += w
-                            for j in range(d):
-                                s1[t, k, j] += w * rows[here_row, j]
+                            enter(rows, here_row, w, t, k, others)
                     fresh = 0
         for k in range(K):
             if anew[k]:
                 _add_up(
-                    rows, weights, unit, start[t], stop[t], base, labels, kept, k, sums, peak[t]
-                )
-                anew[k] = False
+                    rows, weights, unit, factor, start[t], stop[t], base, labels, kept, t, k,
+                    kept_sums,
+                )  # fmt: skip
+                anew[k], peak[t, k] = False, 0.0
         changed[t] = moved
         looked[t] = count

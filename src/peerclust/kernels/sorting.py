@@ -8,18 +8,31 @@ from peerclust.kernels.compiling import compiled
 from peerclust.kernels.drifts import EPS
 from peerclust.kernels.measuring import TILE
 
+# Rows out of which the one is chosen that others are compared with.
+SAMPLE = 31
+
 
 @compiled(nogil=True)
 def _select(rows, order, first, middle, last, j):
     """Bring the rows whose feature j is least before `middle`, of the rows first to last."""
     d = rows.shape[1]
+    sample = np.empty(SAMPLE, rows.dtype)
     seed = np.uint64(88172645463325252)
     low, high = first, last - 1
     while low < high:
-        seed ^= seed << np.uint64(13)
-        seed ^= seed >> np.uint64(7)
-        seed ^= seed << np.uint64(17)
-        pivot = rows[low + np.int64(seed % np.uint64(high - low + 1)), j]
+        # A random row of those, or of many rows one in a sample whose rank is about as `middle`'s.
+        size = SAMPLE if high - low > 16 * SAMPLE else 1
+        for s in range(size):
+            seed ^= seed << np.uint64(13)
+            seed ^= seed >> np.uint64(7)
+            seed ^= seed << np.uint64(17)
+            value = rows[low + np.int64(seed % np.uint64(high - low + 1)), j]
+            p = s
+            while p > 0 and sample[p - 1] > value:
+                sample[p] = sample[p - 1]
+                p -= 1
+            sample[p] = value
+        pivot = sample[(middle - low) * size // (high - low + 1)]
         a, b = low, high
         while a <= b:
             while rows[a, j] < pivot:
