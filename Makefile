@@ -24,6 +24,7 @@ types: $(VENV)/dev
 
 bench: $(VENV)/all
 	$(BIN)/peerclust bench core
+	$(BIN)/peerclust bench rounds
 	$(BIN)/peerclust bench outliers
 	$(BIN)/peerclust bench fuzz
 	$(BIN)/peerclust bench peers

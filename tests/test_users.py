@@ -16,7 +16,7 @@ from peerclust.bregman import Bregman, generalized_kl
 from peerclust.distances import Euclidean, Mahalanobis
 from peerclust.errors import DivergedError
 from peerclust.losses import Fair, Huber, KMeans
-from peerclust.nearest import nearest
+from peerclust.nearest import measure, nearest
 from peerclust.users import Users
 from plain import same
 
@@ -581,6 +581,25 @@ def test_nearest_finds_the_labels_that_assign_gives(shape, loss, distance):
     same(labels, users.labels)
     again, _ = nearest(rows, x[0], loss=users.loss, distance=users.distance)
     same(again, labels)
+
+
+@distances
+@pytest.mark.parametrize("loss", [KMeans(), generalized_kl(smoothness=30.0)], ids=repr)
+def test_rows_measured_by_chunks_give_the_same_bits(loss, distance, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, centers = rng.uniform(1, 2, (700, 3)), rng.uniform(1, 2, (5, 3))
+    how = {"loss": loss, "distance": Euclidean() if isinstance(loss, Bregman) else distance(3)}
+    whole = *nearest(rows, centers, **how), measure(rows, centers, **how)
+    monkeypatch.setattr("peerclust.nearest.CHUNK", 150)
+    for a, b in zip(
+        (*nearest(rows, centers, **how), measure(rows, centers, **how)), whole, strict=True
+    ):
+        same(a, b)
+    labels, r2, each = whole
+    np.testing.assert_array_equal(each.argmin(axis=1), labels)
+    same(each[np.arange(700), labels], r2)
+    for k in range(5):
+        same(each[:, k], nearest(rows, centers[k : k + 1], **how)[1])
 
 
 def test_nearest_keeps_the_labels_of_the_last_assignment():

@@ -106,6 +106,9 @@ class Part:
     def write(self, labels: NDArray[np.int32]) -> None:
         """Write the labels, if `assign` has not."""
 
+    def sum(self, z: Array, labels: NDArray[np.int32]) -> None:
+        """Find the sums, if `assign` has not; z and labels are those of the last one."""
+
 
 def add_up(parts: Sequence[Part], shape: tuple[int, ...]) -> tuple[Array, Array]:
     """Give the sums of w gamma and w gamma y by user, (m, K) and (m, K, d)."""
@@ -154,25 +157,62 @@ class Anew(Part):
 
 
 class Few(Part):
-    """Users with a handful of rows, who may be very many: a task each."""
+    """Users with a handful of rows, who may be very many: a task each.
+
+    Their rows are summed, plainly and in order, only when that is asked for.
+    """
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
-        # So few rows are added up plainly.
-        super().__init__(data, members, [no_sums(len(members), K, data.d)])
+        super().__init__(data, members, [])
         self.looked = int(data.sizes[members].sum())
+        # A loop is compiled for each small number of features.
+        self.row = (0.0,) * data.d if data.d <= _COUNTED else ()
+        self._work = float((self.looked + len(members)) * K * data.d)
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z."""
         data, changed = self._data, []
-        row = (0.0,) * data.d if data.d <= _COUNTED else ()
 
         def loop(first: int, last: int) -> None:
             changed.append(
                 kernels.assign_few(
-                    data.rows, data.weights, data.unit, data.offsets, self.owner, first, last, z,
-                    data.code, data.parameter, row, labels, self.sums[0].hi0, self.sums[0].hi1,
+                    data.rows, data.offsets, self.owner, first, last, z, self.row, labels
                 )
+            )
+
+        spread(loop, len(self.owner), self._work)
+        self.changed = sum(changed)
+        self.sums = []
+
+    def sum(self, z: Array, labels: NDArray[np.int32]) -> None:
+        """Sum the rows by their labels, with gamma at the centers z."""
+        data = self._data
+        sums = no_sums(len(self.owner), *z.shape[1:])
+
+        def loop(first: int, last: int) -> None:
+            kernels.sum_few(
+                data.rows, data.weights, data.unit, data.offsets, self.owner, first, last, z,
+                data.code, data.parameter, self.row, labels, sums.hi0, sums.hi1,
             )  # fmt: skip
 
-        spread(loop, len(self.owner), float((self.looked + len(self.owner)) * z[0].size))
-        self.changed = sum(changed)
+        spread(loop, len(self.owner), self._work)
+        self.sums = [sums]
+
+    def descend(
+        self,
+        x: Array,
+        labels: NDArray[np.int32],
+        *others: Any,
+        out: Array,
+        size: Array,
+    ) -> None:
+        """Move all users' centers as `kernels.descend` does, which `others` is for, unsummed."""
+        data = self._data
+
+        def loop(first: int, last: int) -> None:
+            kernels.descend_few(
+                data.rows, data.weights, data.unit, data.offsets, first, last, x, data.code,
+                data.parameter, self.row, labels, *others, out, size,
+            )  # fmt: skip
+
+        spread(loop, len(self.owner), self._work)

@@ -41,7 +41,8 @@ class _Memory(Part):
     looked: Ints
 
     def __init__(self, data: Data, owner: Ints, K: int, members: Ints) -> None:
-        kept, others = (no_sums(len(owner), K, data.d) for _ in range(2))
+        kept = no_sums(len(owner), K, data.d)
+        others = no_sums(len(owner) if data.varies else 0, K, data.d)
         super().__init__(data, owner, [kept, others] if data.varies else [kept])
         self._others = others
         self.members = members

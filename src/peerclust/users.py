@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels, lazy
-from peerclust.assigning import Anew, Data, Part, add_up, no_sums
+from peerclust.assigning import Anew, Data, Few, Part, add_up, no_sums
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean
 from peerclust.distinct import distinct_rows
@@ -74,13 +74,9 @@ class Users:
         whole = isinstance(weights, float)
         self._weights: Array = np.empty(0) if whole else weights  # type: ignore[assignment]
         self._unit = weights if whole else 1.0
-        if isinstance(self.loss, Bregman):
-            self._code, self._parameter = kernels.KMEANS, 0.0
-        else:
-            self._code, self._parameter = getattr(self.loss, "compiled", (kernels.GIVEN, 0.0))
-        self._data = Data(
-            self._y, offsets, self._weights, float(self._unit), self._code, self._parameter
-        )
+        known = (kernels.KMEANS if isinstance(self.loss, Bregman) else kernels.GIVEN), 0.0
+        self._code, self._parameter = compiled = getattr(self.loss, "compiled", known)
+        self._data = Data(self._y, offsets, self._weights, float(self._unit), *compiled)
         self._owner, self._start, self._stop = self._tasks = plan_tasks(offsets)
         self._ends = np.cumsum(self._stop - self._start)
         self.forget()
@@ -111,6 +107,13 @@ class Users:
     def looked(self) -> int:
         """How many rows the last assignment measured against the centers."""
         return sum(int(np.sum(memory.looked)) for memory in self._memory)
+
+    @property
+    def few(self) -> Few | None:
+        """The part that all users are in, if none has more than a few rows; for `DGC`."""
+        plain = isinstance(self.distance, Euclidean) and self._code != kernels.GIVEN
+        part = self._memory[0] if plain and len(self._memory) == 1 else None
+        return part if isinstance(part, Few) else None
 
     @cached_property
     def total_weights(self) -> Array:
@@ -167,9 +170,7 @@ class Users:
             memory = lazy.remember(self._data, z.shape[1])
         for each in memory:
             each.assign(z, labels, *affine)
-        self._times, self._memory = times + 1, memory
-        if self._code != kernels.GIVEN:
-            self._sums, self._summed_at = add_up(memory, x.shape), x
+        self._times, self._memory, self._summed_at = times + 1, memory, x
 
     def pull(self, x: Array) -> Array:
         """Give the gradient of each user's cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
@@ -200,8 +201,8 @@ class Users:
         The labels are those of the last `assign`. For K-means this is S0, and x - pull / curvature
         is the cluster's mean; for every radial loss that step does not raise the cost.
         """
-        if self._code == kernels.KMEANS and self._sums is not None:
-            weights = self._sums[0]
+        if self._code == kernels.KMEANS:
+            weights = self._find_sums(x, np.ascontiguousarray(self.distance.forward(x)))[0]
         else:
             weights = sum_by_label(self.offsets, self.labels, self._each_weight(), x.shape[1])
         return np.asarray(weights * (float(self.loss.smoothness) * self.distance.largest))
@@ -257,14 +258,19 @@ class Users:
 
     def _find_sums(self, x: Array, z: Array) -> tuple[Array, Array]:
         """Give each user's sums of w gamma and w gamma y by label; z are the moved centers."""
-        if self._summed_at is not x and not (self._code == kernels.KMEANS and self._sums):
+        known = self._summed_at is x or self._code == kernels.KMEANS
+        if known and self._sums is None and self._code != kernels.GIVEN:
+            for part in self._memory:
+                part.sum(z, self._labels)
+            self._sums = add_up(self._memory, x.shape)
+        elif not known or self._sums is None:
             self._sum_by_labels(x, z)
         assert self._sums is not None
         return self._sums
 
     def _sum_by_labels(self, x: Array, z: Array) -> None:
         """Sum all rows by the labels they have, with gamma at the centers x."""
-        sums = no_sums(len(self._owner), x.shape[1], self.d)
+        sums = no_sums(len(self._owner), *x.shape[1:])
         labels, given = self.labels, np.empty(0)
         if self._code == kernels.GIVEN:
             given = np.empty(len(self.rows))

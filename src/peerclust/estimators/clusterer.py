@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_sample_weight
 from peerclust.bregman import Bregman
 from peerclust.clustering import cluster
 from peerclust.estimators.base import Estimator, convert_random_state
-from peerclust.nearest import nearest
+from peerclust.nearest import measure
 
 Array = NDArray[np.float64]
 
@@ -147,10 +147,8 @@ class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estim
         """
         rows = self._check_fitted(X)
         loss, distance = self.solution_.loss, self.solution_.distance
-        squared = [
-            nearest(rows, c[None], loss=loss, distance=distance)[1] for c in self.cluster_centers_
-        ]
-        return np.sqrt(np.column_stack(squared))
+        r2 = measure(rows, self.cluster_centers_, loss=loss, distance=distance)
+        return np.sqrt(r2, out=r2)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Give minus the clustering cost of X at `cluster_centers_`: the higher, the better."""

@@ -12,10 +12,10 @@ Bounds, which carry a margin for rounding, may be summed in any order.
 
 from peerclust.kernels.arrays import by_user, hashes, times, weighted_sum, within
 from peerclust.kernels.boxes import assign_boxes
-from peerclust.kernels.centers import assign, gamma, nearest, own_r2, pull
+from peerclust.kernels.centers import assign, gamma, measure_all, nearest, own_r2, pull
 from peerclust.kernels.drifts import add_drifts
 from peerclust.kernels.exact import by_user_exactly
-from peerclust.kernels.few import assign_few
+from peerclust.kernels.few import assign_few, descend_few, sum_few
 from peerclust.kernels.measuring import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
 from peerclust.kernels.remembered import assign_remembered
 from peerclust.kernels.sorting import halve, lay_out, sort_into_boxes
@@ -37,14 +37,17 @@ __all__ = [
     "by_user",
     "by_user_exactly",
     "descend",
+    "descend_few",
     "gamma",
     "halve",
     "hashes",
     "lay_out",
+    "measure_all",
     "nearest",
     "own_r2",
     "pull",
     "sort_into_boxes",
+    "sum_few",
     "sum_neighbors",
     "times",
     "weighted_sum",

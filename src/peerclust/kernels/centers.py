@@ -123,3 +123,22 @@ def nearest(rows, first, last, x, slope, offset, labels, r2):
         find_lowest(tile, n, x, slope if affine else x, offset, affine, score, best, second, label)
         for r in range(n):
             labels[begin + r], r2[begin + r] = label[r], best[r]
+
+
+@compiled(nogil=True)
+def measure_all(rows, first, last, x, r2):
+    """Give the squared distances of rows first to last to each of one set of centers, (N, K)."""
+    K = x.shape[0]
+    none, chosen = np.empty(0), np.empty(TILE, np.int64)
+    tile = np.zeros((x.shape[1], TILE + PAD))
+    score = np.zeros((max(K, 4), TILE))
+    best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
+    for begin in range(first, last, TILE):
+        n = min(TILE, last - begin)
+        for r in range(n):
+            chosen[r] = begin + r
+        load(rows, chosen, n, tile)
+        find_lowest(tile, n, x, x, none, False, score, best, second, label)
+        for r in range(n):
+            for k in range(K):
+                r2[begin + r, k] = score[k, r]

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import kernels
+from peerclust import kernels, recycling
 from peerclust.programs.protocol import HeardSum, Sum
 from peerclust.threads import spread
 from peerclust.users import Users
@@ -86,17 +86,20 @@ class DGC:
         x = state.x
         if state.update == 0:
             users.assign(x)
-        s0, s1 = users.pull_in_parts(x)
-        degree = heard.degree.reshape(-1)
-        moved, size = np.empty_like(x), np.empty(users.m)
-        flat = [each.reshape(users.m, -1) for each in (x, s1, heard.total, moved)]
+        moved, size = recycling.empty(x.shape), np.empty(users.m)
+        degree, step = (
+            heard.degree.reshape(-1),
+            (float(self.rho), self.alpha, self.consensus_factor),
+        )
+        if self.B == 1 and users.few is not None:
+            users.few.descend(x, users.labels, heard.total, degree, *step, out=moved, size=size)
+        else:
+            s0, s1 = users.pull_in_parts(x)
+            flat = [each.reshape(users.m, -1) for each in (x, s1, heard.total, moved)]
 
-        def loop(first: int, last: int) -> None:
-            kernels.descend(
-                flat[0], s0, *flat[1:3], degree, first, last,
-                float(self.rho), self.alpha, self.consensus_factor, flat[3], size,
-            )  # fmt: skip
+            def loop(first: int, last: int) -> None:
+                kernels.descend(flat[0], s0, *flat[1:3], degree, first, last, *step, flat[3], size)
 
-        spread(loop, users.m, x.size)
+            spread(loop, users.m, x.size)
         residual = self.rho * size if state.update == 0 else state.residual
         return state.next(moved, residual, self.B)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import kernels
+from peerclust import kernels, recycling
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum
 from peerclust.runtimes.drive import drive
@@ -33,7 +33,6 @@ class Simulator:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._total: Array = np.empty((0, 0))
         self._D = int(graph.diameter.value)
 
     def run(
@@ -65,20 +64,14 @@ class Simulator:
         )
 
     def deliver(self, said: Sum | Max) -> tuple[HeardSum | HeardMax, Traffic]:
-        """Give what all users hear, and what it sent over the links.
-
-        What is heard holds until the next time.
-        """
+        """Give what all users hear, and what it sent over the links."""
         links = 2 * self.graph.edges
         if isinstance(said, Max):
             size = said.v[0].nbytes
             return HeardMax(said.v.max(axis=0)), Traffic(self._D * links, self._D * links * size)
         u = len(said.x)
         x = np.ascontiguousarray(said.x).reshape(u, -1)
-        # Written to again and again: to be given new memory takes as long as to add up.
-        if self._total.shape != x.shape:
-            self._total = np.empty_like(x)
-        total = self._total
+        total = recycling.empty(x.shape)
         indptr, indices = self.graph.indptr, self.graph.indices
         spread(
             lambda first, last: kernels.sum_neighbors(indptr, indices, x, first, last, total),
