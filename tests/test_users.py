@@ -584,7 +584,9 @@ def test_nearest_finds_the_labels_that_assign_gives(shape, loss, distance):
 
 
 @distances
-@pytest.mark.parametrize("loss", [KMeans(), generalized_kl(smoothness=30.0)], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [KMeans(), generalized_kl(smoothness=30.0)], ids=["kmeans", "generalized_kl"]
+)
 def test_rows_measured_by_chunks_give_the_same_bits(loss, distance, monkeypatch):
     rng = np.random.default_rng(0)
     rows, centers = rng.uniform(1, 2, (700, 3)), rng.uniform(1, 2, (5, 3))

@@ -75,7 +75,8 @@ class Users:
         self._weights: Array = np.empty(0) if whole else weights  # type: ignore[assignment]
         self._unit = weights if whole else 1.0
         known = (kernels.KMEANS if isinstance(self.loss, Bregman) else kernels.GIVEN), 0.0
-        self._code, self._parameter = compiled = getattr(self.loss, "compiled", known)
+        compiled: tuple[int, float] = getattr(self.loss, "compiled", known)
+        self._code, self._parameter = compiled
         self._data = Data(self._y, offsets, self._weights, float(self._unit), *compiled)
         self._owner, self._start, self._stop = self._tasks = plan_tasks(offsets)
         self._ends = np.cumsum(self._stop - self._start)
