@@ -107,7 +107,8 @@ class Boxes(_Memory):
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows, self._order = _sort(data, members, offsets)
         self._tiles = rows.reshape(-1)
-        self._weights = data.weights[self._order] if data.weights.size else data.weights
+        self._weights = np.empty(len(self._order) if data.weights.size else 0)
+        kernels.take(data.weights, self._order[: len(self._weights)], self._weights)
         # Boxes are counted from each user's first row on, and tasks from its first box.
         boxes = -(-sizes // kernels.TILE)
         box_offsets = np.concatenate([[0], np.cumsum(boxes)])
@@ -138,7 +139,7 @@ class Boxes(_Memory):
         data = self._data
         self._follow(z)
         if self._begins:
-            np.take(labels, self._order, out=self._labels)
+            kernels.take(labels, self._order, self._labels)
 
         def loop(first: int, last: int) -> None:
             kernels.assign_boxes(
@@ -153,7 +154,7 @@ class Boxes(_Memory):
 
     def write(self, labels: NDArray[np.int32]) -> None:
         """Write the labels where their rows are."""
-        labels[self._order] = self._labels
+        kernels.put(self._labels, self._order, labels)
 
 
 def _sort(data: Data, members: Ints, offsets: Ints) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -10,7 +10,7 @@ off): a squared distance is the plain sum over features, first to last, wherever
 Bounds, which carry a margin for rounding, may be summed in any order.
 """
 
-from peerclust.kernels.arrays import by_user, hashes, times, weighted_sum, within
+from peerclust.kernels.arrays import by_user, hashes, put, take, times, weighted_sum, within
 from peerclust.kernels.boxes import assign_boxes
 from peerclust.kernels.centers import assign, gamma, measure_all, nearest, own_r2, pull
 from peerclust.kernels.drifts import add_drifts
@@ -46,9 +46,11 @@ __all__ = [
     "nearest",
     "own_r2",
     "pull",
+    "put",
     "sort_into_boxes",
     "sum_few",
     "sum_neighbors",
+    "take",
     "times",
     "weighted_sum",
     "within",

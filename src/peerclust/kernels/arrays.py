@@ -72,3 +72,17 @@ def hashes(rows, out):
             h = (h ^ (h >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
             h ^= h >> np.uint64(29)
         out[r] = h
+
+
+@compiled(nogil=True)
+def take(values, order, out):
+    """Give out[i] = values[order[i]]; numpy would first make long numbers of the order."""
+    for i in range(order.size):
+        out[i] = values[order[i]]
+
+
+@compiled(nogil=True)
+def put(values, order, out):
+    """Give out[order[i]] = values[i]."""
+    for i in range(order.size):
+        out[order[i]] = values[i]
