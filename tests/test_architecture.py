@@ -31,7 +31,8 @@ BELOW = {
     "distinct.py": {"kernels"},
     "tasks.py": {"kernels"},
     "assigning.py": {"kernels", "tasks", "threads"},
-    "lazy.py": {"assigning", "kernels", "tasks", "threads"},
+    "layout.py": {"assigning", "kernels", "tasks", "threads"},
+    "lazy.py": {"assigning", "kernels", "layout", "tasks", "threads"},
     "nearest.py": {"kernels", "threads", "distances", "bregman"},
     "users.py": {
         "assigning",

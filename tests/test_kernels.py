@@ -310,3 +310,35 @@ def test_sum_neighbors_is_the_product_with_the_adjacency_matrix_to_the_last_bit(
     for first, last in ((0, 7), (7, 12)):
         kernels.sum_neighbors(graph.indptr, graph.indices, x, first, last, total)
     same(total, graph.adjacency @ x)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["normal", "lattice", "sorted", "same"])
+def test_rows_are_sorted_into_boxes_of_nearby_rows(kind, dtype):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5000, 2)).astype(dtype)
+    if kind == "lattice":
+        rows = np.round(rows)
+    if kind == "sorted":
+        rows = np.sort(rows, axis=0)
+    if kind == "same":
+        rows[:] = rows[0]
+    moved, order = rows.copy(), np.arange(5000, dtype=np.int32)
+    middle = kernels.halve(moved, order, 0, 5000)
+    if kind != "same":
+        j = np.argmax(np.ptp(rows, axis=0))
+        assert middle == 39 * TILE
+        assert moved[:middle, j].max() <= moved[middle:, j].min()
+    kernels.sort_into_boxes(moved, order, np.array([0]), np.array([5000]), 0, 1)
+    np.testing.assert_array_equal(np.sort(order), np.arange(5000))
+    same(moved, rows[order])
+    begin = np.append(np.arange(0, 5000, TILE), 5000)
+    mid, half = np.empty((2, 79, 2))
+    kernels.lay_out(moved.reshape(-1), begin, 0, 79, mid, half)
+    for b in range(79):
+        here = rows[order[begin[b] : begin[b + 1]]]
+        same(moved.reshape(-1)[2 * begin[b] : 2 * begin[b + 1]].reshape(2, -1), here.T.copy())
+        assert (np.abs(here.astype(np.float64) - mid[b]) <= half[b]).all()
+    if kind == "normal":
+        # Of rows in any order a box would be as wide as all of them.
+        assert np.median(half) < 0.15 * np.ptp(rows, axis=0).min()

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from instances import BREGMANS, DISTANCES, LOSSES, WEIGHTS, spd
-from peerclust import kernels, lazy, threads
+from peerclust import kernels, threads
 from peerclust.distances import Mahalanobis
 from peerclust.losses import Huber, KMeans
 from peerclust.users import Users
 from plain import same
+from ways import WAYS, set_way
 
 MOVES = ["stay", "creep", "drift", "one", "jump", "far", "swap", "meet", "back", "onto"]
 
@@ -61,20 +62,7 @@ def some_rows(shape, kind, scale, rng):
     return rng.normal(size=shape) * scale
 
 
-# How users with more than a few rows are remembered, whatever their rows are like.
-WAYS = {
-    "in place": {"WORTH_BOXES": 10**9, "MANY_FEATURES": 10**9},
-    "with bounds": {"WORTH_BOXES": 10**9, "MANY_FEATURES": 1},
-    "in boxes": {"WORTH_BOXES": 1, "FEW_FEATURES": 10**9},
-}
-
 ways = pytest.mark.parametrize("way", WAYS)
-
-
-def set_way(patch, way, few=2):
-    """Have users with at least `few` rows remembered in one way."""
-    for name, value in (WAYS[way] | {"WORTH_REMEMBERING": few}).items():
-        patch.setattr(lazy, name, value)
 
 
 def fresh_block(users, x):

@@ -6,7 +6,7 @@ Users with a handful of rows each, who may be very many, are a case of their own
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -36,6 +36,8 @@ class Data:
     unit: float
     code: int
     parameter: float
+    # Where rows are sorted, if they are: see `layout`.
+    layouts: list[Any] = field(default_factory=list)
 
     @property
     def d(self) -> int:

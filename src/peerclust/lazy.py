@@ -12,7 +12,6 @@ rounding (see `kernels.exact`), however many rounds they have been kept.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.assigning import Anew, Array, Data, Few, Ints, Part, no_sums
+from peerclust.layout import find_layout
 from peerclust.tasks import plan_tasks
 from peerclust.threads import spread
 
@@ -30,8 +30,6 @@ WORTH_BOXES = 512
 FEW_FEATURES = 8
 # From so many features on, a bound for each row and center saves more than it costs.
 MANY_FEATURES = 16
-# Stretches of rows that are sorted by one thread.
-_STRETCH = 1 << 18
 
 
 class _Memory(Part):
@@ -103,50 +101,30 @@ class Boxes(_Memory):
     """Rows sorted into boxes, in a copy."""
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
-        sizes, d = data.sizes[members], data.d
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        rows, self._order = _sort(data, members, offsets)
-        self._tiles = rows.reshape(-1)
-        self._weights = np.empty(len(self._order) if data.weights.size else 0)
-        kernels.take(data.weights, self._order[: len(self._weights)], self._weights)
-        # Boxes are counted from each user's first row on, and tasks from its first box.
-        boxes = -(-sizes // kernels.TILE)
-        box_offsets = np.concatenate([[0], np.cumsum(boxes)])
-        inside = np.arange(box_offsets[-1]) - np.repeat(box_offsets[:-1], boxes)
-        self._begin = np.append(np.repeat(offsets[:-1], boxes) + inside * kernels.TILE, offsets[-1])
-        box_owner, start, stop = plan_tasks(
-            box_offsets, np.arange(len(members)), max(1, kernels.SEGMENT // kernels.TILE)
-        )
-        super().__init__(data, members[box_owner], K, members)
-        self._tasks = self.owner, start, stop
-        self._ends = np.cumsum(stop - start)
-        count, n = len(inside), len(self._order)
-        self._mid, self._half = np.empty((2, count, d))
-        spread(
-            lambda first, last: kernels.lay_out(
-                self._tiles, self._begin, first, last, self._mid, self._half
-            ),
-            count, self._tiles.size,
-        )  # fmt: skip
-        self._labels = np.empty(n, np.int32)
-        self._kept = np.zeros(n if data.stays else 0, np.bool_)
-        self._expiry = np.empty(n)
-        self._due, self._common = np.empty(count), np.full(count, -1, np.int32)
-        self._fresh = np.diff(self._begin).astype(np.int32) * np.int32(data.varies)
+        self._layout = find_layout(data, members)
+        super().__init__(data, self._layout.owner, K, members)
+        self._ends = np.cumsum(self._layout.stop - self._layout.start)
+        rows, boxes = len(self._layout.order), len(self._layout.mid)
+        self._labels = np.empty(rows, np.int32)
+        self._kept = np.zeros(rows if data.stays else 0, np.bool_)
+        self._expiry = np.empty(rows)
+        self._due, self._common = np.empty(boxes), np.full(boxes, -1, np.int32)
+        self._fresh = np.diff(self._layout.begin).astype(np.int32) * np.int32(data.varies)
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z; labels are read the first time, and written by `write`."""
-        data = self._data
+        data, at = self._data, self._layout
         self._follow(z)
         if self._begins:
-            kernels.take(labels, self._order, self._labels)
+            kernels.take(labels, at.order, self._labels)
 
         def loop(first: int, last: int) -> None:
             kernels.assign_boxes(
-                self._tiles, self._weights, data.unit, self._begin, self._mid,
-                self._half, *self._tasks, first, last, z, self._clock, data.code, data.parameter,
-                self._begins, self._labels, self._kept, self._expiry, self._due, self._common,
-                self._fresh, self.sums[0], self._peak, self._others, self.changed, self.looked,
+                at.tiles, at.weights, data.unit, at.begin, at.mid, at.half,
+                at.owner, at.start, at.stop, first, last, z, self._clock, data.code,
+                data.parameter, self._begins, self._labels, self._kept, self._expiry, self._due,
+                self._common, self._fresh, self.sums[0], self._peak, self._others,
+                self.changed, self.looked,
             )  # fmt: skip
 
         spread(loop, self._ends, self._work(z, len(self._due)))
@@ -154,31 +132,7 @@ class Boxes(_Memory):
 
     def write(self, labels: NDArray[np.int32]) -> None:
         """Write the labels where their rows are."""
-        kernels.put(self._labels, self._order, labels)
-
-
-def _sort(data: Data, members: Ints, offsets: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Give a copy of the members' rows, sorted so that boxes are small, and where they were."""
-    kind = np.int32 if len(data.rows) <= np.iinfo(np.int32).max else np.int64
-    parts = [np.arange(data.offsets[i], data.offsets[i + 1], dtype=kind) for i in members]
-    order = np.concatenate(parts)
-    rows = data.rows.copy() if len(order) == len(data.rows) else data.rows[order]
-    todo = list(pairwise(offsets.tolist()))
-    stretches = []
-    while todo:
-        first, last = todo.pop()
-        middle = kernels.halve(rows, order, first, last) if last - first > _STRETCH else last
-        if middle < last:
-            todo += [(first, middle), (middle, last)]
-        else:
-            stretches.append((first, last))
-    start, stop = np.array(sorted(stretches)).T.copy()
-    levels = np.log2(np.maximum(stop - start, 2))
-    spread(
-        lambda first, last: kernels.sort_into_boxes(rows, order, start, stop, first, last),
-        stop, float((rows.size) * levels.max()),
-    )  # fmt: skip
-    return rows, order
+        kernels.put(self._labels, self._layout.order, labels)
 
 
 def begin(data: Data, K: int) -> list[Part]:

@@ -15,6 +15,7 @@ from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import HeardSum, Sum
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
+from ways import WAYS, set_way
 
 RHO, ALPHA, DELTA, ETA = 3.0, 0.03, 0.8, 0.6
 K, d, m = 3, 2, 5
@@ -194,6 +195,17 @@ def test_updates_equal_the_boxed_equation(equation, name, B, weighted, c, runtim
     assert_same(got, algorithm_1(BOXED[equation], euclidean, x, parts, NEIGHBORS[name], B=B, c=c))
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("B", [1, 3])
+@pytest.mark.parametrize("equation", BOXED)
+def test_users_that_remember_equal_the_boxed_equation(equation, B, way, monkeypatch):
+    set_way(monkeypatch, way)
+    rows, offsets, weights, parts, x = problem(0)
+    users = Users(rows, offsets, weights=weights, loss=LOSSES[equation])
+    got, _ = driven(Simulator, GRAPHS["ring"], users, x, B=B)
+    assert_same(got, algorithm_1(BOXED[equation], euclidean, x, parts, NEIGHBORS["ring"], B=B))
+
+
 def test_the_boxed_equations_are_tried_on_near_and_far_rows_and_on_changing_labels():
     """What keeps the test above from being vacuous."""
     _, _, _, parts, x = problem(0)
@@ -307,6 +319,28 @@ def test_a_round_is_one_assignment_and_B_exchanges():
             np.testing.assert_array_equal(users.labels, before)
         counters.append((state.round, state.update))
     assert counters == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0)]
+
+
+@pytest.mark.parametrize("sizes", [[3, 9], [40, 90], [600, 700]], ids=["few", "in place", "boxes"])
+def test_no_row_is_read_between_assignments_of_kmeans(sizes):
+    rng = np.random.default_rng(0)
+    rows, offsets = rng.normal(size=(sum(sizes), 2)), np.array([0, sizes[0], sum(sizes)])
+    users = Users(rows, offsets)
+    program, heard = (
+        DGC(rho=RHO, alpha=1e-4, B=3),
+        HeardSum(np.zeros((2, K, d)), np.zeros((2, 1, 1))),
+    )
+    state = program.start(users, rng.normal(size=(2, K, d)))
+    for round_ in range(4):
+        for update in range(3):
+            kept = rows.copy()
+            if update > 0:
+                # Whoever read a row now would have NaN for it.
+                rows[:] = np.nan
+            state = program.hear(users, state, heard)
+            rows[:] = kept
+        assert np.isfinite(state.x).all()
+        assert state.round == round_ + 1
 
 
 def test_who_hears_nobody_moves_by_its_innovation_alone():
