@@ -19,10 +19,15 @@ from peerclust.runtimes.network.running import Box
 
 
 def warm_up() -> None:
-    """Load the compiled kernels by clustering a few rows with each loss."""
-    rows = np.arange(24.0).reshape(12, 2)
-    for loss in ("kmeans", "huber", "logistic", "fair"):
-        cluster([rows[:6], rows[6:]], n_clusters=2, loss=loss, rho=2, rounds=3, scale="standard")
+    """Load the compiled kernels by clustering a few rows with each loss.
+
+    Rows are remembered in one way or another by how many they are, and have features (see `lazy`).
+    """
+    for n, d in ((12, 2), (60, 2), (60, 20), (1200, 2)):
+        rows = np.arange(float(n * d)).reshape(n, d)
+        for loss in ("kmeans", "huber", "logistic", "fair"):
+            parts = [rows[: n // 2], rows[n // 2 :]]
+            cluster(parts, n_clusters=2, loss=loss, rho=2, rounds=3, scale="standard")
     # What comes from a neighbor cannot be written to.
     rows.setflags(write=False)
     Box(rows[0].copy(), rows[1].copy()).refuse(rows)

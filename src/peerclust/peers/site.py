@@ -84,6 +84,7 @@ class Site:
         for each in (signal.SIGTERM, signal.SIGINT):
             node.loop.add_signal_handler(each, node.interrupt, Leaving())
         try:
+            self.rows.warm_up(self.contract)
             node.open()
             node.loop.run_until_complete(self._status.open())
             return self._take_part()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import theory
+from peerclust import graphs, theory
 from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.moments import Scale, agree_moments
@@ -24,6 +24,7 @@ from peerclust.programs.admm import ADMM
 from peerclust.programs.agree import Maximum
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import Program
+from peerclust.runtimes import Simulator
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed
@@ -39,6 +40,9 @@ AUTO_RHO = 50.0
 
 # Weighted sums of such numbers may still be told to others (see `runtimes.network.agreeing`).
 _LARGEST_ROW = 1e80
+
+# Rows that loops are compiled with; users with more of them remember no other way (see `lazy`).
+_WARM = 1024
 
 # Centers may leave the box of the data by this share of its width, for rounding.
 _ROUNDING = 1e-6
@@ -70,6 +74,15 @@ class Rows:
             distance=contract.make_distance(),
             numbers=self.numbers,
         )
+
+    def warm_up(self, contract: Contract) -> None:
+        """Do a few rounds alone, on some of the rows: to compile loops, others shall not wait."""
+        n = min(len(self.rows), _WARM)
+        weights = self.weights if isinstance(self.weights, float) else self.weights[:n]
+        some = Rows(self.rows[:n], np.array([0, n]), weights, (0,))
+        x = np.zeros((1, contract.n_clusters, self.rows.shape[1]))
+        alone = DGC(rho=1.0, alpha=0.0, B=contract.B)
+        Simulator(graphs.path(1)).run(alone, some.users(contract), x, rounds=3)
 
 
 def agree(
