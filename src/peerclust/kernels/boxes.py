@@ -18,7 +18,7 @@ import numpy as np
 
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.drifts import EPS, TINY
-from peerclust.kernels.exact import add, clear, enter, move
+from peerclust.kernels.exact import clear, enter, find_peak, move
 from peerclust.kernels.measuring import (
     FAIR,
     FAR,
@@ -29,16 +29,14 @@ from peerclust.kernels.measuring import (
     PAD,
     TILE,
     find_lowest,
-    gamma_of,
     gap_of_row,
     stays,
 )
+from peerclust.kernels.varying import LANES, gather, measure_own, pull, weigh
 
 # Up to so many rows of a box are measured one by one, as `find_lowest` takes as long for one as
 # for eight.
 FEW = 8
-# So many numbers are compared or added side by side.
-LANES = 16
 
 
 @compiled(nogil=True)
@@ -75,76 +73,6 @@ def _gap_of_box(mid, half, x, a, code, parameter):
             return room
         gap = min(gap, room)
     return gap
-
-
-@compiled(nogil=True)
-def _measure_own(tile, n, z, labels, common, r2):
-    """Give the squared distances of a box's rows to their own centers."""
-    r2[:n] = 0.0
-    for j in range(z.shape[1]):
-        if common >= 0:
-            c = z[common, j]
-            for r in range(n):
-                step = tile[j, r] - c
-                r2[r] += step * step
-        else:
-            for r in range(n):
-                step = tile[j, r] - z[labels[r], j]
-                r2[r] += step * step
-
-
-@compiled(nogil=True)
-def _weigh(n, weights, unit, code, parameter, kept, r2):
-    """Turn squared distances into weights times gamma, zero for rows that are kept."""
-    if code == FAIR:
-        for r in range(n):
-            r2[r] = gamma_of(FAIR, parameter, r2[r])
-    elif code == LOGISTIC:
-        for r in range(n):
-            r2[r] = gamma_of(LOGISTIC, parameter, r2[r])
-    else:
-        for r in range(n):
-            r2[r] = gamma_of(HUBER, parameter, r2[r])
-    for r in range(n):
-        r2[r] *= weights[r] if weights.size > 0 else unit
-    if code != FAIR:
-        for r in range(n):
-            r2[r] = 0.0 if kept[r] else r2[r]
-
-
-@compiled(nogil=True)
-def _pull(tile, n, labels, common, w, hi, lo):
-    """Add w y, and w in the last line, to sums hi + lo, (K, d + 1, LANES), so many at a time.
-
-    A sum waits for the last one of its own, but not for those of other lanes.
-    """
-    d = tile.shape[0]
-    if common >= 0 and n == TILE:
-        for j in range(d):
-            line, top, low = tile[j], hi[common, j], lo[common, j]
-            for r in range(0, TILE, LANES):
-                for e in range(LANES):
-                    top[e], low[e] = add(top[e], low[e], w[r + e] * line[r + e])
-        top, low = hi[common, d], lo[common, d]
-        for r in range(0, TILE, LANES):
-            for e in range(LANES):
-                top[e], low[e] = add(top[e], low[e], w[r + e])
-    else:
-        for r in range(n):
-            top, low, e = hi[labels[r]], lo[labels[r]], r % LANES
-            top[d, e], low[d, e] = add(top[d, e], low[d, e], w[r])
-            for j in range(d):
-                top[j, e], low[j, e] = add(top[j, e], low[j, e], w[r] * tile[j, r])
-
-
-@compiled(inline="always")
-def _gather(hi, lo):
-    """Give the sums of all lanes as one."""
-    total, low = 0.0, 0.0
-    for e in range(LANES):
-        total, low = add(total, low, hi[e])
-        total, low = add(total, low, lo[e])
-    return total, low
 
 
 @compiled(inline="always")
@@ -275,7 +203,7 @@ def assign_boxes(
                 due[b], common[b] = _settle(labels[at : at + n], expiry[at : at + n], least)
             if varies and fresh[b] > 0:
                 here = labels[at : at + n]
-                _measure_own(tile, n, z, here, common[b], best)
+                measure_own(tile, n, z, here, common[b], best)
                 able = 0
                 for r in range(n if kinds else 0):
                     able += stays(code, parameter, best[r]) & (not kept[at + r])
@@ -289,18 +217,19 @@ def assign_boxes(
                         gap = gap_of_row(code, parameter, near, np.inf, d)
                         expiry[at + r] = min(expiry[at + r], (now + gap) * (1.0 - 4.0 * EPS))
                         due[b] = min(due[b], expiry[at + r])
-                _weigh(n, weights[at : at + n], unit, code, parameter, kept[at : at + n], best)
-                _pull(tile, n, here, common[b], best, hi, lo)
+                weigh(n, weights[at : at + n], unit, code, parameter, kept[at : at + n], best)
+                pull(tile, n, here, common[b], best, hi, lo)
         for k in range(K):
             if anew[k]:
                 _add_up(
                     tiles, weights, unit, factor, begin, start[t], stop[t], labels, kept, t, k,
                     kept_sums,
                 )  # fmt: skip
-                anew[k], peak[t, k] = False, 0.0
+            if begins or anew[k]:
+                anew[k], peak[t, k] = False, find_peak(t, k, kept_sums)
             if varies:
-                others[0][t, k], others[1][t, k] = _gather(hi[k, d], lo[k, d])
+                others[0][t, k], others[1][t, k] = gather(hi[k, d], lo[k, d])
                 for j in range(d):
-                    others[2][t, k, j], others[3][t, k, j] = _gather(hi[k, j], lo[k, j])
+                    others[2][t, k, j], others[3][t, k, j] = gather(hi[k, j], lo[k, j])
         changed[t] = moved
         looked[t] = read

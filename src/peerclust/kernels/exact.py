@@ -52,9 +52,17 @@ def move(rows, row, w, t, k, sums, peak):
         large += abs(top) >= SHRUNK * peak[t, k]
         larger += abs(top) > 2.0 * peak[t, k]
     if larger > 0:
-        for j in range(rows.shape[1]):
-            peak[t, k] = max(peak[t, k], abs(hi1[t, k, j]))
+        peak[t, k] = find_peak(t, k, sums)
     return lost > 0 or large == 0 or not hi0[t, k] >= SHRUNK * abs(w)
+
+
+@compiled(inline="always")
+def find_peak(t, k, sums):
+    """Give the largest |hi1| of cluster k of task t."""
+    peak = 0.0
+    for j in range(sums[2].shape[2]):
+        peak = max(peak, abs(sums[2][t, k, j]))
+    return peak
 
 
 @compiled(inline="always")

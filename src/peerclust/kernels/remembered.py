@@ -14,7 +14,7 @@ import numpy as np
 
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.drifts import EPS
-from peerclust.kernels.exact import clear, enter, move
+from peerclust.kernels.exact import clear, enter, find_peak, move
 from peerclust.kernels.measuring import (
     FAIR,
     HUBER,
@@ -230,6 +230,7 @@ def assign_remembered(
                     rows, weights, unit, factor, start[t], stop[t], base, labels, kept, t, k,
                     kept_sums,
                 )  # fmt: skip
-                anew[k], peak[t, k] = False, 0.0
+            if begins or anew[k]:
+                anew[k], peak[t, k] = False, find_peak(t, k, kept_sums)
         changed[t] = moved
         looked[t] = count
