@@ -19,14 +19,14 @@ from peerclust.runtimes.network.running import Box
 
 
 def warm_up() -> None:
-    """Load the compiled kernels by clustering a few rows with each loss.
+    """Load the compiled kernels by clustering a few rows, and a few more, with each loss.
 
-    Rows are remembered in one way or another by how many they are, and have features (see `lazy`).
+    Peers with many rows or features need others (see `lazy`), which they load by themselves.
     """
-    for n, d in ((12, 2), (60, 2), (60, 20), (1200, 2)):
-        rows = np.arange(float(n * d)).reshape(n, d)
+    for half in (6, 30):
+        rows = np.arange(4.0 * half).reshape(-1, 2)
         for loss in ("kmeans", "huber", "logistic", "fair"):
-            parts = [rows[: n // 2], rows[n // 2 :]]
+            parts = [rows[:half], rows[half:]]
             cluster(parts, n_clusters=2, loss=loss, rho=2, rounds=3, scale="standard")
     # What comes from a neighbor cannot be written to.
     rows.setflags(write=False)
