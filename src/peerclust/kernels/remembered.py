@@ -14,7 +14,7 @@ import numpy as np
 
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.drifts import EPS
-from peerclust.kernels.exact import clear, enter, find_peak, move
+from peerclust.kernels.exact import clear, find_peak, join, move
 from peerclust.kernels.measuring import (
     FAIR,
     HUBER,
@@ -111,7 +111,7 @@ def _add_up(rows, weights, unit, factor, first, last, base, labels, kept, t, k, 
     for row in range(first, last):
         if labels[row] == k and (kept.size == 0 or kept[base + row]):
             w = factor * (weights[row] if weights.size > 0 else unit)
-            enter(rows, row, w, t, k, sums)
+            join(rows, row, w, t, k, sums)
 
 
 @compiled(nogil=True)
@@ -190,9 +190,7 @@ def assign_remembered(
                 was = not begins and (kept[base + row] if kinds else code == KMEANS)
                 if old != k or keep != was:
                     w = factor * (weights[row] if weights.size > 0 else unit)
-                    if begins and keep:
-                        enter(rows, row, w, t, k, kept_sums)
-                    elif keep:
+                    if keep:
                         anew[k] |= move(rows, row, w, t, k, kept_sums, peak)
                     if was:
                         anew[old] |= move(rows, row, -w, t, old, kept_sums, peak)
@@ -222,7 +220,7 @@ def assign_remembered(
                             expiry[base + here_row] = min(expiry[base + here_row], until)
                         else:
                             w *= gamma_of(code, parameter, r2[p])
-                            enter(rows, here_row, w, t, k, others)
+                            join(rows, here_row, w, t, k, others)
                     fresh = 0
         for k in range(K):
             if anew[k]:
