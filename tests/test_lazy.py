@@ -335,6 +335,32 @@ def test_sums_kept_for_10_000_rounds_are_those_of_a_fresh_block(way, single, mon
 
 
 @ways
+@pytest.mark.parametrize("scale", [1e40, 1e150])
+def test_a_long_way_of_huge_numbers_changes_no_label(way, scale, monkeypatch):
+    set_way(monkeypatch, way)
+    rng = np.random.default_rng(0)
+    users = Users(rng.normal(size=(200, 16)) * scale, np.array([0, 200]))
+    x = rng.normal(size=(1, 4, 16)) * scale
+    for _ in range(150):
+        x = x + rng.normal(size=x.shape) * 0.05 * scale
+        check_against_fresh(users, x)
+
+
+def test_what_was_broken_off_is_summed_by_the_labels_it_has(monkeypatch):
+    rng = np.random.default_rng(0)
+    users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
+    x = rng.normal(size=(2, 3, 2))
+    users.assign(x)
+    before = users.pull(x)
+    users.assign(x)
+    with monkeypatch.context() as patch:
+        patch.setattr("peerclust.lazy.spread", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            users.assign(x)
+    np.testing.assert_allclose(users.pull(x), before, rtol=1e-12)
+
+
+@ways
 def test_a_huge_row_that_leaves_a_cluster_leaves_nothing_behind(way, monkeypatch):
     set_way(monkeypatch, way)
     rows = np.random.default_rng(0).normal(size=(60, 2))

@@ -3,11 +3,11 @@
 How long a row's label holds is told by how far centers have gone (see `kernels.drifts`). Users with
 many rows in few dimensions have them sorted into boxes of nearby rows, which are skipped as a whole
 (`Boxes`, `kernels.boxes`); the rows of others stay where they are (`InPlace`,
-`kernels.remembered`). Users with a handful of rows remember nothing (`Anew`): to read them again
+`kernels.remembered`). Users with a handful of rows remember nothing (`Few`): to read them again
 costs less.
 
-Labels are those of a full assignment, always, and the sums over labels are exact but for one
-rounding (see `kernels.exact`), however many rounds they have been kept.
+Labels are those of a full assignment, always. Sums over labels are kept to twice the precision of a
+number (see `kernels.exact`), so that they are those of a fresh sum but for a last bit now and then.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Numbers from which on it pays, and blocks that are kept.
+# Numbers from which on it pays and up to which memory is kept, and how many blocks are.
 WORTH = 1 << 20
+_LARGEST = 1 << 25
 _KEPT = 3
 
 _free: deque[Array] = deque(maxlen=_KEPT)
@@ -31,7 +32,7 @@ def empty(shape: tuple[int, ...]) -> Array:
     (2, 3)
     """
     size = math.prod(shape)
-    if size < WORTH:
+    if not WORTH <= size <= _LARGEST:
         return np.empty(shape)
     memory = _take(size)
     # The array rests on `lease`, whose end is the end of the last view.

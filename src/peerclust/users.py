@@ -150,8 +150,8 @@ class Users:
     def assign(self, x: Array) -> None:
         """Label each row with its nearest center among its user's x[i] (steps 2-5 of Algorithm 1).
 
-        Of equally near centers the first is taken. From the second time on, rows whose label
-        cannot have changed, by how far the centers went, are not read (see `lazy`).
+        Of equally near centers the first is taken. From the third time on, rows whose label cannot
+        have changed, by how far the centers went, are not read (see `lazy`).
         """
         z = np.ascontiguousarray(self.distance.forward(x))
         affine: tuple[Array, ...] = ()
@@ -168,6 +168,7 @@ class Users:
         elif times == 0:
             memory = lazy.begin(self._data, z.shape[1])
         elif times == 1:
+            memory.clear()
             memory = lazy.remember(self._data, z.shape[1])
         for each in memory:
             each.assign(z, labels, *affine)
@@ -260,7 +261,7 @@ class Users:
     def _find_sums(self, x: Array, z: Array) -> tuple[Array, Array]:
         """Give each user's sums of w gamma and w gamma y by label; z are the moved centers."""
         known = self._summed_at is x or self._code == kernels.KMEANS
-        if known and self._sums is None and self._code != kernels.GIVEN:
+        if known and self._sums is None and self._memory and self._code != kernels.GIVEN:
             for part in self._memory:
                 part.sum(z, self._labels)
             self._sums = add_up(self._memory, x.shape)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from peerclust.bench import Measure
 from peerclust.bench.timing import USERS, time_rounds
-from peerclust.datasets import gaussians
 from peerclust.files import new_file
 
 Array = NDArray[np.float64]
@@ -68,13 +67,10 @@ def measure_growth(say: Callable[[str], None]) -> Iterator[Curve]:
 
 
 def _cost(*, N: int, K: int, d: int) -> float:
-    """Give the seconds of a round with N rows of four Gaussians in d dimensions."""
-    if d == 2:
-        rows = np.random.default_rng(0).permutation(gaussians(N, random_state=0)[0])
-    else:
-        rng = np.random.default_rng(0)
-        means = rng.normal(size=(K, d))
-        rows = means[rng.integers(K, size=N)] + rng.normal(size=(N, d))
+    """Give the seconds of a round with N rows of K Gaussians in d dimensions."""
+    rng = np.random.default_rng(0)
+    means = 2.0 * rng.normal(size=(K, d))
+    rows = means[rng.integers(K, size=N)] + rng.normal(size=(N, d))
     time_rounds(rows[: max(len(rows) // 50, 10 * K)], K=K, rho=100.0, rounds=4)  # compiles
     found = [time_rounds(rows, K=K, rho=100.0, rounds=_ROUNDS + 2).each for _ in range(_REPEATS)]
     return median(found)

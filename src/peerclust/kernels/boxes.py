@@ -56,9 +56,9 @@ def _gap_of_box(mid, half, x, a, code, parameter):
     own = math.sqrt(far2)
     gap = FAR
     if code == HUBER:
-        gap = (parameter - own) - (slack * (own + parameter) + TINY)
+        gap = min(gap, (parameter - own) - (slack * (own + parameter) + TINY))
     elif code == LOGISTIC:
-        gap = (math.sqrt(near2) - FLAT) - (slack * (own + FLAT) + TINY)
+        gap = min(gap, (math.sqrt(near2) - FLAT) - (slack * (own + FLAT) + TINY))
     for k in range(x.shape[0]):
         if k == a:
             continue

@@ -3,8 +3,10 @@
 A sum is two numbers: hi, which is the sum as rounded to one, and lo, what rounding took away. An
 entry is wrong by at most 2^-105 of hi, so that n of them are by n 2^-105 times the largest hi that
 was: for a hi that has not shrunk to less than `SHRUNK` of that, by n 2^-65 of itself. Whoever lets
-rows leave adds a sum up anew once it has shrunk further. What comes out is, but for a chance of
-about 2^-40, the exact sum rounded once: it does not depend on the order in which rows came.
+rows leave adds a sum up anew once its largest feature has shrunk further. What comes out is nearly
+always the exact sum rounded once, which does not depend on the order in which rows came; where that
+lies halfway between two numbers, or features of a cluster differ by many powers of ten, it may be a
+neighbor of it.
 """
 
 from __future__ import annotations

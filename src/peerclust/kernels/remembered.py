@@ -21,7 +21,6 @@ from peerclust.kernels.measuring import (
     KMEANS,
     LOGISTIC,
     PAD,
-    SEGMENT,
     TILE,
     distance,
     find_lowest,
@@ -45,7 +44,7 @@ def _upper(r2, gone, slack):
     """Give, as a short number, what is never less than the distance without `gone`."""
     r = math.sqrt(r2)
     above = (r - gone) + (r + gone) * (slack + 2.0**-22)
-    return np.float32(above + 1e-37) if above < 3e38 else np.float32(np.inf)
+    return np.float32(max(above, -3e38) + 1e-37) if above < 3e38 else np.float32(np.inf)
 
 
 @compiled(nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -132,7 +131,10 @@ def assign_remembered(
     lower = np.empty(K)
     score = np.zeros((max(K, 4) if bounds.size > 0 else 4, TILE))
     best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
-    chosen = np.empty(SEGMENT, np.int64)
+    longest = 0
+    for t in range(first, last):
+        longest = max(longest, stop[t] - start[t])
+    chosen = np.empty(longest, np.int64)
     row_of, center_of, r2 = np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE)
     anew = np.zeros(K, np.bool_)
     kinds, varies = code in (HUBER, LOGISTIC), code in (HUBER, LOGISTIC, FAIR)
