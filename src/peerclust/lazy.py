@@ -49,7 +49,11 @@ class _Memory(Part):
         m = len(data.offsets) - 1
         self._z = np.empty((m, K, data.d))
         self._gone, self._drift, self._clock = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m)
-        self._peak = np.zeros((len(owner), K))
+        # What tells whether a sum is to be added up anew, see `kernels.exact`.
+        few, many = (len(owner), K), (len(owner), K, data.d)
+        self._marks = (
+            np.zeros(few), np.zeros(few, np.bool_), np.zeros(many), np.zeros(many, np.bool_)
+        )  # fmt: skip
 
     def _follow(self, z: Array) -> None:
         """Add up how far the centers went to z."""
@@ -89,7 +93,7 @@ class InPlace(_Memory):
             kernels.assign_remembered(
                 data.rows, data.weights, data.unit, *self._tasks, first, last, z, self._gone,
                 self._drift, data.code, data.parameter, self._begins, labels, self._kept,
-                self._expiry, self._bounds, self.sums[0], self._peak, self._others, self.changed,
+                self._expiry, self._bounds, self.sums[0], self._marks, self._others, self.changed,
                 self.looked,
             )  # fmt: skip
 
@@ -123,7 +127,7 @@ class Boxes(_Memory):
                 at.tiles, at.weights, data.unit, at.begin, at.mid, at.half,
                 at.owner, at.start, at.stop, first, last, z, self._clock, data.code,
                 data.parameter, self._begins, self._labels, self._kept, self._expiry, self._due,
-                self._common, self._fresh, self.sums[0], self._peak, self._others,
+                self._common, self._fresh, self.sums[0], self._marks, self._others,
                 self.changed, self.looked,
             )  # fmt: skip
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.drifts import EPS, TINY
-from peerclust.kernels.exact import clear, enter, find_peak, move
+from peerclust.kernels.exact import clear, clear_marks, move
 from peerclust.kernels.measuring import (
     FAIR,
     FAR,
@@ -110,24 +110,25 @@ def _settle(labels, expiry, least):
 
 
 @compiled(nogil=True)
-def _add_up(tiles, weights, unit, factor, begin, first, last, labels, kept, t, k, sums):
+def _add_up(tiles, weights, unit, factor, begin, first, last, labels, kept, t, k, sums, marks):
     """Sum the kept rows of cluster k of task t, in the boxes first to last, anew."""
     d = sums[2].shape[2]
     clear(t, k, sums)
+    clear_marks(t, k, marks)
     for b in range(first, last):
         at, n = begin[b], begin[b + 1] - begin[b]
         rows = tiles[at * d : (at + n) * d].reshape(d, n).T
         for r in range(n):
             if labels[at + r] == k and (kept.size == 0 or kept[at + r]):
                 w = factor * (weights[at + r] if weights.size > 0 else unit)
-                enter(rows, r, w, t, k, sums)
+                move(rows, r, w, t, k, sums, marks)
 
 
 @compiled(nogil=True)
 def assign_boxes(
     tiles, weights, unit, begin, mid, half, owner, start, stop, first, last, x, clock,
     code, parameter, begins, labels, kept, expiry, due, common, fresh,
-    kept_sums, peak, others, changed, looked,
+    kept_sums, marks, others, changed, looked,
 ):  # fmt: skip
     """Assign the rows of tasks first to last and keep their sums; task t has boxes start to stop.
 
@@ -188,12 +189,10 @@ def assign_boxes(
                 was = not begins and (kept[row] if kinds else code == KMEANS)
                 if old != k or keep != was:
                     w = factor * (weights[row] if weights.size > 0 else unit)
-                    if begins and keep:
-                        enter(rows, chosen[q], w, t, k, kept_sums)
-                    elif keep:
-                        anew[k] |= move(rows, chosen[q], w, t, k, kept_sums, peak)
+                    if keep:
+                        anew[k] |= move(rows, chosen[q], w, t, k, kept_sums, marks)
                     if was:
-                        anew[old] |= move(rows, chosen[q], -w, t, old, kept_sums, peak)
+                        anew[old] |= move(rows, chosen[q], -w, t, old, kept_sums, marks)
                     if kinds:
                         kept[row] = keep
                         fresh[b] += int(was) - int(keep)
@@ -211,7 +210,7 @@ def assign_boxes(
                     if not kept[at + r] and stays(code, parameter, best[r]):
                         near = math.sqrt(best[r])
                         w = factor * (weights[at + r] if weights.size > 0 else unit)
-                        anew[here[r]] |= move(rows, r, w, t, here[r], kept_sums, peak)
+                        anew[here[r]] |= move(rows, r, w, t, here[r], kept_sums, marks)
                         kept[at + r] = True
                         fresh[b] -= 1
                         gap = gap_of_row(code, parameter, near, np.inf, d)
@@ -223,10 +222,9 @@ def assign_boxes(
             if anew[k]:
                 _add_up(
                     tiles, weights, unit, factor, begin, start[t], stop[t], labels, kept, t, k,
-                    kept_sums,
+                    kept_sums, marks,
                 )  # fmt: skip
-            if begins or anew[k]:
-                anew[k], peak[t, k] = False, find_peak(t, k, kept_sums)
+                anew[k] = False
             if varies:
                 others[0][t, k], others[1][t, k] = gather(hi[k, d], lo[k, d])
                 for j in range(d):

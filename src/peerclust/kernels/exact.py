@@ -1,12 +1,13 @@
 """Sums that rows enter and leave, for as many rounds as a run has.
 
 A sum is two numbers: hi, which is the sum as rounded to one, and lo, what rounding took away. An
-entry is wrong by at most 2^-105 of hi, so that n of them are by n 2^-105 times the largest hi that
-was: for a hi that has not shrunk to less than `SHRUNK` of that, by n 2^-65 of itself. Whoever lets
-rows leave adds a sum up anew once its largest feature has shrunk further. What comes out is nearly
-always the exact sum rounded once, which does not depend on the order in which rows came; where that
-lies halfway between two numbers, or features of a cluster differ by many powers of ten, it may be a
-neighbor of it.
+entry is exact or wrong by at most 2^-105 of the largest |hi| that was, the sum's peak. So after n
+entries a sum is wrong by at most n 2^-105 of its peak, and, as it is added up anew once it has
+shrunk to less than `SHRUNK` of that, by n 2^-65 of itself. A sum that was never rounded is exact,
+and need not be.
+
+What comes out is nearly always the exact sum rounded once, which does not depend on the order in
+which rows came; where that lies halfway between two numbers it may be a neighbor of it.
 """
 
 from __future__ import annotations
@@ -42,35 +43,50 @@ def join(rows, row, w, t, k, sums):
     enter(rows, row, w, t, k, sums)
 
 
+@compiled(inline="always")
+def _add_watched(hi, lo, v):
+    """Give what `add` gives, and whether anything was rounded away."""
+    s = hi + v
+    b = s - hi
+    e = (hi - (s - b)) + (v - b)
+    low = lo + e
+    b = low - lo
+    gone = (lo - (low - b)) + (e - b)
+    top = s + low
+    b = top - s
+    return top, (s - (top - b)) + (low - b), gone != 0.0
+
+
 @compiled(nogil=True)
-def move(rows, row, w, t, k, sums, peak):
+def move(rows, row, w, t, k, sums, marks):
     """Let a row enter a cluster, or leave it if w < 0; tell whether to add that up anew.
 
-    That is when its weight, or what is left of a feature, is little beside what came or left, or
-    all features are little beside peak[t, k], at least half of the largest |hi1| that was.
+    `marks` are (peak0, rounded0, peak1, rounded1): the peaks of hi0 and hi1, and whether they were
+    ever rounded.
     """
-    enter(rows, row, w, t, k, sums)
-    hi0, _, hi1, _ = sums
-    lost, large, larger = 0, 0, 0
-    # Counted, not compared for the largest: that is compiled to wide instructions.
+    hi0, lo0, hi1, lo1 = sums
+    peak0, rounded0, peak1, rounded1 = marks
+    hi0[t, k], lo0[t, k], rounded = _add_watched(hi0[t, k], lo0[t, k], w)
+    rounded0[t, k] |= rounded
+    peak0[t, k] = max(peak0[t, k], abs(hi0[t, k]))
+    worn = int(rounded0[t, k] and not abs(hi0[t, k]) >= SHRUNK * peak0[t, k])
     for j in range(rows.shape[1]):
-        top = hi1[t, k, j]
-        # Where nothing is left of a feature that few rows have, nothing was lost.
-        lost += top != 0.0 and not abs(top) >= SHRUNK * abs(w * rows[row, j])
-        large += abs(top) >= SHRUNK * peak[t, k]
-        larger += abs(top) > 2.0 * peak[t, k]
-    if larger > 0:
-        peak[t, k] = find_peak(t, k, sums)
-    return lost > 0 or large == 0 or not hi0[t, k] >= SHRUNK * abs(w)
+        top, low, rounded = _add_watched(hi1[t, k, j], lo1[t, k, j], w * rows[row, j])
+        hi1[t, k, j], lo1[t, k, j] = top, low
+        rounded1[t, k, j] |= rounded
+        size, peak = abs(top), peak1[t, k, j]
+        peak1[t, k, j] = size if size > peak else peak
+        worn += rounded1[t, k, j] & (not size >= SHRUNK * peak)
+    return worn > 0
 
 
 @compiled(inline="always")
-def find_peak(t, k, sums):
-    """Give the largest |hi1| of cluster k of task t."""
-    peak = 0.0
-    for j in range(sums[2].shape[2]):
-        peak = max(peak, abs(sums[2][t, k, j]))
-    return peak
+def clear_marks(t, k, marks):
+    """Set the marks of cluster k of task t as for sums that are zero."""
+    peak0, rounded0, peak1, rounded1 = marks
+    peak0[t, k], rounded0[t, k] = 0.0, False
+    for j in range(peak1.shape[2]):
+        peak1[t, k, j], rounded1[t, k, j] = 0.0, False
 
 
 @compiled(inline="always")

@@ -14,7 +14,7 @@ import numpy as np
 
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.drifts import EPS
-from peerclust.kernels.exact import clear, find_peak, join, move
+from peerclust.kernels.exact import clear, clear_marks, join, move
 from peerclust.kernels.measuring import (
     FAIR,
     HUBER,
@@ -104,20 +104,21 @@ def _find_by_bounds(row, z, own, near2, gone, bounds, slack, lower):
 
 
 @compiled(nogil=True)
-def _add_up(rows, weights, unit, factor, first, last, base, labels, kept, t, k, sums):
+def _add_up(rows, weights, unit, factor, first, last, base, labels, kept, t, k, sums, marks):
     """Sum the kept rows of cluster k of task t, which has the rows first to last, anew."""
     clear(t, k, sums)
+    clear_marks(t, k, marks)
     for row in range(first, last):
         if labels[row] == k and (kept.size == 0 or kept[base + row]):
             w = factor * (weights[row] if weights.size > 0 else unit)
-            join(rows, row, w, t, k, sums)
+            move(rows, row, w, t, k, sums, marks)
 
 
 @compiled(nogil=True)
 def assign_remembered(
     rows, weights, unit, owner, start, stop, place, first, last, x, gone, drift,
     code, parameter, begins, labels, kept, expiry, bounds,
-    kept_sums, peak, others, changed, looked,
+    kept_sums, marks, others, changed, looked,
 ):  # fmt: skip
     """Assign the rows of tasks first to last and keep their sums.
 
@@ -193,9 +194,9 @@ def assign_remembered(
                 if old != k or keep != was:
                     w = factor * (weights[row] if weights.size > 0 else unit)
                     if keep:
-                        anew[k] |= move(rows, row, w, t, k, kept_sums, peak)
+                        anew[k] |= move(rows, row, w, t, k, kept_sums, marks)
                     if was:
-                        anew[old] |= move(rows, row, -w, t, old, kept_sums, peak)
+                        anew[old] |= move(rows, row, -w, t, old, kept_sums, marks)
                     if kinds:
                         kept[base + row] = keep
                     moved += old != k
@@ -215,7 +216,7 @@ def assign_remembered(
                         if stays(code, parameter, r2[p]):
                             near = math.sqrt(r2[p])
                             # It came near enough, or went far enough, with the label it has.
-                            anew[k] |= move(rows, here_row, factor * w, t, k, kept_sums, peak)
+                            anew[k] |= move(rows, here_row, factor * w, t, k, kept_sums, marks)
                             kept[base + here_row] = True
                             gap = gap_of_row(code, parameter, near, np.inf, d)
                             until = (drift[i, k] + gap) * (1.0 - 4.0 * EPS)
@@ -228,9 +229,8 @@ def assign_remembered(
             if anew[k]:
                 _add_up(
                     rows, weights, unit, factor, start[t], stop[t], base, labels, kept, t, k,
-                    kept_sums,
+                    kept_sums, marks,
                 )  # fmt: skip
-            if begins or anew[k]:
-                anew[k], peak[t, k] = False, find_peak(t, k, kept_sums)
+                anew[k] = False
         changed[t] = moved
         looked[t] = count
