@@ -69,8 +69,8 @@ def _make(data: Data, members: Ints) -> Layout:
     firsts = np.concatenate([[0], np.cumsum(boxes)])
     inside = np.arange(firsts[-1]) - np.repeat(firsts[:-1], boxes)
     begin = np.append(np.repeat(offsets[:-1], boxes) + inside * kernels.TILE, offsets[-1])
-    every, length = np.arange(len(members)), max(1, kernels.SEGMENT // kernels.TILE)
-    owner, start, stop = plan_tasks(firsts, every, length)
+    length = max(1, kernels.SEGMENT // kernels.TILE)
+    owner, start, stop = plan_tasks(firsts, length=length)
     tiles, (mid, half) = rows.reshape(-1), np.empty((2, len(inside), data.d))
 
     def loop(first: int, last: int) -> None:

@@ -17,7 +17,7 @@ CHUNK = 1 << 18
 
 
 def plan_tasks(
-    offsets: NDArray[np.int64], members: NDArray[np.int64] | None = None, length: int = 0
+    offsets: NDArray[np.int64], members: NDArray[np.int64] | None = None, length: int | None = None
 ) -> Tasks:
     """Give the owner, start and stop of each task, of all users or of the `members` only.
 
@@ -26,7 +26,7 @@ def plan_tasks(
     >>> [each.tolist() for each in plan_tasks(np.array([0, 8193, 8193, 8200]))]
     [[0, 0, 2], [0, 8192, 8193], [8192, 8193, 8200]]
     """
-    length = length or kernels.SEGMENT
+    length = kernels.SEGMENT if length is None else length
     if members is None:
         members = np.arange(len(offsets) - 1)
     pieces = -(-np.diff(offsets)[members] // length)

@@ -177,8 +177,8 @@ class Users:
     def pull(self, x: Array) -> Array:
         """Give the gradient of each user's cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
 
-        The labels are those of the last `assign`. For K-means and Bregman losses no row is read,
-        nor for others if x is the very array that was assigned; so x must not be written to.
+        The labels are those of the last `assign`. For K-means and Bregman losses rows are read once
+        at most, as for others if x is the very array assigned; so x must not be written to.
         """
         z = np.ascontiguousarray(self.distance.forward(x))
         s0, s1 = self._find_sums(x, z)

@@ -14,7 +14,7 @@ from peerclust.kernels.measuring import (
     TILE,
     find_lowest,
     gamma_of,
-    load,
+    load_stretch,
     pairs,
 )
 
@@ -42,7 +42,6 @@ def assign(
     tile = np.zeros((x.shape[2], TILE + PAD))
     score = np.zeros((4, TILE))
     best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
-    chosen = np.empty(TILE, np.int64)
     affine = slope.size > 0
     for t in range(first, last):
         i = owner[t]
@@ -51,9 +50,7 @@ def assign(
             clear(t, k, sums)
         for begin in range(start[t], stop[t], TILE):
             n = min(TILE, stop[t] - begin)
-            for r in range(n):
-                chosen[r] = begin + r
-            load(rows, chosen, n, tile)
+            load_stretch(rows, begin, n, tile)
             find_lowest(
                 tile, n, x[i], slope[i] if affine else x[i], offset[i] if affine else none,
                 affine, score, best, second, label,
@@ -111,15 +108,12 @@ def own_r2(rows, owner, start, stop, first, last, x, labels, r2):
 def nearest(rows, first, last, x, slope, offset, labels, r2):
     """Give the nearest of one set of centers (K, d) and its score (see `assign`), row by row."""
     affine = slope.size > 0
-    chosen = np.empty(TILE, np.int64)
     tile = np.zeros((x.shape[1], TILE + PAD))
     score = np.zeros((4, TILE))
     best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
     for begin in range(first, last, TILE):
         n = min(TILE, last - begin)
-        for r in range(n):
-            chosen[r] = begin + r
-        load(rows, chosen, n, tile)
+        load_stretch(rows, begin, n, tile)
         find_lowest(tile, n, x, slope if affine else x, offset, affine, score, best, second, label)
         for r in range(n):
             labels[begin + r], r2[begin + r] = label[r], best[r]
@@ -129,15 +123,13 @@ def nearest(rows, first, last, x, slope, offset, labels, r2):
 def measure_all(rows, first, last, x, r2):
     """Give the squared distances of rows first to last to each of one set of centers, (N, K)."""
     K = x.shape[0]
-    none, chosen = np.empty(0), np.empty(TILE, np.int64)
+    none = np.empty(0)
     tile = np.zeros((x.shape[1], TILE + PAD))
     score = np.zeros((max(K, 4), TILE))
     best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
     for begin in range(first, last, TILE):
         n = min(TILE, last - begin)
-        for r in range(n):
-            chosen[r] = begin + r
-        load(rows, chosen, n, tile)
+        load_stretch(rows, begin, n, tile)
         find_lowest(tile, n, x, x, none, False, score, best, second, label)
         for r in range(n):
             for k in range(K):

@@ -129,6 +129,14 @@ def load(rows, chosen, n, tile):
 
 
 @compiled(inline="always")
+def load_stretch(rows, begin, n, tile):
+    """Do what `load` does with n rows that follow each other."""
+    for r in range(n):
+        for j in range(rows.shape[1]):
+            tile[j, r] = rows[begin + r, j]
+
+
+@compiled(inline="always")
 def _score_four(tile, n, x, k, score):
     """Give the squared distances of n rows to the centers k to k + 3: each row is read once."""
     s0, s1, s2, s3 = score[0], score[1], score[2], score[3]

@@ -14,7 +14,7 @@ which is gradient descent on J_rho(x, C) = 1/rho J(x, C) + c/2 <x, L x>   (eq. d
 | C_i(k)             | `users.labels`, set by `users.assign`           |
 | sum w grad f       | `users.pull_in_parts`                           |
 | sum_j [x_i - x_j]  | `heard.degree * x - heard.total`                |
-| the update         | `kernels.descend`                               |
+| the update         | `kernels.descend`, `descend_few`: the same bits |
 """
 
 from __future__ import annotations
