@@ -274,11 +274,10 @@ class Users:
         """Sum all rows by the labels they have, with gamma at the centers x."""
         sums = no_sums(len(self._owner), *x.shape[1:])
         labels, given = self.labels, np.empty(0)
-        if self._code == kernels.GIVEN:
+        if self._code == kernels.GIVEN and len(self.rows):
             given = np.empty(len(self.rows))
-            if len(given):
-                kernels.own_r2(self._y, *self._tasks, 0, len(self._owner), z, labels, given)
-                given[:] = self.loss.gamma(given)
+            kernels.own_r2(self._y, *self._tasks, 0, len(self._owner), z, labels, given)
+            given[:] = self.loss.gamma(given)
 
         def loop(first: int, last: int) -> None:
             kernels.pull(
@@ -287,8 +286,8 @@ class Users:
             )  # fmt: skip
 
         spread(loop, self._ends, self._y.size)
-        part = Part(self._data, self._owner, [sums])
-        self._sums, self._summed_at = add_up([part], x.shape), x
+        parts = [Part(self._data, self._owner, [sums])]
+        self._sums, self._summed_at = add_up(parts, x.shape), x
 
     def _sum_values(self, values: Callable[[int, int], Array]) -> Array:
         return sum_values(values, self._weights, float(self._unit), self._tasks, self.m)
