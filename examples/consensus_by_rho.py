@@ -14,6 +14,7 @@ for rho in (1, 10, 100, 1000):
         parts,
         n_clusters=3,
         graph=pc.graphs.ring(10),
+        solver="dgc",
         rho=rho,
         alpha="paper",
         rounds=500,

@@ -157,7 +157,7 @@ class Problem:
         mean = np.average(self.rows, axis=0, weights=self.w)
         return np.sqrt(np.average(((self.rows - mean) ** 2).sum(axis=1), weights=self.w))
 
-    def run(self, *, init, rho, seen=None, **options):
+    def run(self, *, init, rho, seen=None, solver="dgc", **options):
         """Run the library's `cluster`; `seen` gets (x, labels) after each round."""
         return pc.cluster(
             self.parts,
@@ -167,6 +167,7 @@ class Problem:
             distance=self.distance,
             weights=self.weights,
             consensus_factor=self.c,
+            solver=solver,
             rho=rho,
             init=init,
             runtime="simulator" if seen is None else watched(seen),
@@ -345,6 +346,7 @@ def test_permuting_users_permutes_the_result(case, graph):
         loss=p.loss,
         distance=p.distance,
         weights=[p.weights[i] for i in order],
+        solver="dgc",
         init=x[order],
         **options,
     )

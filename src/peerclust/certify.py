@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 from peerclust import theory
 from peerclust.metrics import measure_disagreement
 from peerclust.problem import Problem
+from peerclust.programs.certificate import Certify
 from peerclust.runtimes.protocol import Run, Traffic
 from peerclust.solution import Certificate, Status
+from peerclust.solvers import Tuned
 
 Array = NDArray[np.float64]
 
@@ -27,12 +29,11 @@ def measure_pooled(problem: Problem, x: Array) -> tuple[float, float]:
     return float(users.cost(mean).sum()), float(residual)
 
 
-def certify(
+def certify_by_onlooker(
     problem: Problem,
     run: Run,
+    tuned: Tuned,
     *,
-    rho: float,
-    c: float,
     at_mean: tuple[float, float],
     setup: Traffic,
     setup_rounds: int,
@@ -44,15 +45,19 @@ def certify(
     """
     users, x = problem.users, run.x
     users.assign(x)
-    gradient = users.pull(x) / rho + c * problem.graph.differences(x)
     apart = measure_disagreement(x)
+    residual = max(at_mean[1], apart.mean / problem.spread)
+    if tuned.penalized and tuned.rho is not None:
+        rho, c = tuned.rho, tuned.c
+        gradient = users.pull(x) / rho + c * problem.graph.differences(x)
+        residual = float(rho * np.linalg.norm(gradient, axis=2).max() / problem.residual_scale)
     return Certificate(
-        residual=float(rho * np.linalg.norm(gradient, axis=2).max() / problem.residual_scale),
+        residual=residual,
         pooled_residual=at_mean[1],
         disagreement=apart.mean,
         disagreement_stacked=apart.stacked,
         disagreement_exact=apart.exact,
-        cost=penalized_cost(problem, users.cost(x), x, rho, c),
+        cost=solver_cost(problem, users.cost(x), x, tuned),
         pooled_cost=at_mean[0],
         rounds=run.rounds,
         messages=run.traffic.messages,
@@ -65,22 +70,62 @@ def certify(
     )
 
 
-def judge(certificate: Certificate, *, stopped: bool, tol: float) -> Status:
+def certify_by_users(
+    problem: Problem, run: Run, tuned: Tuned, *, setup: Traffic, setup_rounds: int
+) -> Certificate:
+    """Give the certificate that the users find by themselves (`programs.certificate`).
+
+    Disagreement is bounded by the way from one user's centers to the mean and on to another's.
+    """
+    users, x, graph = problem.users, run.x, problem.graph
+    rho = tuned.rho if tuned.penalized else None
+    program = Certify(graph.averaging_factors, m=graph.m, rho=rho, c=tuned.c)
+    own = problem.runtime.run(program, users, x, rounds=program.rounds)
+    found = program.read(own.states[0])
+    weight = float(users.total_weights.sum())
+    pooled = found.pooled_gradient / (weight * problem.steepness * problem.spread)
+    apart = 2.0 * float(found.radius.mean())
+    setup = setup + own.traffic
+    residual = max(pooled, apart / problem.spread)
+    users.assign(x)
+    return Certificate(
+        residual=found.gradient / problem.residual_scale if tuned.penalized else residual,
+        pooled_residual=pooled,
+        disagreement=apart,
+        disagreement_stacked=2.0 * found.radius_stacked,
+        disagreement_exact=False,
+        cost=found.cost,
+        pooled_cost=found.pooled_cost,
+        rounds=run.rounds,
+        messages=run.traffic.messages,
+        bytes=run.traffic.bytes,
+        setup_rounds=setup_rounds,
+        setup_messages=setup.messages,
+        setup_bytes=setup.bytes,
+        spread=problem.spread,
+        largest_weight=problem.W,
+        found_by="users",
+    )
+
+
+def judge(certificate: Certificate, tuned: Tuned, *, stopped: bool, tol: float) -> Status:
     """Say how a run ended, and what to do about it."""
     apart = certificate.disagreement / certificate.spread
     closer = ""
     if apart > 10 * theory.AIMED_DISAGREEMENT:
+        remedy = "more `rounds` bring" if tuned.rho is None else "a larger `rho` brings"
         closer = (
-            f" The users' centers still differ by {apart:.0%} of the data's spread: a larger"
-            " `rho` brings them closer."
+            f" The users' centers still differ by {apart:.0%} of the data's spread:"
+            f" {remedy} them closer."
         )
     if stopped and certificate.residual <= tol:
         return Status("converged", f"every residual was below {tol:g}.{closer}")
     if stopped:
         return Status(
             "stopped",
-            f"every residual was below {tol:g} in one round, but rows changed cluster since and it"
-            f" is {certificate.residual:.2g}. A smaller `tol` runs on until they settle.{closer}",
+            f"every residual was below {tol:g} in one round, but since then rows changed cluster"
+            f" or centers swung, and it is {certificate.residual:.2g}. A smaller `tol` runs on until"
+            f" they settle.{closer}",
         )
     if tol == 0:
         return Status(
@@ -88,14 +133,19 @@ def judge(certificate: Certificate, *, stopped: bool, tol: float) -> Status:
             f"all {certificate.rounds} rounds were run, as tol = 0 asks; the residual is"
             f" {certificate.residual:.2g}.{closer}",
         )
+    faster = "; a smaller `rho` converges faster" if tuned.penalized else ""
     return Status(
         "ran out of rounds",
         f"the residual is {certificate.residual:.2g} after {certificate.rounds} rounds, and"
-        f" {tol:g} was asked for. Allow more `rounds`, or a larger `tol`; a smaller `rho`"
-        f" converges faster.{closer}",
+        f" {tol:g} was asked for. Allow more `rounds`, or a larger `tol`{faster}.{closer}",
     )
 
 
-def penalized_cost(problem: Problem, costs: Array, x: Array, rho: float, c: float) -> float:
-    """Give J_rho (eq. distributed-gen) from the users' costs, (m,), and centers x."""
-    return float(costs.sum() / rho + 0.5 * c * problem.graph.energy(x))
+def solver_cost(problem: Problem, costs: Array, x: Array, tuned: Tuned) -> float:
+    """Give what the solver minimizes, from the users' costs, (m,), and centers x.
+
+    J_rho (eq. distributed-gen) for penalized solvers, the sum of the costs for the others.
+    """
+    if not tuned.penalized or tuned.rho is None:
+        return float(costs.sum())
+    return float(costs.sum() / tuned.rho + 0.5 * tuned.c * problem.graph.energy(x))

@@ -9,22 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import initialize, theory
-from peerclust.certify import certify, judge, measure_pooled
+from peerclust import initialize, losses
+from peerclust.certify import certify_by_onlooker, certify_by_users, judge, measure_pooled
 from peerclust.errors import ParameterError
 from peerclust.names import guess, show
-from peerclust.pilot import Tuned, find_rho
+from peerclust.pilot import find_rho
 from peerclust.problem import prepare
-from peerclust.programs.dgc import DGC
+from peerclust.programs.inexact import FORMS, Inexact
 from peerclust.programs.protocol import Program
 from peerclust.runtimes.protocol import Run
 from peerclust.solution import Solution, Trace
+from peerclust.solvers import Asked, Tuned, choose, tune_exact, tune_penalized
 from peerclust.tracing import Tracer
 from peerclust.validation import check_count, check_name, check_number
 
 Array = NDArray[np.float64]
-
-SOLVERS: dict[str, Callable[..., Program]] = {"dgc": DGC}
 
 
 def cluster(
@@ -34,7 +33,7 @@ def cluster(
     graph: Any = "ring",
     loss: Any = "kmeans",
     distance: Any = "euclidean",
-    solver: str | Callable[..., Program] = "dgc",
+    solver: str | Callable[..., Program] = "accelerated",
     rho: float | str = "auto",
     alpha: float | str = "auto",
     B: int = 1,
@@ -45,6 +44,8 @@ def cluster(
     weights: Any = "unit",
     scale: str | None = None,
     consensus_factor: float | str = 1.0,
+    exchange: Any = "float64",
+    certify: str = "onlooker",
     runtime: Any = "simulator",
     random_state: Any = None,
     trace: bool = False,
@@ -52,8 +53,9 @@ def cluster(
 ) -> Solution:
     """Cluster data that lives with many users, without pooling it.
 
-    Minimizes J_rho(x, C) = 1/rho sum of w f(x_i(k), y) + c/2 <x, L x> (eq. distributed-gen) by
-    Algorithm 1: each user keeps its rows and exchanges center estimates with its neighbors.
+    Each user keeps its rows and exchanges center estimates with its neighbors. The default solver
+    minimizes J_rho(x, C) = 1/rho sum of w f(x_i(k), y) + c/2 <x, L x> (eq. distributed-gen) by
+    Algorithm 1 with momentum; docs/how-to-choose.md tells which suits what.
 
     Parameters
     ----------
@@ -69,11 +71,15 @@ def cluster(
         object with value(r2), gamma(r2) and smoothness.
     distance : "euclidean" or Mahalanobis(A)
         A Bregman loss is its own distance.
-    solver : "dgc" or callable
-        Or a callable (rho, alpha, B, consensus_factor) that gives a program of the user's own.
+    solver : str or callable
+        "accelerated" and "dgc" minimize J_rho; "admm" and "group-lasso" find common centers, a
+        solution of the pooled problem; so does "exact", which tells sums and counts besides
+        centers. "auto" is "admm" unless something is given that only DGC has. Or a callable (rho,
+        alpha, B, consensus_factor) that gives a program of the user's own.
     rho : float >= 1 or "auto"
         The penalty: how close the users' centers must be. "auto" measures their disagreement at
-        small rhos and scales it to 1 % of the data's spread; the run then goes on from there.
+        small rhos and scales it to 1 % of the data's spread; the run then goes on from there. Of
+        "group-lasso" it is the most that a link may pull, and "auto" enough for consensus.
     alpha : float > 0, "auto" or "paper"
         The step: "auto" is 0.99 of the largest that is proved to converge, "paper" that of the
         paper's experiments.
@@ -96,6 +102,12 @@ def cluster(
         in these units, too, but `init` and the centers found are in the rows' own.
     consensus_factor : float or "1-1/rho"
         The factor c.
+    exchange : "float64", "float32", "float16", "8-bit" or dict
+        How numbers travel; a dict may also have `noise`, `drop`, `gradient_noise` and `seed` (see
+        `programs.inexact`). Not for the solver "exact".
+    certify : "onlooker" or "users"
+        Who finds the certificate: someone who sees all centers, or the users by agreements among
+        neighbors (at most 2,000 users; see `programs.certificate`).
     runtime : "simulator" or "loopback"
         Both give the same centers to the last bit.
     random_state : None, int or numpy Generator
@@ -127,7 +139,11 @@ def cluster(
     check_count(rounds, "rounds", "cluster")
     check_count(n_init, "n_init", "cluster")
     check_number(tol, "tol", "cluster", at_least=0)
-    make_program = _resolve_solver(solver)
+    check_name(certify, ("onlooker", "users"), "certify", "cluster")
+    loss = losses.resolve(loss)
+    asked = Asked(solver, rho, alpha, B, consensus_factor)
+    chosen = choose(asked, loss)
+    wrap = _resolve_exchange(exchange, chosen.name)
     start = initialize.resolve(init)
     problem = prepare(
         parts,
@@ -142,19 +158,16 @@ def cluster(
     )
 
     def tune(rho: float) -> Tuned:
-        c = theory.compute_c(consensus_factor, rho)
-        step, why = problem.choose_alpha(alpha, rho, c)
-        program = make_program(rho=rho, alpha=step, B=B, consensus_factor=c)
-        return Tuned(program, rho, c, step, why)
+        return tune_penalized(problem, chosen, asked, rho)
 
     def tell_as_round_0(_: int, residual: float) -> None:
         if progress is not None:
             progress(0, residual)
 
     tell_pilot = tell_as_round_0 if progress else None
-    chosen, reason = (None, "") if isinstance(rho, str) else (float(rho), "given")
+    found, reason = (None, "") if isinstance(rho, str) else (float(rho), "given")
     if isinstance(rho, str) and problem.graph.m == 1:
-        chosen, reason = 1.0, "one user alone has nobody to disagree with"
+        found, reason = 1.0, "one user alone has nobody to disagree with"
     tries: list[_Try] = []
     sent, pilot_rounds = problem.sent, 0
     for attempt in range(n_init):
@@ -164,37 +177,38 @@ def cluster(
             x = problem.scaled(x)
         problem.check_start(x)
         sent += traffic
-        if isinstance(rho, str) and problem.graph.m > 1:
-            pilot = find_rho(problem, tune, x, consensus_factor, chosen, tell_pilot)
+        if chosen.penalized and isinstance(rho, str) and problem.graph.m > 1:
+            pilot = find_rho(problem, tune, x, consensus_factor, found, tell_pilot)
             sent += pilot.traffic
             pilot_rounds += pilot.rounds
-            x, chosen, reason = pilot.x, pilot.rho, reason or pilot.why
-        tuned = tune(chosen or 1.0)
-        tracer = Tracer(problem, rho=tuned.rho, c=tuned.c, keep=trace, progress=progress)
+            x, found, reason = pilot.x, pilot.rho, reason or pilot.why
+        if chosen.penalized:
+            tuned = tune(found or 1.0)
+            tuned.why["rho"] = reason
+        else:
+            tuned = tune_exact(problem, chosen, asked)
+        tracer = Tracer(problem, tuned, keep=trace, progress=progress)
         watch = tracer if trace or progress else None
-        run = problem.run(tuned.program, x, rounds, tol, watch)
+        run = problem.run(wrap(tuned.program, seed), x, rounds, tol, watch)
         sent += run.traffic
         tries.append(_Try(tuned, run, measure_pooled(problem, run.x), tracer.trace()))
     best = min(tries, key=lambda each: each.at_mean[0])
     setup = sent - best.run.traffic
-    certificate = certify(
-        problem,
-        best.run,
-        rho=best.tuned.rho,
-        c=best.tuned.c,
-        at_mean=best.at_mean,
-        setup=setup,
-        setup_rounds=pilot_rounds,
-    )
+    took: Any = {"setup": setup, "setup_rounds": pilot_rounds}
+    if certify == "users":
+        judged = certify_by_users(problem, best.run, best.tuned, **took)
+    else:
+        judged = certify_by_onlooker(problem, best.run, best.tuned, at_mean=best.at_mean, **took)
     users = problem.users
     return Solution(
         centers=best.run.x if problem.scale is None else problem.scale.back(best.run.x),
         labels=np.split(users.labels, users.offsets[1:-1]),
-        status=judge(certificate, stopped=best.run.stopped, tol=tol),
-        certificate=certificate,
+        status=judge(judged, best.tuned, stopped=best.run.stopped, tol=tol),
+        certificate=judged,
+        solver=chosen.name,
         rho=best.tuned.rho,
         alpha=best.tuned.alpha,
-        why={"rho": reason, "alpha": best.tuned.why},
+        why={"solver": chosen.why} | best.tuned.why,
         trace=best.trace,
         loss=users.loss,
         distance=users.distance,
@@ -222,12 +236,31 @@ def _check_choice(value: float | str, words: tuple[str, ...], name: str, **limit
         )
 
 
-def _resolve_solver(solver: str | Callable[..., Program]) -> Callable[..., Program]:
-    if isinstance(solver, str):
-        return SOLVERS[check_name(solver, SOLVERS, "solver", "cluster")]
-    if not callable(solver):
+def _resolve_exchange(exchange: Any, solver: str) -> Callable[[Program, int], Program]:
+    """Give what wraps a program, for a seed, so that it is exchanged as asked for."""
+    given = {"form": exchange} if isinstance(exchange, str) else exchange
+    known = ("form", "noise", "drop", "gradient_noise", "seed")
+    if not isinstance(given, dict):
         raise ParameterError(
-            "`solver` of cluster must be a name, or a callable (rho, alpha, B, consensus_factor)"
-            f" that gives a program. Got {show(solver)}."
+            f"`exchange` of cluster must be a name or a dict. Got {show(exchange)}."
         )
-    return solver
+    for name in given:
+        check_name(name, known, "exchange", "cluster")
+    if given == {"form": "float64"} or not given:
+        return lambda program, _: program
+    check_name(given.get("form", "float64"), FORMS, "exchange", "cluster")
+    for name in ("noise", "gradient_noise", "drop"):
+        check_number(given.get(name, 0.0), name, "exchange", at_least=0)
+    if not given.get("drop", 0.0) < 1.0:
+        raise ParameterError(f"`drop` of exchange must be below 1. Got {given['drop']}.")
+    if solver == "exact":
+        raise ParameterError(
+            "`exchange` of cluster must be 'float64' with the solver 'exact', whose averages need"
+            f" every digit. Got {show(exchange)}."
+        )
+
+    def wrap(program: Program, seed: int) -> Program:
+        settings: dict[str, Any] = {"seed": seed} | given
+        return Inexact(program, **settings)
+
+    return wrap

@@ -101,6 +101,7 @@ def run(seed: int, say: Callable[[str], None]) -> Demo:
     start = datasets.noisy_means(data.means, USERS, random_state=rng)
     parts = [data.rows[data.users == i] for i in range(USERS)]
     given: dict[str, Any] = {"n_clusters": len(NAMES), "graph": "ring", "rho": RHO, "tol": TOL}
+    given["solver"] = "dgc"
     outcomes = []
     for title, loss in (("K-means", KMeans()), ("Huber", Huber(delta=0.05))):
         say(f"{title}, at most {ROUNDS} rounds")

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from peerclust import theory
 from peerclust.problem import Problem
-from peerclust.programs.protocol import Program
 from peerclust.runtimes.protocol import Traffic
+from peerclust.solvers import Tuned
 from peerclust.tracing import Tracer
 
 Array = NDArray[np.float64]
@@ -22,17 +22,6 @@ _TOL = 1e-3
 _ROUNDS = 1000
 _UNSETTLED = 5e-2
 _LARGEST_RHO = 1e12
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """A program with the parameters that were chosen for it."""
-
-    program: Program
-    rho: float
-    c: float
-    alpha: float
-    why: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +53,7 @@ def find_rho(
     rho, rounds, traffic = problem.pilot_rho(consensus_factor), 0, Traffic()
     while True:
         tuned = tune(rho)
-        tracer = Tracer(problem, rho=rho, c=tuned.c, keep=False, progress=progress)
+        tracer = Tracer(problem, tuned, keep=False, progress=progress)
         watch = tracer if progress else None
         run = problem.run(tuned.program, x, _ROUNDS, _TOL, watch)
         x, rounds, traffic = run.x, rounds + run.rounds, traffic + run.traffic

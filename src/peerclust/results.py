@@ -47,6 +47,7 @@ def describe(
     return {
         "status": asdict(solution.status),
         "certificate": asdict(solution.certificate),
+        "solver": solution.solver,
         "rho": solution.rho,
         "alpha": solution.alpha,
         "why": solution.why,

@@ -55,7 +55,8 @@ class Certificate:
     residual : float
         rho max_ik ||grad_ik J_rho|| / (W a s): distance from a fixed point, free of units. W is the
         largest user's total weight, a = lambda_max(A) of the distance (or the smoothness of a
-        Bregman loss), s the RMS spread of the joint data.
+        Bregman loss), s the RMS spread of the joint data. Of solvers that end in consensus it is
+        the pooled residual or the disagreement over s, whichever is larger.
     pooled_residual : float
         The same for the pooled problem: all rows as one user's, at the mean centers.
     disagreement, disagreement_stacked : float
@@ -63,17 +64,21 @@ class Certificate:
     disagreement_exact : bool
         Whether these are exact, or upper bounds (more than 2000 users).
     cost : float
-        J_rho at the users' centers, each row at its nearest.
+        J_rho at the users' centers, each row at its nearest; of solvers that end in consensus the
+        sum of the users' costs.
     pooled_cost : float
         The clustering cost of all rows at the mean centers.
     rounds, messages, bytes : int
         What the run took; a message is one user's to one neighbor.
     setup_rounds, setup_messages, setup_bytes : int
-        What scaling, starts, other starts and the choice of rho took besides; rounds only of rho.
+        What scaling, starts, other starts, the choice of rho and a certificate found by the users
+        took besides; rounds only of rho.
     spread : float
         s.
     largest_weight : float
         W.
+    found_by : str
+        "onlooker", or "users" if they found it among themselves; disagreement is a bound then.
     """
 
     residual: float
@@ -91,13 +96,14 @@ class Certificate:
     setup_bytes: int
     spread: float
     largest_weight: float
+    found_by: str = "onlooker"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """One row a round: after round t, with the labels that the round used.
 
-    `cost` is J_rho; `disagreement` and `disagreement_stacked` as in the certificate; `changed` how
+    `cost`, `disagreement` and `disagreement_stacked` are as in the certificate; `changed` is how
     many labels changed; `residual` the largest user's when the round began. In scaled units if the
     rows were scaled.
     """
@@ -129,16 +135,18 @@ class Solution:
         How it ended, with a sentence of advice.
     certificate : Certificate
         The numbers by which to judge it.
-    rho, alpha : float
-        The penalty and the step that were used.
+    rho, alpha : float or None
+        The penalty and the step that were used, if the solver has such.
     why : dict
-        For "rho" and "alpha", how they were chosen.
+        For "solver", and for "rho" and "alpha" if it has them, how they were chosen.
     trace : Trace or None
         One row a round, if asked for.
     loss, distance
         What was clustered with; None after loading one that is not built in.
     scale : Scale or None
         The coordinates in which distances are measured, if the rows were scaled.
+    solver : str
+        The name of the solver.
 
     Examples
     --------
@@ -153,13 +161,14 @@ class Solution:
     labels: list[NDArray[np.int32]]
     status: Status
     certificate: Certificate
-    rho: float
-    alpha: float
+    rho: float | None
+    alpha: float | None
     why: dict[str, str]
     trace: Trace | None = None
     loss: Any = field(default_factory=losses.KMeans)
     distance: Distance = field(default_factory=Euclidean)
     scale: Scale | None = None
+    solver: str = "dgc"
 
     def __repr__(self) -> str:
         m, K, d = self.centers.shape
@@ -209,6 +218,7 @@ class Solution:
             "rho": self.rho,
             "alpha": self.alpha,
             "why": self.why,
+            "solver": self.solver,
             "loss": _describe_loss(self.loss),
             "distance": type(self.distance).__name__,
         }
@@ -261,6 +271,7 @@ class Solution:
                 loss=loss,
                 distance=distance,
                 scale=scale,
+                solver=header.get("solver", "dgc"),
             )
         except FileNotFoundError:
             raise DataError(f"There is no file {path}.") from None

@@ -6,6 +6,7 @@ general form is given: W is the largest total weight of a user.
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any
 
 from peerclust.bregman import Bregman
@@ -134,6 +135,34 @@ def scale_rho(rho: float, by: float, consensus_factor: float | str = 1.0) -> flo
     60.0
     """
     return solve_for_rho(by * rho * compute_c(consensus_factor, rho), consensus_factor)
+
+
+def admm_penalty(*, curvature: float, lambda_2: float, lambda_max: float) -> float:
+    """Give the penalty c at which `admm` begins: 0.8 H / sqrt(lambda_2(L) lambda_max(L)).
+
+    H is the mean over users and centers of the curvature of a user's cost, beta W_total / (m K).
+    For quadratic costs of one curvature on a regular graph the best penalty is a constant times
+    this (E. Ghadimi, A. Teixeira, I. Shames and M. Johansson, "Optimal parameter selection for the
+    alternating direction method of multipliers: quadratic problems", IEEE Transactions on
+    Automatic Control 60, 2015); the constant is what `peerclust bench solvers` found best.
+
+    >>> admm_penalty(curvature=5.0, lambda_2=1.0, lambda_max=4.0)
+    2.0
+    """
+    # Of users without neighbors no penalty matters.
+    return 0.8 * curvature / sqrt(lambda_2 * lambda_max) if lambda_2 > 0 else curvature
+
+
+def group_lasso_rho(*, beta: float, W_total: float, spread: float) -> float:
+    """Give the rho of `group-lasso` that is surely enough for consensus on most data.
+
+    A link carries at most the pull of the rows on one side of it. Rows that lie a spread s from
+    their center on average pull no harder, all together, than beta W_total s.
+
+    >>> group_lasso_rho(beta=1.0, W_total=150.0, spread=2.0)
+    300.0
+    """
+    return beta * W_total * spread
 
 
 def in_theory(loss: Any) -> bool:

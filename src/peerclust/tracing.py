@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from peerclust.certify import penalized_cost
+from peerclust.certify import solver_cost
 from peerclust.metrics import measure_disagreement
 from peerclust.problem import Problem
 from peerclust.programs.protocol import State
 from peerclust.solution import Trace
+from peerclust.solvers import Tuned
 from peerclust.users import Users
 
 
@@ -20,13 +21,12 @@ class Tracer:
     def __init__(
         self,
         problem: Problem,
+        tuned: Tuned,
         *,
-        rho: float,
-        c: float,
         keep: bool,
         progress: Callable[[int, float], None] | None,
     ) -> None:
-        self._problem, self._rho, self._c = problem, rho, c
+        self._problem, self._tuned = problem, tuned
         self._keep, self._progress = keep, progress
         self._rows: list[tuple[float, float, float, int, float]] = []
 
@@ -36,7 +36,7 @@ class Tracer:
         if self._keep:
             x = np.concatenate([state.x for state in states])
             costs = np.concatenate([b.cost(s.x) for b, s in zip(blocks, states, strict=True)])
-            cost = penalized_cost(self._problem, costs, x, self._rho, self._c)
+            cost = solver_cost(self._problem, costs, x, self._tuned)
             apart = measure_disagreement(x)
             changed = sum(block.changed for block in blocks)
             self._rows.append((cost, apart.mean, apart.stacked, changed, residual))

@@ -198,12 +198,12 @@ class Users:
         return np.zeros(x.shape[:2]), -self.pull(x)
 
     def curvature(self, x: Array) -> Array:
-        """Bound the curvature of each user's cost: beta times the weight of C_i(k), (u, K).
+        """Bound the curvature of each user's cost, (u, K): no step x - pull / curvature raises it.
 
-        The labels are those of the last `assign`. For K-means this is S0, and x - pull / curvature
-        is the cluster's mean; for every radial loss that step does not raise the cost.
+        The labels are those of the last `assign`. It is beta times the weight of C_i(k); for Huber
+        and K-means, concave in r^2, the sum of w gamma: the step goes to the (weighted) mean.
         """
-        if self._code == kernels.KMEANS:
+        if self._code in (kernels.KMEANS, kernels.HUBER):
             weights = self._find_sums(x, np.ascontiguousarray(self.distance.forward(x)))[0]
         else:
             weights = sum_by_label(self.offsets, self.labels, self._each_weight(), x.shape[1])

@@ -87,7 +87,8 @@ def test_init_writes_what_its_options_say(init):
     Path("A.csv").write_text("2,0\n0,1\n")
     result = good(
         *init(), "--weights-column", "w", "--scale", "none", "--loss", "huber", "--delta", 2,
-        "--matrix", "A.csv", "--rho", 20, "--updates", 3, "--rounds", 50, "--tol", 1e-3,
+        "--matrix", "A.csv", "--solver", "dgc", "--exchange", "float32",
+        "--rho", 20, "--updates", 3, "--rounds", 50, "--tol", 1e-3,
         "--mean-of", 3, "--seed", 7, "--graph", "star", "--timeout", 1, "--join-timeout", 2,
         "--linger", 3, "--checkpoint-every", 4, "--on-loss", "stop", "--on-absent", "start",
         "--out", "n.toml",
@@ -99,7 +100,8 @@ def test_init_writes_what_its_options_say(init):
         "links": [["bern", "rome"], ["kiev", "rome"], ["oslo", "rome"]],
         "features": ["x", "y"], "weights_column": "w", "scale": "none", "n_clusters": 3,
         "loss": "huber", "delta": 2.0, "eta": None, "matrix": [[2.0, 0.0], [0.0, 1.0]],
-        "solver": "dgc", "rho": 20.0, "B": 3, "rounds": 50, "tol": 1e-3, "seed": 7,
+        "solver": "dgc", "rho": 20.0, "B": 3, "exchange": "float32", "rounds": 50,
+        "tol": 1e-3, "seed": 7,
         "mean_of": 3, "timeout": 1.0, "join_timeout": 2.0, "linger": 3.0,
         "checkpoint_every": 4.0, "on_loss": "stop", "on_absent": "start",
     }  # fmt: skip
@@ -119,7 +121,12 @@ def test_init_has_defaults_and_a_json_form(init):
     assert result["digest"] == found.digest.hex()
     assert result["links"] == [list(link) for link in found.links]
     assert result["fingerprints"] == {peer.name: peer.fingerprint for peer in found.peers}
-    assert (found.solver, found.rho, found.rounds, found.tol) == ("dgc", "auto", 10000, 1e-6)
+    assert (found.solver, found.rho, found.rounds, found.tol) == (
+        "accelerated",
+        "auto",
+        10000,
+        1e-6,
+    )
     # a ring in the order given: rome, bern, oslo, kiev
     assert set(found.links) == {
         ("bern", "rome"), ("bern", "oslo"), ("kiev", "oslo"), ("kiev", "rome"),
@@ -133,7 +140,7 @@ def test_init_writes_out_the_parameter_of_a_loss(init):
 
 
 def test_admm_stops_at_a_loss_unless_told_otherwise(init):
-    good(*init(), "--solver", "admm", "--rho", 0.5)
+    good(*init(), "--solver", "admm")
     assert contract_file.read(Path("network.toml")).on_loss == "stop"
 
 
@@ -166,9 +173,17 @@ BAD_OPTIONS = [
     (("--features", "x,"), "`--features` of peer init must be a column's name. Got ''."),
     (("--weights-column", "x"), "`--weights-column` of peer init must not be a feature too."),
     (("--matrix", "none.csv"), "There is no file none.csv."),
-    (("--solver", "admm"), "`--rho` of peer init must be a number > 0 with the solver 'admm'"),
+    (
+        ("--solver", "admm", "--rho", 2),
+        "`--rho` of peer init must be 'auto' with the solver 'admm'",
+    ),
+    (
+        ("--solver", "exact", "--exchange", "8-bit"),
+        "`--exchange` of peer init must be 'float64' wi",
+    ),
+    (("--exchange", "9-bit"), "`--exchange` of peer init must be one of"),
     (("--solver", "admm", "--on-loss", "go-on"), "`--on-loss` of peer init must be 'stop' with"),
-    (("--solver", "admm", "--rho", 1, "--updates", 2), "`--updates` of peer init must be 1 with"),
+    (("--solver", "admm", "--updates", 2), "`--updates` of peer init must be 1 with"),
     (("--on-absent", "wait"), "`--on-absent` of peer init must be one of 'start', 'stop'."),
     (("--peer", "x"), "`--peer` of peer init must be NAME=HOST:PORT=FILE.crt. Got 'x'."),
     (("--peer", "x=h:1=none.crt"), "The certificate none.crt cannot be read: No such file or"),

@@ -18,7 +18,7 @@ GRAPHS = {
 @pytest.mark.parametrize("loss", ["kmeans", "huber", "logistic", "fair"])
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_processes_end_where_the_simulator_does_to_the_last_bit(tmp_path, loss, graph):
-    given = {"loss": loss, "rho": 30.0, "tol": 1e-3, "rounds": 150}
+    given = {"loss": loss, "solver": "accelerated", "rho": 30.0, "tol": 1e-3, "rounds": 150}
     parts = iris(graph.m)
     with fleet(tmp_path, graph.m, graph, **given) as peers:
         peers.start()

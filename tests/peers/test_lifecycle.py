@@ -150,7 +150,7 @@ def test_a_peer_to_whom_nobody_comes_names_all_its_neighbors(tmp_path):
 
 
 def test_admm_stops_for_all_when_a_peer_is_lost(tmp_path):
-    given = {"solver": "admm", "rho": 1.0, "on_loss": "stop", "tol": 0.0}
+    given = {"solver": "admm", "rho": "auto", "on_loss": "stop", "tol": 0.0}
     with fleet(tmp_path, **given) as peers:
         peers.start()
         peers.wait_for_round("p1", 100)
@@ -161,11 +161,44 @@ def test_admm_stops_for_all_when_a_peer_is_lost(tmp_path):
             assert "p1 was lost" in peers.error(name)
 
 
-def test_admm_ends_where_its_replay_does(tmp_path):
-    with fleet(tmp_path, solver="admm", rho=3.0, on_loss="stop", tol=1e-5) as peers:
+@pytest.mark.parametrize(
+    ("solver", "rho", "exchange"),
+    [
+        ("admm", "auto", "float64"),
+        ("admm", "auto", "8-bit"),
+        ("group-lasso", "auto", "float64"),
+        ("exact", "auto", "float64"),
+        ("accelerated", 150.0, "8-bit"),
+        ("dgc", 30.0, "float32"),
+    ],
+)
+def test_every_solver_ends_where_its_replay_and_the_pooled_problem_do(
+    tmp_path, solver, rho, exchange
+):
+    on_loss = "go-on" if solver in ("dgc", "accelerated") else "stop"
+    tol = 1e-4 if exchange == "float32" else 1e-5
+    given = {"solver": solver, "rho": rho, "exchange": exchange, "on_loss": on_loss, "tol": tol}
+    with fleet(tmp_path, scale="none", **given) as peers:
         peers.start()
         assert set(peers.wait().values()) == {0}
         assert all(each["same"] for each in peers.replay().values())
+        rows = np.concatenate(iris(5))
+        told = [peers.certificate(name) for name in peers.names]
+        centers = [pc.Solution.load(peers.out(name) / "solution.npz").consensus
+                   for name in peers.names]  # fmt: skip
+        mean = np.mean(centers, axis=0)
+        square = ((rows[:, None] - mean) ** 2).sum(axis=2)
+        # What the peers found among themselves is what an onlooker finds.
+        assert {each["pooled_cost"] for each in told} == {told[0]["pooled_cost"]}
+        assert np.isclose(told[0]["pooled_cost"], 0.5 * square.min(axis=1).sum(), rtol=1e-9)
+        labels = square.argmin(axis=1)
+        gradient = [len(rows[labels == k]) * mean[k] - rows[labels == k].sum(axis=0)
+                    for k in range(3)]  # fmt: skip
+        spread = np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
+        residual = np.linalg.norm(gradient, axis=1).max() / (len(rows) * spread)
+        assert np.isclose(told[0]["pooled_residual"], residual, rtol=1e-6, atol=1e-12)
+        if on_loss == "stop":
+            assert residual < 1e-5
 
 
 def test_an_empty_site_takes_part(tmp_path):
@@ -263,7 +296,7 @@ def test_weights_a_matrix_and_several_updates_are_as_in_the_simulator(tmp_path):
     rng = np.random.default_rng(0)
     parts = [np.column_stack([part, rng.uniform(0.5, 2.0, len(part))]) for part in iris(4)]
     A = np.diag([2.0, 1.0, 1.0, 3.0])
-    given = {"rho": 30.0, "tol": 0.0, "rounds": 60, "B": 3}
+    given = {"solver": "dgc", "rho": 30.0, "tol": 0.0, "rounds": 60, "B": 3}
     terms = {"weights_column": "x4", "matrix": A.tolist(), "scale": "none"}
     with fleet(tmp_path, 4, parts=parts, **given, **terms) as peers:
         peers.start()

@@ -7,7 +7,7 @@ from trials import iris
 import peerclust as pc
 from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus
-from peerclust.peers import together
+from peerclust.peers import making, together
 from peerclust.peers.together import Rows
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
@@ -52,7 +52,7 @@ def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
     low = (pooled.min(axis=0) - np.array(agreed.mean)) / np.array(agreed.deviation)
     assert np.allclose(agreed.low, low, rtol=1e-9)
     assert (x == x[0]).all()
-    box = together.make_box(terms, together.make_program(terms, agreed), agreed)
+    box = making.make_box(terms, making.make_program(terms, agreed), agreed)
     assert box.refuse(x[0]) == ""
 
 
@@ -91,12 +91,14 @@ def test_rows_that_come_late_must_fit_what_was_agreed():
 
 
 def test_a_box_is_wider_for_programs_that_may_stray():
-    terms = contract(matrix=((4.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0), (0, 0, 0, 1.0)))
+    terms = contract(
+        solver="dgc", matrix=((4.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0), (0, 0, 0, 1.0))
+    )
     agreed, _, _ = together.agree(terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [])
     low, high = np.array(agreed.low), np.array(agreed.high)
-    box = together.make_box(terms, together.make_program(terms, agreed), agreed)
+    box = making.make_box(terms, making.make_program(terms, agreed), agreed)
     assert np.allclose(box.high - high, 3 * (high - low), rtol=1e-4)
-    plain = together.make_box(contract(), together.make_program(terms, agreed), agreed)
+    plain = making.make_box(contract(), making.make_program(terms, agreed), agreed)
     assert plain.refuse(np.array([high + 1e-9])) == ""
     assert "outside the box" in plain.refuse(np.array([high + 0.1]))
     assert "not finite" in plain.refuse(np.array([high * np.nan]))

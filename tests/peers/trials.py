@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 import peerclust as pc
-from peerclust.peers import together
+from peerclust.peers import making, together
 from peerclust.peers.fleet import Fleet
 from peerclust.peers.work import read_rows, read_table
 from peerclust.runtimes import Simulator
@@ -23,7 +23,8 @@ def iris(m):
 def fleet(folder, m=5, graph=None, **settings):
     """Peers that soon notice losses, and whose run takes thousands of rounds."""
     chosen = {
-        "n_clusters": 3, "rho": 150.0, "tol": TOL, "rounds": 30_000, "timeout": 2.0,
+        "n_clusters": 3, "solver": "dgc", "rho": 150.0, "tol": TOL, "rounds": 30_000,
+        "timeout": 2.0,
         "join_timeout": 20.0, "linger": 0.5, "checkpoint_every": 0.1, "on_absent": "start",
     }  # fmt: skip
     parts = settings.pop("parts", None) or iris(m)
@@ -77,7 +78,7 @@ def check_replay(fleet, survivors, cut=()):
             for name in survivors
         ]
     ).users(fleet.contract, together.make_scale(fleet.contract, agreed))
-    program = together.make_program(fleet.contract, agreed)
+    program = making.make_program(fleet.contract, agreed)
     run = Simulator(living_graph(fleet.contract.graph, numbers, cut)).run(
         program, users, x, rounds=told["rounds"] - begin
     )

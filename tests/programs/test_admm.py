@@ -39,7 +39,7 @@ def admm(x, parts, neighbors, c, rounds):
 def test_rounds_equal_the_equations(name, weighted, c, runtime):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(0, weighted=weighted)
-    got, _ = watched(runtime, graph, ADMM(c=c), users, x, ROUNDS)
+    got, _ = watched(runtime, graph, ADMM.plain(c=c), users, x, ROUNDS)
     assert_same(got, admm(x, parts, neighbors, c, ROUNDS))
 
 
@@ -62,7 +62,7 @@ def test_users_end_in_consensus_at_a_stationary_point_of_the_pooled_problem(seed
     # A row of each class, which each user knows with errors of its own.
     x = np.array([rows[rng.choice(150)] for _ in range(3)]) + 0.1 * rng.normal(size=(10, 3, 4))
     run = Simulator(graphs.ring(10)).run(
-        ADMM(c=c), Users(rows, np.arange(0, 151, 15)), x, rounds=800
+        ADMM.plain(c=c), Users(rows, np.arange(0, 151, 15)), x, rounds=800
     )
     common = run.x[0]
     np.testing.assert_allclose(run.x, np.repeat(common[None], 10, axis=0), rtol=0, atol=1e-9)
@@ -76,7 +76,7 @@ def test_users_end_in_consensus_at_a_stationary_point_of_the_pooled_problem(seed
 
 def test_who_hears_nobody_and_has_no_rows_stays():
     users, _, x = problem(1, weighted=True)
-    program = ADMM(c=0.5)
+    program = ADMM.plain(c=0.5)
     heard = HeardSum(np.zeros_like(x), np.zeros((m, 1, 1)))
     got = program.hear(users, program.start(users, x), heard).x
     np.testing.assert_array_equal(got[1], x[1])

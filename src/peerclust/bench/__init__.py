@@ -19,18 +19,19 @@ from peerclust.errors import ParameterError
 from peerclust.machine import Machine, this_machine
 from peerclust.validation import check_name
 
-NAMES = ("core", "rounds", "outliers", "fuzz", "peers", "chaos")
+NAMES = ("core", "rounds", "outliers", "solvers", "fuzz", "peers", "chaos")
 
 
 @dataclass(frozen=True)
 class Measure:
     """One number beside its target.
 
-    `at_most` or `at_least` is the target; without either the number is only told.
+    `at_most` or `at_least` is the target; without either the number is only told. Words in place of
+    a number, such as "not reached", meet no target.
     """
 
     name: str
-    value: float
+    value: float | str
     detail: str
     at_most: float | None = None
     at_least: float | None = None
@@ -43,6 +44,8 @@ class Measure:
     @property
     def holds(self) -> bool:
         """Whether the number meets its target."""
+        if isinstance(self.value, str):
+            return self.target is None
         if self.at_most is not None:
             return self.value <= self.at_most
         return self.at_least is None or self.value >= self.at_least

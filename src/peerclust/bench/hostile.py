@@ -41,7 +41,7 @@ def valid_frames() -> list[bytes]:
     network, run = bytes(range(8)), bytes(range(8, 16))
     four = [0.5, -1.25, 1e300, 3.0]
     agreed = messages.Agreed(
-        [0, 1, 2], [(0, 3)], four, four, four, four, 1.0, 900.0, 300.0, 50.0, 0.01
+        [0, 1, 2], [(0, 3)], four, four, four, four, 1.0, 900.0, 300.0, 50.0, 0.01, 2.0
     )
     ended = messages.Ended(41, 1e-7, 0.02)
     views = [

@@ -102,7 +102,7 @@ def _make_fleet(folder: Path, *, K: int, d: int, rounds: int) -> Fleet:
     parts = [rng.normal(size=(_ROWS, d)) for _ in range(_PEERS)]
     return Fleet(
         folder, parts, graphs.ring(_PEERS),
-        n_clusters=K, rho=10.0, rounds=rounds, tol=0.0, scale="none", mean_of=1,
+        n_clusters=K, solver="dgc", rho=10.0, rounds=rounds, tol=0.0, scale="none", mean_of=1,
     )  # fmt: skip
 
 

@@ -159,10 +159,15 @@ def _draw_graph(rng: Rng) -> Graph:
 
 
 def _draw_settings(rng: Rng) -> dict[str, Any]:
+    solver = str(rng.choice(["dgc", "accelerated"]))
+    # Momentum needs a larger rho for as many rounds.
+    more = 1.0 if solver == "dgc" else 100.0
     return {
         "n_clusters": int(rng.integers(2, 5)),
         "loss": str(rng.choice(list(LOSSES))),
-        "rho": float(np.round(np.exp(rng.uniform(np.log(90), np.log(350))))),
+        "solver": solver,
+        "exchange": str(rng.choice(["float64", "float32", "8-bit"], p=[0.6, 0.1, 0.3])),
+        "rho": float(np.round(more * np.exp(rng.uniform(np.log(90), np.log(350))))),
         "B": int(rng.choice([1, 2], p=[0.7, 0.3])),
         "tol": float(rng.choice([1e-4, 1e-5])),
         "rounds": int(rng.choice([4000, 300], p=[0.93, 0.07])),

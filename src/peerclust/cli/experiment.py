@@ -130,7 +130,10 @@ def reproduce(
 @app.command()
 def bench(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="core, rounds, outliers, fuzz, peers or chaos.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="core, rounds, outliers, solvers, fuzz, peers or chaos."
+        ),
     ],
     frames: Annotated[
         int | None, typer.Option(min=1, help="How many frames fuzz changes; else 10,000,000.")
@@ -147,7 +150,9 @@ def bench(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Where rounds draws; else peerclust-rounds.png."),
+        typer.Option(
+            metavar="FILE.png", help="Where rounds and solvers draw; else peerclust-NAME.png."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

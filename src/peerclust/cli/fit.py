@@ -51,6 +51,9 @@ def fit(
             help="Who talks with whom: ring, path, star, complete, grid, or a file of pairs.",
         ),
     ] = "ring",
+    solver: Annotated[
+        str, _method(help="accelerated, dgc, admm, group-lasso, exact or auto.")
+    ] = "accelerated",
     rho: Annotated[
         str, _method(metavar="auto|X", help="The larger, the closer the users' centers.")
     ] = "auto",
@@ -60,6 +63,12 @@ def fit(
     tol: Annotated[float, _method(help="Stop once every residual is below this.")] = 1e-6,
     init: Annotated[str, _method(help="k-means++, k-means++-local or random.")] = "k-means++",
     starts: Annotated[int, _method(min=1, help="How many starts; the best is kept.")] = 1,
+    exchange: Annotated[
+        str, _method(help="How numbers travel: float64, float32, float16 or 8-bit.")
+    ] = "float64",
+    certify: Annotated[
+        str, _method(help="Who finds the certificate: onlooker, or users by agreements.")
+    ] = "onlooker",
     runtime: Annotated[str, _method(help="simulator or loopback.")] = "simulator",
     seed: Seed = 0,
     trace: Annotated[bool, typer.Option("--trace", help="Write trace.csv, a row a round.")] = False,
@@ -98,6 +107,9 @@ def fit(
             init=init,
             n_init=starts,
             weights="unit" if table.weights is None else table.weights[users.order],
+            solver=solver,
+            exchange=exchange,
+            certify=certify,
             runtime=runtime,
             random_state=seed,
             trace=trace,

@@ -70,11 +70,17 @@ def init(
     matrix: Annotated[
         Path | None, _method(metavar="A.csv", help="Of a Mahalanobis distance, without a header.")
     ] = None,
-    solver: Annotated[str, _method(help="dgc or admm.")] = "dgc",
+    solver: Annotated[
+        str,
+        _method(help="accelerated, dgc, admm, group-lasso or exact, which tells sums as well."),
+    ] = "accelerated",
     rho: Annotated[
         str, _method(metavar="auto|X", help="The larger, the closer the sites' centers.")
     ] = "auto",
     updates: Annotated[int, _method(min=1, metavar="B", help="Center updates a round.")] = 1,
+    exchange: Annotated[
+        str, _method(help="How numbers travel: float64, float32 or 8-bit.")
+    ] = "float64",
     rounds: Annotated[int, _method(min=1, help="At most so many rounds.")] = 10000,
     tol: Annotated[float, _method(help="Stop once every residual is below this.")] = 1e-6,
     mean_of: Annotated[
@@ -94,7 +100,8 @@ def init(
     linger: Annotated[float, _network(help="Seconds to stay after the end.")] = 60,
     checkpoint_every: Annotated[float, _network(help="Seconds between checkpoints.")] = 10,
     on_loss: Annotated[
-        str | None, _network(help="If a site is lost: go-on (default of dgc) or stop (of admm).")
+        str | None,
+        _network(help="If a site is lost: go-on (accelerated and dgc) or stop (the others)."),
     ] = None,
     on_absent: Annotated[str, _network(help="If a site does not come: start or stop.")] = "stop",
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier file.")] = False,
@@ -104,7 +111,7 @@ def init(
     from peerclust import options, tables
     from peerclust.runtimes.network import contract_file
     from peerclust.runtimes.network.contract import spell
-    from peerclust.runtimes.network.terms import make_contract
+    from peerclust.runtimes.network.terms import FIXED, make_contract
 
     if out.exists() and not force:
         raise ParameterError(f"`--out` of peer init must be a new file, unless --force. Got {out}.")
@@ -124,9 +131,16 @@ def init(
         "delta": 1.0 if delta is None and loss == "huber" else delta,
         "eta": 1.0 if eta is None and loss == "fair" else eta,
         "rho": rho if rho == "auto" else _parse_number(rho),
-        "on_loss": on_loss or ("stop" if solver == "admm" else "go-on"),
+        "on_loss": on_loss or ("stop" if solver in FIXED else "go-on"),
         **{"weights_column": weights_column, "scale": scale, "loss": loss, "solver": solver},
-        **{"B": updates, "rounds": rounds, "tol": tol, "seed": seed, "mean_of": mean_of},
+        **{
+            "B": updates,
+            "exchange": exchange,
+            "rounds": rounds,
+            "tol": tol,
+            "seed": seed,
+            "mean_of": mean_of,
+        },
         **{"timeout": timeout, "join_timeout": join_timeout, "linger": linger},
         **{"checkpoint_every": checkpoint_every, "on_absent": on_absent},
     }

@@ -30,7 +30,7 @@ class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estim
         Or `peerclust.Mahalanobis(A)`.
     graph : str or object, default="ring"
         Who talks with whom, when `fit` is told of users.
-    rho, alpha, B, init, n_init, runtime
+    solver, rho, alpha, B, init, n_init, runtime
         As in `peerclust.cluster`.
     max_iter : int, default=1000
         At most so many rounds.
@@ -74,6 +74,7 @@ class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estim
         loss: Any = "kmeans",
         distance: Any = "euclidean",
         graph: Any = "ring",
+        solver: Any = "accelerated",
         rho: float | str = "auto",
         alpha: float | str = "auto",
         B: int = 1,
@@ -88,6 +89,7 @@ class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estim
         self.loss = loss
         self.distance = distance
         self.graph = graph
+        self.solver = solver
         self.rho = rho
         self.alpha = alpha
         self.B = B
@@ -107,6 +109,7 @@ class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estim
             graph=self._graph(),
             loss=self.loss,
             distance=self.distance,
+            solver=self.solver,
             rho=self.rho,
             alpha=self.alpha,
             B=self.B,

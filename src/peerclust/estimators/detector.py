@@ -42,7 +42,7 @@ class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         "auto" is k-means++ with D^2 capped at its 90 % quantile; else as in `peerclust.cluster`.
     n_init : int, default=5
         How many starts.
-    distance, graph, rho, alpha, B, max_iter, tol, runtime, random_state
+    distance, graph, solver, rho, alpha, B, max_iter, tol, runtime, random_state
         As in `DGC`.
 
     Attributes
@@ -71,6 +71,7 @@ class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         delta: float | str = "auto",
         distance: Any = "euclidean",
         graph: Any = "ring",
+        solver: Any = "accelerated",
         rho: float | str = "auto",
         alpha: float | str = "auto",
         B: int = 1,
@@ -86,6 +87,7 @@ class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         self.delta = delta
         self.distance = distance
         self.graph = graph
+        self.solver = solver
         self.rho = rho
         self.alpha = alpha
         self.B = B
@@ -119,6 +121,7 @@ class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         solution = cluster(
             parts,
             loss=Huber(delta),
+            solver=self.solver,
             rho=self.rho,
             alpha=self.alpha,
             B=self.B,

@@ -83,6 +83,7 @@ def trace_cost(*, method: str, rho: float, B: int, rounds: int, seed: int) -> li
         n_clusters=scene.K,
         graph=scene.graph,
         loss=loss,
+        solver="dgc",
         rho=rho,
         alpha="paper",
         B=B,

@@ -76,6 +76,7 @@ def run_on(
         rows = datasets.iris()[0]
         x = rows[np.random.default_rng(seed).choice(len(rows), K, replace=False)]
     given: dict[str, Any] = {"n_clusters": K, "graph": scene.graph, "rho": rho}
+    given["solver"] = "dgc"
     end = cluster(scene.parts, init=x, rounds=MOST_ROUNDS, tol=converged, **given)
     coarse = cluster(scene.parts, init=x, rounds=MOST_ROUNDS, tol=arrived, alpha="paper", **given)
     row = {"part": start, "m": m, "seed": seed, "converged": end.status.converged}

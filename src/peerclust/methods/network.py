@@ -102,7 +102,7 @@ def make_dgc(task: Task) -> DGC:
 
 def make_admm(task: Task) -> ADMM:
     """Give ADMM-KM whose penalty is the task's rho, as in the paper's tables."""
-    return ADMM(c=task.rho)
+    return ADMM.plain(c=task.rho)
 
 
 def make_nk_means(task: Task) -> NKMeans:

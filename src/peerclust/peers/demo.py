@@ -23,6 +23,8 @@ AT = 200
 _SETTINGS: dict[str, Any] = {
     "n_clusters": 3,
     "loss": "huber",
+    # Without momentum the run is long enough for someone to be killed in it and to come back.
+    "solver": "dgc",
     "rho": 150.0,
     "tol": 1e-5,
     "rounds": 20_000,

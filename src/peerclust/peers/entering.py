@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.errors import DataError, PeerError
-from peerclust.peers import together
+from peerclust.peers import making, together
 from peerclust.peers.folder import Folder
 from peerclust.peers.together import Rows
 from peerclust.runtimes.network import checkpoint
@@ -104,9 +104,9 @@ class Entrance:
 
     def refuse(self, welcome: Welcome) -> str:
         """Give why the centers that a neighbor tells cannot be those of the run, or nothing."""
-        program = together.make_program(self.contract, welcome.agreed)
+        program = making.make_program(self.contract, welcome.agreed)
         x = unpack_centers(welcome.centers, self.contract.n_clusters)
-        return together.make_box(self.contract, program, welcome.agreed).refuse(x)
+        return making.make_box(self.contract, program, welcome.agreed).refuse(x)
 
     def _join(self, welcome: Welcome) -> Entry:
         """Enter a run that is on its way, from the checkpoint or else a neighbor's centers."""

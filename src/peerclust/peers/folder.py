@@ -32,6 +32,7 @@ from peerclust.results import list_versions
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.terms import GO_ON
 from peerclust.solution import Certificate, Solution
 from peerclust.tables import Table
 from peerclust.users import Users
@@ -126,9 +127,10 @@ class Folder:
             labels=[users.labels],
             status=verdict.status,
             certificate=_certificate(verdict, agreed),
-            rho=agreed.rho,
-            alpha=agreed.alpha,
-            why={},
+            rho=None if contract.solver in ("admm", "exact") else agreed.rho,
+            alpha=agreed.alpha if contract.solver in GO_ON else None,
+            why={"solver": "agreed"},
+            solver=contract.solver,
             loss=users.loss,
             distance=users.distance,
             scale=scale,
@@ -166,6 +168,10 @@ def _certificate(verdict: Verdict, agreed: Agreed) -> Certificate:
         "residual": verdict.largest_residual,
         "disagreement": verdict.apart * agreed.spread,
         "disagreement_exact": False,
+        "cost": verdict.cost,
+        "pooled_cost": verdict.pooled_cost,
+        "pooled_residual": verdict.pooled_residual,
+        "found_by": "users",
         "rounds": verdict.rounds,
         "spread": agreed.spread,
         "largest_weight": agreed.W,

@@ -8,9 +8,10 @@ from math import isnan
 from typing import Any
 
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.messages import tame
+from peerclust.runtimes.network.messages import Agreed, tame
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.running import Outcome
+from peerclust.runtimes.network.terms import FIXED
 from peerclust.runtimes.network.views import Views
 from peerclust.solution import Status
 
@@ -29,8 +30,10 @@ class Verdict:
     residual, largest_residual : float
         At the end: the site's own, and the largest of those that it hears.
     apart : float
-        How far neighbors' centers are from the site's, as a share of the data's spread: the mean
-        over clusters of the largest distance, the largest of all sites that it hears.
+        How far sites' centers are from each other at most, as a share of the data's spread: the
+        mean over clusters. If not all sites were there to find it, how far neighbors' are.
+    cost, pooled_cost, pooled_residual : float
+        As in `Certificate`, found by all sites together, if all of them were there.
     heard : list of names
         The peers that the site hears at the end, itself among them.
     contributed : dict
@@ -47,6 +50,9 @@ class Verdict:
     residual: float = float("nan")
     largest_residual: float = float("nan")
     apart: float = float("nan")
+    cost: float = float("nan")
+    pooled_cost: float = float("nan")
+    pooled_residual: float = float("nan")
     heard: Sequence[str] = ()
     contributed: dict[str, list[list[int]]] | None = None
     events: Sequence[tuple[int, str]] = ()
@@ -67,6 +73,9 @@ class Verdict:
             "residual": self.residual,
             "largest_residual": self.largest_residual,
             "disagreement": self.apart,
+            "cost": self.cost,
+            "pooled_cost": self.pooled_cost,
+            "pooled_residual": self.pooled_residual,
         }
         return {
             "status": {"name": self.status.name, "advice": self.status.advice},
@@ -79,13 +88,23 @@ class Verdict:
         }
 
 
-def judge(node: Node, outcome: Outcome, spread: float) -> Verdict:
+def judge(node: Node, outcome: Outcome, agreed: Agreed) -> Verdict:
     """Give the verdict of a site that came to the end of the run."""
+    spread = agreed.spread
     contract, views = node.contract, node.views
     part = views.part(node.number)
     ends = [ended for i in part if (ended := views[i].ended) is not None]
     largest = max([outcome.residual, *(ended.residual for ended in ends)])
     apart = max([outcome.apart, *(ended.apart for ended in ends)]) / spread
+    found = outcome.found if views.unchanged else None
+    together: dict[str, float] = {}
+    if found is not None:
+        apart = 2.0 * float(found.radius.mean()) / spread
+        steepness = contract.make_distance().largest
+        pooled = found.pooled_gradient / (agreed.weight * steepness * spread)
+        together = {"cost": found.cost, "pooled_cost": found.pooled_cost, "pooled_residual": pooled}
+        if contract.solver in FIXED:
+            largest = max(pooled, apart)
     rounds = outcome.state.round
     return Verdict(
         status=_status(node, outcome, largest, unheard=len(part) - len(ends)),
@@ -97,6 +116,7 @@ def judge(node: Node, outcome: Outcome, spread: float) -> Verdict:
         contributed=contributions(contract, views, rounds, node.number),
         events=_tell_events(node),
         seconds=outcome.seconds,
+        **together,
     )
 
 

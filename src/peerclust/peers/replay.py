@@ -8,16 +8,16 @@ journals say.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.errors import DataError
-from peerclust.peers import together
+from peerclust.peers import making, together
 from peerclust.peers.together import Rows
-from peerclust.programs.protocol import Program, sum_heard
+from peerclust.programs.protocol import Program, hear_letters, set_round
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.agreeing import living_graph
 from peerclust.runtimes.network.contract import Contract
@@ -61,6 +61,7 @@ class _Site:
     state: Any = None
     segment: _Segment | None = None
     final: Array | None = None
+    last: Any = None
 
 
 def replay(
@@ -81,7 +82,7 @@ def replay(
     _check_rows(contract, rows, events)
     agreed, starts = _agree_again(contract, rows, events)
     scale = together.make_scale(contract, agreed)
-    program = together.make_program(contract, agreed)
+    program = making.make_program(contract, agreed)
     sites = {
         i: _Site(rows[i].users(contract, scale), *_read_segments(each))
         for i, each in events.items()
@@ -111,28 +112,29 @@ def _enter(contract: Contract, program: Program, sites: dict[int, _Site], exchan
             if segment.round == round_:
                 site.users.forget()
                 site.segment = segment
-                site.state = replace(  # type: ignore[type-var]
-                    program.start(site.users, segment.x[None]), round=round_
-                )
+                site.state = set_round(program.start(site.users, segment.x[None]), round_)
         if site.end and site.end["round"] == round_ and update == 0 and site.state is not None:
-            site.final, site.state = site.state.x[0], None
+            site.final, site.last, site.state = site.state.x[0], site.state, None
 
 
 def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchange: int) -> None:
     """Compute one exchange at every site that took part in it."""
-    said = {i: program.say(s.state).x for i, s in sites.items() if s.state is not None}  # type: ignore[union-attr]
+    said = {i: program.say(s.state) for i, s in sites.items() if s.state is not None}
     for i, site in sites.items():
         # Who has ended says where, once more; a neighbor may go on with it.
-        if site.final is not None and site.end and site.end["round"] * contract.B == exchange:
-            said[i] = site.final[None]
-    for site in sites.values():
+        if site.last is not None and site.end and site.end["round"] * contract.B == exchange:
+            said[i] = program.say(site.last)
+    for i, site in sites.items():
         if site.state is None or site.segment is None:
             continue
         senders = site.segment.senders(exchange)
         if senders is None or any(j not in said for j in senders):
             site.state = None  # it ended here: nobody heard more of it
             continue
-        heard = sum_heard(site.state.x, [said[j][0] for j in senders])
+        letters: list[Any] = [said[j] for j in senders]
+        most = [each.most[0] for each in letters if each.most is not None]
+        own: Any = said[i]
+        heard = hear_letters(own, [each.x[0] for each in letters], most)
         site.state = program.hear(site.users, site.state, heard)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.errors import LeftError, PeerclustError, PeerError
-from peerclust.peers import together
+from peerclust.peers import making, together
 from peerclust.peers.entering import Entrance, Entry
 from peerclust.peers.folder import Folder
 from peerclust.peers.judging import Verdict, judge
@@ -119,7 +119,7 @@ class Site:
             return self._take_over(late)
         with suppress(Leaving):  # the result is there
             self.node.loop.run_until_complete(self._hear_ends())
-        verdict = self._verdict = judge(self.node, outcome, entry.agreed.spread)
+        verdict = self._verdict = judge(self.node, outcome, entry.agreed)
         self.folder.log(str(verdict.status), say=False)
         return Result(verdict, entry.agreed, entry.users, outcome.state.x[0])
 
@@ -143,14 +143,17 @@ class Site:
     # The rounds
 
     def _run_program(self, entry: Entry) -> Outcome:
-        program = together.make_program(self.contract, entry.agreed)
+        program = making.make_program(self.contract, entry.agreed)
+        box = making.make_box(self.contract, program, entry.agreed)
         self._agreed = entry.agreed
         running = self._running = Running(
             self.node,
             program,
             entry.users,
             residual_scale=together.residual_scale(entry.agreed, entry.users),
-            box=together.make_box(self.contract, program, entry.agreed),
+            allow=making.make_guard(self.contract, program, entry.agreed, box),
+            certify=making.make_certify(self.contract, entry.agreed),
+            degree=making.agreed_degree(self.contract, entry.agreed, self.node.number),
             journal=self.folder.journal,
             between=self._between,
         )

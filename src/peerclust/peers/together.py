@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +19,12 @@ from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.moments import Scale, agree_moments
 from peerclust.problem import draw_seed
-from peerclust.programs.admm import ADMM
 from peerclust.programs.agree import Maximum
 from peerclust.programs.dgc import DGC
-from peerclust.programs.protocol import Program
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.runtimes.network.running import Box
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Runtime
 from peerclust.users import Users
@@ -43,9 +39,6 @@ _LARGEST_ROW = 1e80
 
 # Rows that loops are compiled with; users with more of them remember no other way (see `lazy`).
 _WARM = 1024
-
-# Centers may leave the box of the data by this share of its width, for rounding.
-_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +97,20 @@ def agree(
             "`n_clusters` of the network file must be at most the number of rows of all sites,"
             f" {round(moments.weight)}. Got {contract.n_clusters}."
         )
-    W, lambda_max, low, high = _extremes(runtime, users, contract.graph.lambda_max.value)
+    eigenvalues = contract.graph.lambda_max.value, -runtime.graph.lambda_2.value
+    W, lambda_max, lambda_2, low, high = _extremes(runtime, users, eigenvalues)
     if not W > 0:
         raise DataError("The rows of all sites together must have a weight above 0. Got 0.")
     start = KMeansPlusPlus(mean_of=contract.mean_of)
     x, _ = start.centers(runtime, users, contract.n_clusters, draw_seed(contract.seed))
     beta = theory.smoothness(users.loss, users.distance)
     rho = contract.rho
-    if isinstance(rho, str):
+    spread = moments.scaled_spread if standard else moments.spread
+    if isinstance(rho, str) and contract.solver == "group-lasso":
+        rho = max(1.0, theory.group_lasso_rho(beta=beta, W_total=moments.weight, spread=spread))
+    elif isinstance(rho, str):
         rho = max(1.0, AUTO_RHO * theory.pilot_rho(beta=beta, W=W, lambda_max=lambda_max))
+    curvature = beta * moments.weight / (runtime.graph.m * contract.n_clusters)
     zeros, ones = np.zeros(users.d), np.ones(users.d)
     agreed = Agreed(
         members=list(members),
@@ -121,11 +119,12 @@ def agree(
         deviation=(moments.deviation if standard else ones).tolist(),
         low=low.tolist(),
         high=high.tolist(),
-        spread=moments.scaled_spread if standard else moments.spread,
+        spread=spread,
         weight=moments.weight,
         W=W,
         rho=float(rho),
         alpha=theory.safe_step(beta=beta, W=W, rho=float(rho), lambda_max=lambda_max),
+        penalty=theory.admm_penalty(curvature=curvature, lambda_2=lambda_2, lambda_max=lambda_max),
     )
     return agreed, users, x
 
@@ -149,13 +148,6 @@ def agree_to_resume(
     return int(agreed[-1]) if same and 0 <= agreed[-1] <= contract.rounds else None
 
 
-def make_program(contract: Contract, agreed: Agreed) -> Program:
-    """Give the program that all sites run."""
-    if contract.solver == "admm":
-        return ADMM(c=agreed.rho)
-    return DGC(rho=agreed.rho, alpha=agreed.alpha, B=contract.B)
-
-
 def make_scale(contract: Contract, agreed: Agreed) -> Scale | None:
     """Give the scale that was agreed on, None without scaling."""
     if contract.scale == "none":
@@ -175,16 +167,6 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         weights,
         tuple(number for part in parts for number in part.numbers),
     )
-
-
-def make_box(contract: Contract, program: Any, agreed: Agreed) -> Box:
-    """Give the box that centers of this program stay in."""
-    low, high = np.array(agreed.low), np.array(agreed.high)
-    # Where all rows have one value, its size is the unit.
-    width = np.maximum(high - low, 1e-3 * np.maximum(np.abs(low), np.abs(high)))
-    condition = 1.0 if contract.matrix is None else float(np.linalg.cond(contract.matrix))
-    slack = (program.strays(condition) + _ROUNDING) * width
-    return Box(low - slack, high + slack)
 
 
 def check_fits(agreed: Agreed, users: Users) -> None:
@@ -216,20 +198,20 @@ def run_tag(contract: Contract, agreed: Agreed) -> bytes:
 
 
 def _extremes(
-    runtime: Runtime, users: Users, lambda_max: float
-) -> tuple[float, float, Array, Array]:
-    """Agree on the largest total weight of a site, on lambda_max(L) and on the box of the rows.
+    runtime: Runtime, users: Users, eigenvalues: tuple[float, float]
+) -> tuple[float, float, float, Array, Array]:
+    """Agree on the largest total weight of a site, lambda_max(L), lambda_2(L) and the rows' box.
 
-    The eigenvalue is that of the whole network, and no living part has a larger one; another
-    machine's may differ in its last bits.
+    `eigenvalues` are lambda_max of the whole network, and no living part has a larger one, and
+    minus lambda_2 of the living part; another machine's may differ in their last bits.
     """
-    own = np.full((users.m, 1, 2 + 2 * users.d), -np.inf)
+    own = np.full((users.m, 1, 3 + 2 * users.d), -np.inf)
     own[:, 0, 0] = users.total_weights
-    own[:, 0, 1] = lambda_max
+    own[:, 0, 1:3] = eigenvalues
     for i in range(users.m):
         rows = users.rows[users.offsets[i] : users.offsets[i + 1]]
         if len(rows):
-            own[i, 0, 2:] = np.concatenate([rows.max(axis=0), -rows.min(axis=0)])
+            own[i, 0, 3:] = np.concatenate([rows.max(axis=0), -rows.min(axis=0)])
     agreed = runtime.run(Maximum(), users, own, rounds=1).states[0].x[0, 0]
-    high, low = np.split(agreed[2:], 2)
-    return float(agreed[0]), float(agreed[1]), -low, high
+    high, low = np.split(agreed[3:], 2)
+    return float(agreed[0]), float(agreed[1]), -float(agreed[2]), -low, high

@@ -1,25 +1,43 @@
-"""ADMM-KM: K-means over a network by the alternating direction method of multipliers.
+"""ADMM: the joint clustering, with exact consensus, by the alternating direction method.
 
 P. Forero, A. Cano and G. Giannakis, "Distributed clustering using wireless sensor networks",
-IEEE Journal of Selected Topics in Signal Processing 5(4), 2011, with hard clusters. Round t
-assigns each row to the nearest of its user's centers, then
+IEEE Journal of Selected Topics in Signal Processing 5(4), 2011, with hard clusters, for every loss,
+over-relaxed, and with a penalty that adapts. Users minimize sum_i J_i(x_i) where x_i = x_j over
+every link, with a multiplier p_i each. A round makes, with what neighbors told,
 
-    x_i(k) <- (S1_i(k) - p_i(k) + c sum_{j in N_i} [x_i(k) + x_j(k)]) / (S0_i(k) + 2 c |N_i|),
-    p_i(k) <- p_i(k) + c sum_{j in N_i} [x_i(k) - x_j(k)]      at the new centers,
+    p_i' = p_i + c sum_{j in N_i} [x_i - x_j],       (in the first round it is not kept)
+    x_i' = x_i - (pull_i + 2 p_i' - p_i) / (H_i + 2 c |N_i|),
+    (x_i, p_i) <- (x_i, p_i) + a (x_i' - x_i, p_i' - p_i).
 
-with S0_i(k) and S1_i(k) the number and the sum of the rows of C_i(k). As S1 = S0 x - pull, the
-first line is the step  x - (pull + p + c sum_j [x_i - x_j]) / (S0 + 2 c |N_i|),  which is how it
-is computed. For another loss S0 is replaced by a bound on the curvature (`users.curvature`).
+With a = 1 and the K-means loss this is ADMM-KM of the paper that `dgc` is from; a = 1.5 to 1.8 is
+the customary over-relaxation (J. Eckstein and D. Bertsekas, "On the Douglas-Rachford splitting
+method", Mathematical Programming 55, 1992).
+
+**The majorizer.** In place of J_i stands the quadratic that touches it at x_i with curvature H_i(k)
+(`users.curvature`), which is nowhere below J_i for the labels at hand, so that x_i' minimizes a
+bound on the augmented Lagrangian. For K-means it is J_i itself. For Huber H is the sum of w gamma,
+as the loss is concave in r^2 and so below its tangent there; for the logistic and the fair loss,
+whose gamma grows with r, H is beta times the weight, beta bounding h''. A Mahalanobis distance
+multiplies H by lambda_max(A).
+
+**The penalty** c begins at `c`, which `theory.admm_penalty` finds from the weights and the graph.
+For each center it then follows the balance of the users' disagreement and the centers' motion
+(B. He, H. Yang and S. Wang, "Alternating direction method with self-adaptive penalty parameters",
+Journal of Optimization Theory and Applications 106, 2000): now and then, ever more rarely, the
+largest of each over all users spreads with the messages within D rounds, D the diameter, and where
+one is more than `balance` times the other all users change c alike.
+
+Labels are put off where they keep changing: see `patience`.
 
 | symbol            | here                                                       |
 |-------------------|------------------------------------------------------------|
-| c                 | `c`; the paper that compares with it calls it rho          |
-| x_i(k), p_i(k)    | `state.x[i, k]`, `state.p[i, k]`                           |
-| S0, S0 x - S1     | `users.curvature`, `users.pull`                            |
+| c, a              | `state.c`, (u, K); `relaxation`                            |
+| x, p              | `state.x`, `state.p`, (u, K, d)                            |
+| H, pull           | `users.curvature`, `users.pull`                            |
 | sum_j [x_i - x_j] | `heard.degree * x - heard.total`                           |
 
-The multipliers p of a round need the neighbors' new centers, which are what the next exchange
-brings; so a round is one exchange, and p is brought up to date when it is heard.
+What leaves a user besides centers: two numbers a center, the largest disagreement with neighbors
+and the largest motion that it has heard of.
 """
 
 from __future__ import annotations
@@ -29,18 +47,40 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.programs import patience
+from peerclust.programs.patience import Patience
+from peerclust.programs.protocol import UNKNOWN, HeardSum, Sum
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
 
+# The penalty is looked at after so many rounds, or D, then after so many times as many each time;
+# it changes by one factor at most at a time, by another in all. Disagreement counts so many times
+# as much as motion.
+_FIRST_LOOK = 5
+_RARER = 1.5
+_MOST_AT_ONCE = 3.0
+_MOST_IN_ALL = 1e4
+_DISAGREEMENT = 2.0
+
 
 @dataclass(frozen=True, eq=False)
 class ADMMState:
-    """The centers of the block's users and the multipliers as of the round before."""
+    """Centers, multipliers and penalties of the block's users, and when rows are assigned.
+
+    `most` is the largest disagreement and motion of each center that users have heard of, (u, 2 K);
+    `look` is the round in which they measured it, or will; `every` how long until the next time.
+    """
 
     x: Array
     p: Array
+    c: Array
+    most: Array
+    look: int
+    every: int
+    labels_of: Array
+    wait: Array
+    left: Array
     round: int
     residual: Array
     update: int = 0
@@ -48,17 +88,44 @@ class ADMMState:
 
 @dataclass(frozen=True)
 class ADMM:
-    """K-means by ADMM with penalty c.
+    """ADMM with a first penalty c.
 
+    Parameters
+    ----------
+    c : float
+        The penalty in the beginning.
+    D : int
+        At least the diameter of the graph.
+    relaxation : float
+        a, from 1 up to, but not including, 2.
+    more : float
+        By how many rounds a user whose labels changed puts off the next assignment.
+    balance : float
+        Beyond which ratio the penalty changes; infinity keeps it.
+    gauge : float
+        What a unit of disagreement with the neighbors counts in a residual.
+
+    Examples
+    --------
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
-    >>> program = ADMM(c=0.5)
+    >>> program = ADMM.plain(c=0.5)
     >>> state = program.start(users, np.array([[[0.0]], [[2.0]]]))
-    >>> heard = HeardSum(total=np.array([[[2.0]], [[0.0]]]), degree=np.ones((2, 1, 1)))
+    >>> heard = HeardSum(np.array([[[2.0]], [[0.0]]]), np.ones((2, 1, 1)))
     >>> program.hear(users, state, heard).x.tolist()
     [[[0.5]], [[1.5]]]
     """
 
     c: float
+    D: int
+    relaxation: float = 1.5
+    more: float = 0.5
+    balance: float = 5.0
+    gauge: float = 1.0
+
+    @classmethod
+    def plain(cls, c: float) -> ADMM:
+        """Return ADMM-KM as it was published: penalty c for good, neither relaxed nor patient."""
+        return cls(c=c, D=0, relaxation=1.0, more=0.0, balance=np.inf, gauge=c)
 
     def strays(self, condition: float) -> float:
         """Give how far centers may leave the box of rows and starts, in widths of it.
@@ -70,22 +137,84 @@ class ADMM:
 
     def start(self, users: Users, x: Array) -> ADMMState:
         """Begin at the centers x, (u, K, d), with multipliers of zero."""
-        return ADMMState(x=x, p=np.zeros_like(x), round=0, residual=np.full(users.m, np.inf))
+        u, K = x.shape[:2]
+        first = patience.begin(x)
+        look = max(self.D, _FIRST_LOOK)
+        return ADMMState(
+            x=x,
+            p=np.zeros_like(x),
+            c=np.full((u, K), self.c),
+            most=np.zeros((u, 2 * K)),
+            look=look,
+            every=look,
+            labels_of=first.x,
+            wait=first.wait,
+            left=first.left,
+            round=0,
+            residual=np.full(users.m, np.inf),
+        )
 
     def say(self, state: ADMMState) -> Sum:
-        """Tell the neighbors the centers."""
-        return Sum(state.x)
+        """Tell the neighbors the centers, and the largest disagreement and motion heard of."""
+        return Sum(state.x, most=state.most if np.isfinite(self.balance) else None)
 
     def hear(self, users: Users, state: ADMMState, heard: HeardSum) -> ADMMState:
         """Bring the multipliers up to date, assign, then update the centers."""
-        x = state.x
-        apart = self.c * (heard.degree * x - heard.total)
-        p = state.p + apart if state.round > 0 else state.p
-        users.assign(x)
-        local = users.pull(x) + p
-        curvature = users.curvature(x)[..., None] + 2.0 * self.c * heard.degree
+        x, degree, a = state.x, heard.degree, self.relaxation
+        labels = self._assign(users, state)
+        apart = degree * x - heard.total
+        more = state.c[..., None] * apart
+        # In the first round disagreement is the starts', and no multiplier remembers it.
+        local = users.pull(x) + state.p + (more if state.round > 0 else 0.0)
+        stiff = users.curvature(x)[..., None] + 2.0 * state.c[..., None] * degree
         # A user without neighbors keeps the center of an empty cluster.
-        step = np.divide(local + apart, curvature, out=np.zeros_like(x), where=curvature > 0)
-        # At a fixed point a user's rows and multipliers balance, and its neighbors agree with it.
-        off = np.sqrt((local * local).sum(axis=2)) + np.sqrt((apart * apart).sum(axis=2))
-        return ADMMState(x=x - step, p=p, round=state.round + 1, residual=off.max(axis=1))
+        step = np.divide(local + more, stiff, out=np.zeros_like(x), where=stiff > 0)
+        # At rest a user's rows and multipliers balance, and its neighbors agree with it.
+        residual = np.maximum(_norm(local), self.gauge * _norm(apart)).max(axis=1)
+        most, c, look, every = self._balance(state, heard, apart, 2.0 * degree * step)
+        return ADMMState(
+            x=x - a * step,
+            p=state.p + a * more if state.round > 0 else state.p,
+            c=c,
+            most=most,
+            look=look,
+            every=every,
+            labels_of=labels.x,
+            wait=labels.wait,
+            left=labels.left,
+            round=state.round + 1,
+            residual=np.where(labels.changed & (self.more > 0), UNKNOWN, residual),
+        )
+
+    def _assign(self, users: Users, state: ADMMState) -> Patience:
+        held = Patience(state.labels_of, state.wait, state.left, np.zeros(users.m, bool))
+        if self.more > 0:
+            return patience.assign(users, held, state.x, self.more)
+        users.assign(state.x)
+        return held
+
+    def _balance(
+        self, state: ADMMState, heard: HeardSum, apart: Array, motion: Array
+    ) -> tuple[Array, Array, int, int]:
+        """Give what is told next of the balance, the penalties, and when to look again."""
+        most, c, look, every = state.most, state.c, state.look, state.every
+        if heard.most is None or state.round < look:
+            return most, c, look, every
+        if state.round == look:
+            most = np.concatenate([_DISAGREEMENT * _norm(apart), _norm(motion)], axis=1)
+        else:
+            most = np.maximum(most, heard.most)
+        if state.round < look + self.D:
+            return most, c, look, every
+        far, moved = np.split(most, 2, axis=1)
+        known = (far > 0) & (moved > 0)
+        ratio = np.divide(far, moved, out=np.ones_like(far), where=known)
+        change = np.clip(np.sqrt(ratio), 1.0 / _MOST_AT_ONCE, _MOST_AT_ONCE)
+        change[(ratio < self.balance) & (ratio > 1.0 / self.balance)] = 1.0
+        c = np.clip(c * change, self.c / _MOST_IN_ALL, self.c * _MOST_IN_ALL)
+        every = max(self.D + 1, int(_RARER * every) + 1)
+        return most, c, look + every, every
+
+
+def _norm(vectors: Array) -> Array:
+    return np.asarray(np.sqrt((vectors * vectors).sum(axis=2)))

@@ -19,6 +19,8 @@ the others; the average, or the maximum, becomes known to all.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,6 +46,17 @@ class AgreeState:
         return np.full(len(self.x), np.inf)
 
 
+def growth(factors: Sequence[float], degree: float) -> float:
+    """Give how many times the largest of all users' numbers one may be after steps by factors.
+
+    A step gives (1 - f d) x + f sum of d neighbors' x: at most |1 - f d| + f d times as much.
+
+    >>> growth((0.5,), degree=4.0)
+    3.0
+    """
+    return math.prod(abs(1.0 - factor * degree) + factor * degree for factor in factors)
+
+
 @dataclass(frozen=True)
 class Average:
     """Agree on the average of all users' numbers in `rounds` rounds.
@@ -64,17 +77,8 @@ class Average:
         return len(self.factors) + 1
 
     def strays(self, round_: int, degree: float) -> float:
-        """Give how many times the largest of all first numbers a number may have in a round.
-
-        A step gives (1 - f d) x + f sum of d neighbors' x: at most |1 - f d| + f d times as much.
-
-        >>> Average((0.5, 0.25)).strays(1, degree=4.0)
-        3.0
-        """
-        grown = 1.0
-        for factor in self.factors[:round_]:
-            grown *= abs(1.0 - factor * degree) + factor * degree
-        return grown
+        """Give how many times the largest of all first numbers a number may have in a round."""
+        return growth(self.factors[:round_], degree)
 
     def start(self, users: Users, x: Array) -> AgreeState:  # noqa: ARG002
         """Begin at each user's own numbers x, (u, k, w)."""

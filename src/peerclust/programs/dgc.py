@@ -83,8 +83,14 @@ class DGC:
 
     def hear(self, users: Users, state: DGCState, heard: HeardSum) -> DGCState:
         """Assign when a round begins (steps 2-5), then update the centers (step 9)."""
-        x = state.x
-        if state.update == 0:
+        moved, residual = self.descend(users, state.x, heard, assign=state.update == 0)
+        return state.next(moved, residual if state.update == 0 else state.residual, self.B)
+
+    def descend(
+        self, users: Users, x: Array, heard: HeardSum, *, assign: bool
+    ) -> tuple[Array, Array]:
+        """Give the centers after one update, (u, K, d), and users' residuals before it, (u,)."""
+        if assign:
             users.assign(x)
         moved, size = recycling.empty(x.shape), np.empty(users.m)
         degree, step = (
@@ -101,5 +107,4 @@ class DGC:
                 kernels.descend(flat[0], s0, *flat[1:3], degree, first, last, *step, flat[3], size)
 
             spread(loop, users.m, x.size)
-        residual = self.rho * size if state.update == 0 else state.residual
-        return state.next(moved, residual, self.B)
+        return moved, self.rho * size

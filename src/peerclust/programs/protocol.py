@@ -12,7 +12,7 @@ A runtime is that loop and a way to deliver. State and messages are never writte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -23,12 +23,29 @@ from peerclust.users import Users
 
 Array = NDArray[np.float64]
 
+# A residual that is not known yet: above every threshold, and finite, as those that are infinite
+# tell that centers ran away.
+UNKNOWN = float(np.finfo(np.float64).max)
+
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """Tell every neighbor x[i], (u, ...); hear the neighbors' total and how many they were."""
+    """Tell every neighbor x[i], (u, ...); hear the neighbors' total and how many they were.
+
+    With `most`, (u, w), hear also the elementwise maximum of the neighbors' most[j]. `size` is what
+    one letter takes in bytes, votes included, if it is not what `x` and `most` take in memory.
+    `codes` are how x follows from what was said before: see `inexact`.
+    """
 
     x: Array
+    most: Array | None = None
+    size: int | None = None
+    codes: tuple[NDArray[np.int8], NDArray[np.int16]] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Each(Sum):
+    """As `Sum`, and hear each neighbor's own x[j] besides."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +59,24 @@ class Max:
 class HeardSum:
     """For each user of the block its neighbors' total, (u, ...), and their number, (u, 1, ...).
 
-    The total is summed in ascending order of user, from zero.
+    The total is summed in ascending order of user, from zero. `most` is the maximum of what
+    neighbors told, (u, w), if they told any; minus infinity for a user without neighbors.
     """
 
     total: Array
     degree: Array
+    most: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class HeardEach(HeardSum):
+    """What `Each` hears: besides, x[j] of every neighbor j, (links, ...), and whose they are.
+
+    The letters of the block's user i are at begins[i]:begins[i+1], in ascending order of sender.
+    """
+
+    each: Array = field(kw_only=True)
+    begins: NDArray[np.int64] = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,20 +86,29 @@ class HeardMax:
     v: Array
 
 
-def sum_heard(x: Array, letters: Sequence[Array]) -> HeardSum:
-    """Give what the only user of a block, with centers x (1, ...), hears in its neighbors' letters.
+def hear_letters(said: Sum, letters: Sequence[Array], most: Sequence[Array] = ()) -> HeardSum:
+    """Give what the only user of a block hears in its neighbors' letters, having said its own.
 
-    They are in ascending order of user, (...) each.
+    They are in ascending order of user, (...) each, and so is `most`, what came with them.
 
-    >>> heard = sum_heard(np.zeros((1, 2)), [np.array([1.0, 2.0]), np.array([3.0, 4.0])])
+    >>> heard = hear_letters(Sum(np.zeros((1, 2))), [np.array([1.0, 2.0]), np.array([3.0, 4.0])])
     >>> heard.total.tolist(), heard.degree.tolist()
     ([[4.0, 6.0]], [[2.0]])
     """
+    x = said.x
     # A sum from zero: -0.0 comes out as 0.0, in every runtime.
     total = np.add(letters[0], 0.0, out=np.empty(x.shape)) if letters else np.zeros(x.shape)
     for letter in letters[1:]:
         total += letter
-    return HeardSum(total, _number(len(letters), x.ndim))
+    degree, largest = _number(len(letters), x.ndim), None
+    if said.most is not None:
+        nothing = np.full(said.most.shape[1:], -np.inf)
+        largest = np.maximum.reduce([nothing, *most])[None]
+    if not isinstance(said, Each):
+        return HeardSum(total, degree, largest)
+    each = np.array(letters).reshape(len(letters), *x.shape[1:])
+    begins = np.array([0, len(letters)])
+    return HeardEach(total, degree, largest, each=each, begins=begins)
 
 
 @lru_cache
@@ -100,6 +139,13 @@ class State(Protocol):
 
         In the units of a gradient of the cost J; the runtime compares it with a threshold.
         """
+
+
+def set_round(state: Any, round_: int) -> Any:
+    """Give the state as it is at the beginning of a round; of one that wraps another, both."""
+    if hasattr(state, "inner"):
+        return replace(state, inner=set_round(state.inner, round_))
+    return replace(state, round=round_, update=0)
 
 
 class Program(Protocol):

@@ -142,7 +142,8 @@ def solution_table(solution: Solution) -> Table:
         ("residual", f"{certificate.residual:.3g}"),
         ("disagreement", f"{certificate.disagreement:.3g} ({share:.2%} of the {unit})"),
         ("pooled cost", f"{certificate.pooled_cost:.6g} of all rows at the joint centers"),
-        ("rho", f"{solution.rho:.6g}: {solution.why['rho']}"),
+        ("solver", f"{solution.solver}: {solution.why['solver']}"),
+        *([("rho", f"{solution.rho:.6g}: {solution.why['rho']}")] if solution.rho else []),
         ("sent", f"{certificate.bytes + certificate.setup_bytes:,} bytes between the users"),
     ):
         table.add_row(name, value)

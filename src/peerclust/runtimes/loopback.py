@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.graphs import Graph
-from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, sum_heard
+from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum, hear_letters
 from peerclust.runtimes.drive import drive
-from peerclust.runtimes.protocol import Run, Traffic, Watch
-from peerclust.stopping import NEVER, VOTE_BYTES, Vote
+from peerclust.runtimes.protocol import Run, Traffic, Watch, letter_bytes
+from peerclust.stopping import NEVER, Vote
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -63,25 +63,28 @@ class Loopback:
     def _deliver(self, said: Sequence[Any]) -> tuple[Sequence[HeardSum | HeardMax], Traffic]:
         return self._maxima(said) if isinstance(said[0], Max) else self._totals(said)
 
-    def _send(self, letters: list[Array], extra: int) -> tuple[list[list[Array]], Traffic]:
+    def _send(self, letters: list[Array], size: int) -> tuple[list[list[Array]], Traffic]:
         """Carry each user's letter to its neighbors; an inbox is in ascending order of sender."""
         inboxes: list[list[Array]] = [[] for _ in letters]
         sent = Traffic()
         for sender, letter in enumerate(letters):
             for receiver in self._neighbors[sender]:
                 inboxes[receiver].append(letter.copy())
-                sent += Traffic(1, letter.nbytes + extra)
+                sent += Traffic(1, size)
         return inboxes, sent
 
-    def _totals(self, said: Sequence[Any]) -> tuple[list[HeardSum], Traffic]:
-        inboxes, sent = self._send([s.x for s in said], VOTE_BYTES)
-        return [sum_heard(own.x, inbox) for inbox, own in zip(inboxes, said, strict=True)], sent
+    def _totals(self, said: Sequence[Sum]) -> tuple[list[HeardSum], Traffic]:
+        inboxes, sent = self._send([s.x[0] for s in said], letter_bytes(said[0]))
+        most: list[list[Array]] = [[] for _ in said]
+        if said[0].most is not None:
+            most, _ = self._send([s.most[0] for s in said], 0)  # type: ignore[index]
+        return [hear_letters(*each) for each in zip(said, inboxes, most, strict=True)], sent
 
     def _maxima(self, said: Sequence[Any]) -> tuple[list[HeardMax], Traffic]:
         """Flood the maximum: after D exchanges everyone has heard of everyone."""
         held, traffic = [s.v[0] for s in said], Traffic()
         for _ in range(self._D):
-            inboxes, sent = self._send(held, 0)
+            inboxes, sent = self._send(held, held[0].nbytes)
             traffic += sent
             held = [
                 np.maximum.reduce([own, *inbox]) for own, inbox in zip(held, inboxes, strict=True)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from peerclust.errors import DivergedError
 from peerclust.graphs import Graph
-from peerclust.programs.protocol import Program, State
+from peerclust.programs.protocol import Program, State, Sum
+from peerclust.stopping import VOTE_BYTES
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -81,6 +82,14 @@ class Runtime(Protocol):
         x is (m, k, d), each user's own centers. The users stop by themselves once every residual
         has been at most `threshold` (see `stopping`); below zero they never do.
         """
+
+
+def letter_bytes(said: Sum) -> int:
+    """Give what one letter takes: what the program says it does, or its numbers and the votes."""
+    if said.size is not None:
+        return said.size
+    most = 0 if said.most is None else said.most[0].nbytes
+    return int(said.x[0].nbytes) + most + VOTE_BYTES
 
 
 def check_finite(values: Array, round_: int) -> None:

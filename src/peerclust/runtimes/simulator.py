@@ -10,10 +10,18 @@ from numpy.typing import NDArray
 
 from peerclust import kernels, recycling
 from peerclust.graphs import Graph
-from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum
+from peerclust.programs.protocol import (
+    Each,
+    HeardEach,
+    HeardMax,
+    HeardSum,
+    Max,
+    Program,
+    Sum,
+)
 from peerclust.runtimes.drive import drive
-from peerclust.runtimes.protocol import Run, Traffic, Watch
-from peerclust.stopping import NEVER, VOTE_BYTES, Vote
+from peerclust.runtimes.protocol import Run, Traffic, Watch, letter_bytes
+from peerclust.stopping import NEVER, Vote
 from peerclust.threads import spread
 from peerclust.users import Users
 
@@ -78,16 +86,21 @@ class Simulator:
             u, x.size,
         )  # fmt: skip
         degree = self.graph.degree.reshape((u,) + (1,) * (said.x.ndim - 1))
-        size = said.x[0].nbytes + VOTE_BYTES
-        return HeardSum(total.reshape(said.x.shape), degree), Traffic(links, links * size)
+        most = None if said.most is None else self._reduce(np.maximum, said.most, -np.inf)
+        heard = HeardSum(total.reshape(said.x.shape), degree, most)
+        if isinstance(said, Each):
+            heard = HeardEach(**vars(heard), each=said.x[indices], begins=indptr.astype(np.int64))
+        return heard, Traffic(links, links * letter_bytes(said))
 
     def _least(self, vote: Vote) -> Vote:
         """Give the least s and R among each user's neighbors."""
+        return Vote(*(self._reduce(np.minimum, each, NEVER) for each in (vote.s, vote.R)))
+
+    def _reduce(self, which: np.ufunc, values: NDArray[Any], alone: float) -> NDArray[Any]:
+        """Give the least, or largest, of each user's neighbors; `alone` if there is none."""
         if self.graph.edges == 0:
-            alone: NDArray[Any] = np.full(self.graph.m, NEVER)
-            return Vote(alone, alone)
-        indices, begins = self.graph.indices, self.graph.indptr[:-1]
-        return Vote(
-            np.minimum.reduceat(vote.s[indices], begins),
-            np.minimum.reduceat(vote.R[indices], begins),
+            return np.full_like(values, alone)
+        reduced: NDArray[Any] = which.reduceat(
+            values[self.graph.indices], self.graph.indptr[:-1], axis=0
         )
+        return reduced

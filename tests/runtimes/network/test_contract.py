@@ -63,6 +63,7 @@ def test_the_digest_changes_with_every_field(base, certificates):
         "solver": ["admm"],
         "rho": [10.0, 10.000000000000002],
         "B": [2],
+        "exchange": ["8-bit"],
         "rounds": [1],
         "tol": [0.0],
         "seed": [1],

@@ -51,10 +51,10 @@ def contracts(draw, known):
     texts = draw(st.lists(columns, min_size=1, max_size=5, unique=True))
     d = len(texts) - (len(texts) > 1 and draw(st.booleans()))
     loss, solver = draw(st.sampled_from(list(pc.losses.LOSSES))), draw(
-        st.sampled_from(["dgc", "admm"])
+        st.sampled_from(["dgc", "accelerated", "admm"])
     )  # fmt: skip
     diagonal = draw(st.lists(st.floats(1e-3, 1e3), min_size=d, max_size=d))
-    dgc = solver == "dgc"
+    dgc = solver != "admm"
     return list(zip(names, addresses, strict=True)), {
         "links": tree + extra,
         "features": texts[:d],
@@ -68,8 +68,9 @@ def contracts(draw, known):
         "solver": solver,
         "rho": draw(
             st.just("auto") | st.floats(1, allow_infinity=False) | st.integers(1, 10**9)
-            if dgc else positive
+            if dgc else st.just("auto")
         ),
+        "exchange": draw(st.sampled_from(["float64", "float32", "8-bit"])),
         "B": draw(whole) if dgc else 1,
         "rounds": draw(whole),
         "tol": draw(st.just(0) | positive),
@@ -158,7 +159,7 @@ BAD_FILES = [
     ('["x", "y"]', '"x"', "must be a list of at least one column's name. Got 'x'."),
     ("seed = 0", 'seed = 0\nweights_column = "x"', "`weights_column` of network.toml must not be a"
      " feature too. Got 'x'."),
-    ('solver = "dgc"', 'solver = "admm"', "`on_loss` of network.toml must be 'stop' with the"),
+    ('solver = "accelerated"', 'solver = "admm"', "`on_loss` of network.toml must be 'stop'"),
     ('on_loss = "go-on"', 'on_loss = "go"', "Got 'go'. Did you mean 'go-on'?"),
     ('on_absent = "stop"', 'on_absent = "wait"', "must be one of 'start', 'stop'. Got 'wait'."),
     ('["0", "10"]', '["0", "11"]', "must be of its peers. Got '11'. Did you mean '10'?"),
@@ -201,12 +202,11 @@ def test_a_network_has_at_least_two_peers(written):
         read(f"peer = 3\n{blocks[0]}")
 
 
-def test_admm_needs_a_fixed_graph_one_update_and_a_penalty(written):
-    text = written.replace('solver = "dgc"', 'solver = "admm"').replace('"go-on"', '"stop"')
-    with pytest.raises(InputError, match="must be a number > 0 with the solver 'admm'"):
-        read(text)
-    text = text.replace('rho = "auto"', "rho = 0.5")
-    assert read(text).rho == 0.5
+def test_admm_needs_a_fixed_graph_one_update_and_no_rho(written):
+    text = written.replace('solver = "accelerated"', 'solver = "admm"').replace('"go-on"', '"stop"')
+    assert read(text).rho == "auto"
+    with pytest.raises(InputError, match="must be 'auto' with the solver 'admm'"):
+        read(text.replace('rho = "auto"', "rho = 5.0"))
     assert read(text.replace('"kmeans"', '"huber"')).loss == "huber"  # it takes every radial loss
     with pytest.raises(InputError, match=r"`B` of network\.toml must be 1 with the solver 'admm'"):
         read(text.replace("B = 1", "B = 2"))

@@ -8,6 +8,7 @@ import pytest
 
 from peerclust import graphs
 from peerclust.errors import ParameterError
+from peerclust.programs.certificate import Certify
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.contract import Peer
@@ -262,7 +263,8 @@ def running(node, tmp_path):
     """The peer's run, in round 5."""
     users, program = Users(np.zeros((4, 2)), np.array([0, 4])), DGC(rho=1.0, alpha=0.1)
     made = Running(
-        node, program, users, residual_scale=1.0, box=Box(X[0], X[2]),
+        node, program, users, residual_scale=1.0, allow=lambda _: Box(X[0], X[2]).refuse,
+        certify=Certify((), m=3), degree=2,
         journal=Journal(tmp_path / "journal.jsonl", pytest.fail),
     )  # fmt: skip
     made.state = replace(program.start(users, X[None]), round=5)

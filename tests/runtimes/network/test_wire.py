@@ -9,6 +9,7 @@ from xxhash import xxh3_64_intdigest
 
 from peerclust.bench.hostile import valid_frames
 from peerclust.errors import WireError
+from peerclust.runtimes.network import wire
 from peerclust.runtimes.network.wire import ARRAYS, HEADER_BYTES, Frame, Kind, decode, encode
 
 LIMIT = 10_000
@@ -22,7 +23,7 @@ FIELDS = {
 }  # fmt: skip
 
 PLAIN = {
-    "magic": b"PCLU", "version": 1, "kind": 5, "dtype": 1, "ndim": 2, "network": b"network!",
+    "magic": b"PCLU", "version": 2, "kind": 5, "dtype": 1, "ndim": 2, "network": b"network!",
     "run": b"the run!", "exchange": 7, "s": 2, "R": 9, "view": 11, "a": 1, "b": 2, "c": 0,
     "length": 16,
 }  # fmt: skip
@@ -66,6 +67,21 @@ def test_every_frame_comes_back_to_the_last_bit(frame):
         assert back.payload == frame.payload
 
 
+def test_maxima_single_numbers_and_codes_come_back():
+    x, most = np.array([[1.5, -2.25], [3.0, 0.1]]), np.array([0.1, 7.0, 1e-300])
+    frame = Frame(Kind.ROUND, bytes(8), x, most=most)
+    single = decode(encode(frame._replace(dtype=wire.FLOAT32)), limit=LIMIT)
+    assert single.payload.tolist() == x.astype(np.float32).tolist()
+    assert single.payload.dtype == np.float64
+    codes = wire.Codes(-3, np.array([[1, -127], [0, 127]], np.int8))
+    coded = decode(encode(frame._replace(payload=codes)), limit=LIMIT)
+    assert coded.payload.exponent == -3
+    assert coded.payload.apply(x).tolist() == (x + codes.codes / 8).tolist()
+    for back in (decode(encode(frame), limit=LIMIT), single, coded):
+        assert back.most.tobytes() == most.tobytes()
+    assert len(encode(frame._replace(payload=codes, most=None))) == wire.HEADER_BYTES + 1 + 4
+
+
 def test_an_array_in_another_order_or_type_is_sent_by_its_values():
     for x in (np.arange(6.0).reshape(2, 3).T, np.arange(4, dtype=">f8"), np.ones(3, np.float32)):
         back = decode(encode(Frame(Kind.AGREE, bytes(8), x)), limit=LIMIT)
@@ -87,19 +103,24 @@ def test_a_frame_written_by_hand_is_read_and_is_what_the_module_writes():
     ("changes", "sentence"),
     [
         ({"magic": b"HTTP"}, r"must begin with b'PCLU'\. Got b'HTTP'\."),
-        ({"version": 2}, r"must be of version 1\. Got 2\."),
+        ({"version": 1}, r"must be of version 2\. Got 1\."),
         ({"kind": 0}, r"must be of a known kind\. Got 0\."),
         ({"kind": 11}, r"must be of a known kind\. Got 11\."),
         ({"length": LIMIT + 1}, r"must have at most 10000 bytes\. Got 10001\."),
         ({"length": 15}, r"as long as its header says, 15 bytes of payload\. Got 16\."),
         ({"length": 17}, r"as long as its header says, 17 bytes of payload\. Got 16\."),
         ({"dtype": 0}, r"of kind ROUND cannot be of dtype 0\."),
-        ({"dtype": 2}, r"of kind ROUND cannot be of dtype 2\."),
+        ({"dtype": 4}, r"of kind ROUND cannot be of dtype 4\."),
+        ({"dtype": 2}, r"as long as its shape \[1, 2\] says\. Got 16 bytes\."),
+        ({"dtype": 3}, r"as long as its shape \[1, 2\] says\. Got 16 bytes\."),
+        ({"kind": 4, "dtype": 2}, r"of kind AGREE cannot be of dtype 2\."),
+        ({"kind": 4, "c": 1}, r"must have 1 to 3 numbers\. Got 2: \[1, 2, 1\]"),
         ({"kind": 1}, r"of kind HELLO cannot be of dtype 1\."),
         ({"ndim": 0}, r"must have 1 to 3 numbers\. Got 0"),
         ({"ndim": 4}, r"must have 1 to 3 numbers\. Got 4"),
         ({"ndim": 1}, r"must have 1 to 3 numbers\. Got 1: \[1, 2, 0\]"),
-        ({"c": 1}, r"must have 1 to 3 numbers\. Got 2: \[1, 2, 1\]"),
+        ({"c": 1}, r"as long as its shape \[1, 2\] says\. Got 16 bytes\."),
+        ({"c": 2**32 - 1}, r"as long as its shape \[1, 2\] says\. Got 16 bytes\."),
         ({"kind": 7, "dtype": 0, "ndim": 2, "a": 16, "b": 1}, r"1 to 3 numbers\. Got 2"),
         ({"a": 2}, r"as long as its shape \[2, 2\] says\. Got 16 bytes\."),
         ({"a": 2**32 - 1, "b": 2**32 - 1}, r"as long as its shape \[4294967295, 4294967295\]"),

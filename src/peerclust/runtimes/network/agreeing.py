@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import build
 from peerclust.programs.agree import Average
-from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum, sum_heard
+from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum, hear_letters
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Lost
@@ -126,7 +126,7 @@ class Agreeing:
             return "" if (np.abs(array) <= limit).all() else "numbers larger than they can be"
 
         heard = await self.node.exchange(Kind.AGREE, said.x[0], refuse)
-        return sum_heard(said.x, [frame.payload for frame in heard.values()])
+        return hear_letters(said, [frame.payload for frame in heard.values()])
 
     async def _pass_barrier(self) -> None:
         for _ in self.members:

@@ -52,8 +52,8 @@ class Contract:
     """All settings of a network; a peer's number is its place among `peers`, sorted by name.
 
     `links` are pairs of names, sorted within and among them, which connect all peers. `matrix` is
-    the A of a Mahalanobis distance, None the Euclidean one. `rho` of the solver "admm" is its
-    penalty c. Times are in seconds. What `contract_file` writes beside each setting explains it.
+    the A of a Mahalanobis distance, None the Euclidean one. Times are in seconds. What
+    `contract_file` writes beside each setting explains it.
     """
 
     peers: tuple[Peer, ...]
@@ -66,9 +66,10 @@ class Contract:
     delta: float | None = None
     eta: float | None = None
     matrix: tuple[tuple[float, ...], ...] | None = None
-    solver: str = "dgc"
+    solver: str = "accelerated"
     rho: float | str = "auto"
     B: int = 1
+    exchange: str = "float64"
     rounds: int = 10000
     tol: float = 1e-6
     seed: int = 0

@@ -27,9 +27,10 @@ SECTIONS = {
         "delta": "of huber: rows further away pull no harder; left out, 1",
         "eta": "of fair; left out, 1",
         "matrix": "A of the Mahalanobis distance; left out, the distance is Euclidean",
-        "solver": "dgc or admm",
-        "rho": "the larger, the closer the peers' centers: auto or a number; of admm its penalty",
+        "solver": "accelerated, dgc, admm, group-lasso, or exact, which tells sums besides centers",
+        "rho": "the larger, the closer the peers' centers: auto or a number",
         "B": "center updates a round",
+        "exchange": "how numbers travel: float64, float32 or 8-bit",
         "rounds": "at most so many rounds",
         "tol": "stop once every residual is below this",
         "seed": "the same seed gives the same result",
@@ -54,7 +55,15 @@ PEER = {
     "certificate": "the certificate itself, which TLS must know to demand it",
 }
 # Left out, a setting has the default of `Contract`.
-OPTIONAL = {"weights_column", "delta", "eta", "matrix", *SECTIONS["timing"], *SECTIONS["absence"]}
+OPTIONAL = {
+    "weights_column",
+    "delta",
+    "eta",
+    "matrix",
+    "exchange",
+    *SECTIONS["timing"],
+    *SECTIONS["absence"],
+}
 _HEADER = """\
 # A network of peers that cluster together, as peerclust reads it. Every site must have the same
 # file. All agree if `peerclust peer check` shows the same digest everywhere; comments and the order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from peerclust.runtimes.network.messages import Phase
 from peerclust.runtimes.network.transport import Connection
@@ -36,6 +37,9 @@ class Link:
     ever, asked, welcomed : bool
         Whether it was ever connected; whether it was asked, over this connection, where the run
         is; and whether it has asked that and been told.
+    told, base
+        The run and exchange whose array was last sent to it; those of the array last heard, and
+        the array: what codes build on.
     banned : str
         Why it is not taken up again, or ""; `refusal` is why it, or this peer, was last refused.
     """
@@ -66,6 +70,8 @@ class Link:
     refusal: str = ""
     bytes_sent: int = 0
     bytes_heard: int = 0
+    told: tuple[bytes, int] = (NO_RUN, -1)
+    base: tuple[tuple[bytes, int], Any] = ((NO_RUN, -1), None)
 
     @property
     def connected(self) -> bool:
@@ -104,6 +110,7 @@ class Link:
     def discount(self) -> None:
         """Stop counting it; frames that came from it are dropped."""
         self.counted = False
+        self.told, self.base = (NO_RUN, -1), ((NO_RUN, -1), None)
         self.up_sent = self.up_heard = None
         self.inbox.clear()
         self.outbox.clear()

@@ -81,7 +81,7 @@ class Membership(Post):
     @property
     def round(self) -> int:
         """The round that this peer is in."""
-        return self.at // self.contract.B if self.phase != "agreeing" else 0
+        return min(self.at // self.contract.B, self.last_round) * (self.phase != "agreeing")
 
     def begin_agreement(self, run: bytes, members: tuple[int, ...]) -> None:
         """Stand at the first exchange of an agreement on the living graph."""

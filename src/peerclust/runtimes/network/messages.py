@@ -105,6 +105,7 @@ class Agreed(Message, frozen=True, forbid_unknown_fields=True):
     W: float
     rho: float
     alpha: float
+    penalty: float
 
 
 class Welcome(Message, frozen=True, forbid_unknown_fields=True):

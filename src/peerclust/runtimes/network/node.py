@@ -58,7 +58,7 @@ class Node(Membership):
             # Settings, centers, what was agreed, and everyone's views with a reason each.
             limit=(1 << 16)
             + len(contract.told)
-            + 9 * K * d
+            + 9 * K * (d + 4)
             + 64 * d
             + MOST_VIEWS * m * (1200 + 6 * m),
             log=log,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.link import Key, Link
-from peerclust.runtimes.network.wire import NO_RUN, TAG_BYTES, Frame, Kind
+from peerclust.runtimes.network.wire import NO_RUN, TAG_BYTES, Codes, Frame, Kind
 from peerclust.stopping import NEVER
 
 Array = NDArray[np.float64]
@@ -45,6 +44,8 @@ class Post:
         self.loop = asyncio.new_event_loop()
         self.phase: messages.Phase = "agreeing"
         self.run, self.at = NO_RUN, 0
+        # What follows the last round is about its end.
+        self.last_round = NEVER
         self._awaited: Key | None = None
         self._wanting: set[int] = set()
         self._waiter: asyncio.Future[None] | None = None
@@ -63,7 +64,7 @@ class Post:
         # The links are in this order.
         if self.phase == "agreeing":
             return [link for link in self.links.values() if link.counted]
-        now = self.at // self.contract.B
+        now = min(self.at // self.contract.B, self.last_round)
         return [link for link in self.links.values() if link.counted and link.since <= now]
 
     async def exchange(
@@ -75,19 +76,30 @@ class Post:
         s: int = 0,
         R: int = NEVER,
         view: int = 0,
+        most: Array | None = None,
+        codes: Codes | None = None,
+        dtype: int = wire.FLOAT64,
     ) -> dict[int, Frame]:
         """Tell the counted neighbors an array and give the frame of each, by ascending number.
 
         Who sends one that `check` or its shape refuses is dropped. `s` and `R` are a vote, and
-        `view` the state of the living graph that it was cast in.
+        `view` the state of the living graph that it was cast in; `most` are maxima that go with
+        the array; `codes` stand for it where a neighbor has the array of the exchange before.
         """
         self.check_interrupt()
         key = (self.run, kind, self.at)
-        data = wire.encode(Frame(kind, self.network, payload, self.run, self.at, s, R, view))
+        frame = Frame(
+            kind, self.network, payload, self.run, self.at, s, R, view, most, dtype
+        )  # fmt: skip
+        whole = wire.encode(frame)
+        short = b"" if codes is None else wire.encode(frame._replace(payload=codes))
         links = self.counted()
         for link in links:
+            known = link.told == (self.run, self.at - 1) and self.at != link.since * self.contract.B
+            data = short if short and known else whole
             link.outbox.append(data)
             self.send_frame(link, data)
+            link.told = self.run, self.at
         self._awaited = key
         while self._look_for(key, links):
             await self.wait()
@@ -98,11 +110,20 @@ class Post:
             if not link.counted:
                 continue
             frame = link.inbox.pop(key)
-            reason = _compare(payload, frame.payload) or check(frame.payload)
+            coded = kind is Kind.ROUND and self.contract.exchange == "8-bit"
+            reason = _compare(payload, most, frame, dtype, coded=coded)
+            if not reason and isinstance(frame.payload, Codes):
+                before, array = link.base
+                if before == (self.run, self.at - 1) and array.shape == frame.payload.shape:
+                    frame = frame._replace(payload=frame.payload.apply(array))
+                else:
+                    reason = "codes without the numbers that they build on"
+            reason = reason or check(frame.payload)
             if reason:
                 self.ban(link, f"it sent {reason}")
             else:
                 heard[link.number] = frame
+                link.base = (self.run, self.at), frame.payload
         self.check_interrupt()
         self.at += 1
         return heard
@@ -196,5 +217,18 @@ class Post:
         return True
 
 
-def _compare(mine: Array, theirs: Any) -> str:
-    return "" if theirs.shape == mine.shape else f"an array of shape {theirs.shape}"
+def _compare(mine: Array, most: Array | None, theirs: Frame, dtype: int, *, coded: bool) -> str:
+    """Give in what a frame's array is not like this peer's own, or ""."""
+    if theirs.payload.shape != mine.shape:
+        return f"an array of shape {theirs.payload.shape}"
+    if theirs.dtype != dtype and not (coded and theirs.dtype == wire.CODES):
+        return "numbers in another form than the network file says"
+    if (most is None) != (theirs.most is None):
+        return "maxima that were not asked for" if most is None else "no maxima"
+    if most is not None and not (
+        theirs.most.shape == most.shape
+        and (theirs.most >= 0).all()
+        and (theirs.most < np.inf).all()
+    ):
+        return "maxima that cannot be"
+    return ""

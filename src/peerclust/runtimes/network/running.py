@@ -8,7 +8,7 @@ it, so that a run can be replayed to the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.programs.protocol import Program, sum_heard
+from peerclust.programs.certificate import Certify, Found
+from peerclust.programs.protocol import HeardMax, Max, Program, Sum, hear_letters, set_round
+from peerclust.runtimes.network import wire
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Ended
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.wire import Frame, Kind
+from peerclust.runtimes.network.post import Check
+from peerclust.runtimes.network.wire import Codes, Frame, Kind
 from peerclust.runtimes.protocol import check_finite
 from peerclust.stopping import NEVER, Vote, first_vote, next_vote
 from peerclust.users import Users
@@ -56,7 +59,8 @@ class Outcome:
     """Where a run ended: the state, the residual there, how far the neighbors' centers are apart.
 
     `stopped` tells whether all stopped by themselves, or the rounds ran out; `seconds` is what the
-    rounds of this process took.
+    rounds of this process took; `found` is what all peers found together of where they ended, None
+    if somebody was lost meanwhile.
     """
 
     state: Any
@@ -64,6 +68,7 @@ class Outcome:
     apart: float
     stopped: bool
     seconds: float
+    found: Found | None
 
 
 class Running:
@@ -76,12 +81,15 @@ class Running:
         users: Users,
         *,
         residual_scale: float,
-        box: Box,
+        allow: Callable[[Any], Check],
+        certify: Certify,
+        degree: int,
         journal: Journal,
         between: Callable[[Any], None] = lambda _: None,
     ) -> None:
         self.node, self.program, self.users = node, program, users
-        self.box, self.journal, self.between = box, journal, between
+        self.allow, self.journal, self.between = allow, journal, between
+        self.certify, self._degree = certify, degree
         self.residual_scale = residual_scale
         tol = node.contract.tol
         self.threshold = tol * residual_scale if tol > 0 else -1.0
@@ -94,7 +102,7 @@ class Running:
 
     def run(self, x: Array, round_: int) -> Outcome:
         """Run from centers x, (1, K, d), at a round."""
-        self.state = replace(self.program.start(self.users, x), round=round_)  # type: ignore[type-var]
+        self.state = set_round(self.program.start(self.users, x), round_)
         self.journal.start(round_, x[0])
         return self.node.loop.run_until_complete(self._drive())
 
@@ -121,8 +129,9 @@ class Running:
         node.at = self.state.round * node.contract.B
         heard = await self._exchange()
         residual = float((await self._hear(heard)).residual.max()) / self.residual_scale
+        apart, found = await self._find_certificate()
         seconds = perf_counter() - begin
-        outcome = Outcome(self.state, residual, self._apart(heard), stopped, seconds)
+        outcome = Outcome(self.state, residual, apart, stopped, seconds, found)
         self.journal.end(self.state.round, self.state.x[0])
         node.phase = "done"
         ended = Ended(self.state.round, outcome.residual, outcome.apart)
@@ -154,24 +163,40 @@ class Running:
 
     def _jump(self, round_: int) -> None:
         """Go on from a later round: those who were without this peer are there already."""
-        self.state = replace(self.state, round=round_, update=0)
+        self.state = set_round(self.program.start(self.users, self.state.x), round_)
         self.node.at = round_ * self.node.contract.B
         self.journal.start(round_, self.state.x[0])
         self._vote = first_vote(1)
 
     async def _exchange(self) -> dict[int, Frame]:
-        at = self.node.at
-        x = self.program.say(self.state).x  # type: ignore[union-attr]
+        at, said = self.node.at, self._said()
         s, R = int(self._vote.s[0]), int(self._vote.R[0])
+        codes = None if said.codes is None else Codes(int(said.codes[1][0]), said.codes[0][0])
+        single = self.node.contract.exchange == "float32"
         heard = await self.node.exchange(
-            Kind.ROUND, x[0], self.box.refuse, s=s, R=R, view=max(self._view, 0)
+            Kind.ROUND,
+            said.x[0],
+            self.allow(self.state),
+            s=s,
+            R=R,
+            view=max(self._view, 0),
+            most=None if said.most is None else said.most[0],
+            codes=codes,
+            dtype=wire.FLOAT32 if single else wire.FLOAT64,
         )
         self.journal.heard(at, list(heard))
         return heard
 
+    def _said(self) -> Sum:
+        said = self.program.say(self.state)
+        assert isinstance(said, Sum)
+        return said
+
     async def _hear(self, frames: dict[int, Frame]) -> Any:
         """Give the state after what was heard."""
-        heard = sum_heard(self.state.x, [frame.payload for frame in frames.values()])
+        letters = [frame.payload for frame in frames.values()]
+        most = [frame.most for frame in frames.values()]
+        heard = hear_letters(self._said(), letters, most)
         begin = perf_counter()
         if self._took > _LONG_STEP:
             loop = self.node.loop
@@ -182,6 +207,41 @@ class Running:
             state = self.program.hear(self.users, self.state, heard)
         self._took = perf_counter() - begin
         return state
+
+    async def _find_certificate(self) -> tuple[float, Found | None]:
+        """Give how far the neighbors' centers are, and what all peers find of where they ended.
+
+        What was found is None if somebody was lost since the peers agreed, as averages need all.
+        """
+        program, node = self.certify, self.node
+        node.last_round = self.state.round
+        state = program.start(self.users, self.state.x)
+        executor = node.loop.run_in_executor
+        apart, all_there = 0.0, True
+        while state.round < program.rounds:
+            said = program.say(state)
+            if isinstance(said, Max):
+                held, there = await self._flood(said.v[0])
+                all_there &= there
+                state = program.hear(self.users, state, HeardMax(held))
+                continue
+            heard = await node.exchange(Kind.AGREE, said.x[0], _refuse_none)
+            all_there &= len(heard) == self._degree
+            letters = [frame.payload for frame in heard.values()]
+            if state.round == 0:
+                apart = self._apart(heard)
+            state = await executor(
+                None, program.hear, self.users, state, hear_letters(said, letters)
+            )
+        return apart, program.read(state) if all_there else None
+
+    async def _flood(self, held: Array) -> tuple[Array, bool]:
+        all_there = True
+        for _ in range(self.certify.D):
+            heard = await self.node.exchange(Kind.AGREE, held, _refuse_none)
+            all_there &= len(heard) == self._degree
+            held = np.maximum.reduce([held, *(frame.payload for frame in heard.values())])
+        return held, all_there
 
     def _cast(self, heard: dict[int, Frame], now: int) -> None:
         """Vote on stopping; votes of another state of the living graph do not count."""
@@ -201,3 +261,7 @@ class Running:
         own = self.state.x[0]
         far = [np.linalg.norm(frame.payload - own, axis=1) for frame in heard.values()]
         return float(np.max(far, axis=0).mean()) if far else 0.0
+
+
+def _refuse_none(array: Array) -> str:
+    return "" if np.isfinite(array).all() else "numbers that are not finite"

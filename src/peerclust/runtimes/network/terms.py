@@ -15,6 +15,10 @@ from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.identity import check_peer_name, common_name
 from peerclust.validation import check_count, check_name, check_number
 
+# Solvers that go on when a peer is lost, and those that belong to a fixed graph.
+GO_ON = ("accelerated", "dgc")
+FIXED = ("admm", "group-lasso", "exact")
+
 MOST_BYTES = 1 << 20  # of all settings, as peers tell them to each other
 MOST = 2**63  # whole numbers stay below, as TOML and MessagePack hold no more
 
@@ -135,23 +139,26 @@ def _check_together(contract: Contract, of: str) -> None:
         contract.make_distance().check(len(contract.features))
     except InputError as error:
         raise ParameterError(f"`matrix` of {of} cannot be used. {error}") from None
-    if contract.solver == "dgc":
-        if contract.rho != "auto":
-            check_number(contract.rho, "rho", of, at_least=1)
+    solver = contract.solver
+    if contract.rho != "auto" and solver in (*GO_ON, "group-lasso"):
+        check_number(contract.rho, "rho", of, at_least=1)
+    if solver in GO_ON:
         return
     for name, needed, why in (
-        ("on_loss", "stop", "whose multipliers belong to a fixed graph"),
+        ("on_loss", "stop", "which belongs to a fixed graph"),
         ("B", 1, "which updates centers once a round"),
+        *([] if solver == "group-lasso" else [("rho", "auto", "which has no use for it")]),
+        *(
+            [("exchange", "float64", "whose averages need every digit")]
+            if solver == "exact"
+            else []
+        ),
     ):
         if getattr(contract, name) != needed:
             raise ParameterError(
-                f"`{name}` of {of} must be {needed!r} with the solver 'admm', {why}. Got"
+                f"`{name}` of {of} must be {needed!r} with the solver {solver!r}, {why}. Got"
                 f" {getattr(contract, name)!r}."
             )
-    if contract.rho == "auto":
-        raise ParameterError(
-            f"`rho` of {of} must be a number > 0 with the solver 'admm', its penalty. Got 'auto'."
-        )
 
 
 def _check_whole(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
@@ -206,7 +213,8 @@ _CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
     "delta": _positive,
     "eta": _positive,
     "matrix": _check_matrix,
-    "solver": _one_of("dgc", "admm"),
+    "solver": _one_of(*GO_ON, *FIXED),
+    "exchange": _one_of("float64", "float32", "8-bit"),
     "rho": _check_rho,
     "B": _check_whole,
     "rounds": _check_whole,

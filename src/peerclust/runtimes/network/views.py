@@ -46,6 +46,7 @@ class Views:
             near = [] if i not in self.members else graph.neighbors(i).tolist()
             counts = [j for j in near if (min(i, j), max(i, j)) not in gone]
             self._latest[i] = View(peer=i, seq=0, round=0, counts=counts)
+        self._first = {i: set(view.counts) for i, view in self._latest.items()}
         self._seqs = [0] * graph.m
         # Every change that was heard of, for the record of who contributed when.
         self.history: list[View] = []
@@ -79,6 +80,11 @@ class Views:
         That a peer has ended changes nothing for those who are about to.
         """
         return zlib.crc32(repr(self._seqs).encode()) if any(self._seqs) else 0
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether everyone has counted, at all times that were heard of, whom all agreed on."""
+        return all(set(view.counts) == self._first[view.peer] for view in self.history)
 
     def part(self, me: int) -> tuple[int, ...]:
         """Give the peers that can be reached over links which both ends count, ascending."""

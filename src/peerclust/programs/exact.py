@@ -1,0 +1,116 @@
+"""The pooled step at every user: sums and counts are averaged exactly, in a fixed number of rounds.
+
+All users hold the same centers x. Each sums up its own rows,
+
+    H_i(k) = a bound on the curvature (`users.curvature`; for K-means the weight of C_i(k)),
+    S_i(k) = H_i(k) x(k) - pull_i(k)                      (for K-means the sum of its rows),
+
+then the network averages both, one factor of `graphs.averaging` a round, and every user makes the
+step  x(k) <- S(k) / H(k)  of the averages. For K-means that is Lloyd's step on all rows; for other
+losses it minimizes the majorizer that `admm` describes, x - pull / H of all rows. In the first
+rounds users average their starts, so that these may differ.
+
+| symbol    | here                                                              |
+|-----------|-------------------------------------------------------------------|
+| x         | `state.x[i]`, the same for all i up to rounding                   |
+| H, S      | `state.sums[..., 0]`, `state.sums[..., 1:]`, partly averaged      |
+| factors   | `factors`; `state.step` of them have been used                    |
+
+**What leaves a user: not only centers.** Its neighbors hear its own sums and counts (weights, or
+curvatures) of every cluster in the first exchange of each step, and mixtures of all users' in the
+others. A cluster in which a user has one row gives that row away. Use `admm` where that may not be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.programs.agree import growth
+from peerclust.programs.protocol import UNKNOWN, HeardSum, Sum
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ExactState:
+    """The users' centers, and the sums that they are averaging."""
+
+    x: Array
+    sums: Array
+    step: int
+    round: int
+    residual: Array
+    update: int = 0
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Lloyd's method, or a majorized one, on all users' rows.
+
+    Parameters
+    ----------
+    factors : tuple of float
+        Of the graph (`Graph.averaging_factors`).
+    share : float
+        The largest user's weight over the users' mean weight: residuals are that many times the
+        average gradient, so that a tolerance means the same as in other programs.
+
+    Examples
+    --------
+    >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
+    >>> program = Exact(factors=(0.5,))
+    >>> state = program.start(users, np.array([[[0.0]], [[1.0]]]))
+    >>> heard = HeardSum(state.sums[::-1], np.ones((2, 1, 1)))
+    >>> program.hear(users, state, heard).x.tolist()
+    [[[0.5]], [[0.5]]]
+    """
+
+    factors: tuple[float, ...]
+    share: float = 1.0
+
+    def strays(self, condition: float) -> float:
+        """Give how far centers may leave the box of rows and starts, in widths of it.
+
+        They are means of rows, or on the way from a mean to another, but for a Mahalanobis
+        distance.
+        """
+        return condition - 1.0
+
+    def growth(self, state: ExactState, degree: float) -> float:
+        """Give how many times the largest of all users' sums the present ones may be."""
+        return growth(self.factors[: state.step], degree)
+
+    def start(self, users: Users, x: Array) -> ExactState:
+        """Begin by averaging the centers x, (u, K, d)."""
+        first = np.concatenate([np.ones((*x.shape[:2], 1)), x], axis=2)
+        return ExactState(x=x, sums=first, step=0, round=0, residual=np.full(users.m, UNKNOWN))
+
+    def say(self, state: ExactState) -> Sum:
+        """Tell the neighbors the sums."""
+        return Sum(state.sums)
+
+    def hear(self, users: Users, state: ExactState, heard: HeardSum) -> ExactState:
+        """Average on; at the end of it make the step and sum up again."""
+        sums, step, x = state.sums, state.step, state.x
+        if self.factors:
+            sums = sums - self.factors[step] * (heard.degree * sums - heard.total)
+            step += 1
+        residual, first = state.residual, state.round < len(self.factors)
+        if step == len(self.factors):
+            H, S = sums[..., :1], sums[..., 1:]
+            if not first:
+                off = H * x - S
+                residual = self.share * np.sqrt((off * off).sum(axis=2)).max(axis=1)
+            # A cluster without rows keeps its center.
+            x = np.divide(S, H, out=x.copy(), where=H > 0)
+            sums, step = self._sum_up(users, x), 0
+        return ExactState(x, sums, step, state.round + 1, residual)
+
+    def _sum_up(self, users: Users, x: Array) -> Array:
+        users.assign(x)
+        H = users.curvature(x)[..., None]
+        return np.concatenate([H, H * x - users.pull(x)], axis=2)

@@ -1,0 +1,139 @@
+"""Exact consensus at a finite rho: the group-lasso penalty, by a primal-dual method.
+
+The squares in J_rho keep the users' centers apart at every finite rho. A norm does not:
+
+    minimize  1/rho sum_i J_i(x_i) + sum over links {i, j} and centers k of ||x_i(k) - x_j(k)||
+
+has, from some finite rho on, solutions in which all users agree, and these are the stationary
+points of the pooled problem; below it some users keep centers of their own. The paper names this
+penalty as future work; D. Hallac, J. Leskovec and S. Boyd, "Network Lasso: Clustering and
+Optimization in Large Graphs", KDD 2015, study it. With a multiplier p_ij = -p_ji for each link, in
+the units of J,
+
+    p_ij(k) <- the point nearest to p_ij(k) + c [x_i(k) - x_j(k)] in the ball of radius rho,
+    x_i     <- x_i - (pull_i + sum_j [2 p_ij - last p_ij]) / (H_i + 2 c |N_i|),
+
+which is the primal-dual method of L. Condat, "A primal-dual splitting method for convex
+optimization", Journal of Optimization Theory and Applications 158, 2013, and B. Vu, "A splitting
+algorithm for dual monotone inclusions", Advances in Computational Mathematics 38, 2013, with a step
+for each user and center (T. Pock and A. Chambolle, ICCV 2011), and H_i the curvature of the
+majorizer that `admm` describes; both are over-relaxed by the factor a. With an infinite rho it is
+`admm` without relaxation and with a fixed penalty.
+
+| symbol   | here                                                          |
+|----------|---------------------------------------------------------------|
+| rho, c   | `rho`, `c`                                                    |
+| x_i      | `state.x[i]`, (K, d)                                          |
+| p_ij     | `state.p`, (links, K, d), links in the order of `HeardEach`   |
+| x_j      | `heard.each`                                                  |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.programs import patience
+from peerclust.programs.patience import Patience
+from peerclust.programs.protocol import UNKNOWN, Each, HeardEach
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLassoState:
+    """Centers of the block's users, multipliers of their links, and when rows are assigned.
+
+    `p` is None until the links are heard of.
+    """
+
+    by_link: ClassVar[tuple[str, ...]] = ("p",)
+
+    x: Array
+    p: Array | None
+    labels_of: Array
+    wait: Array
+    left: Array
+    round: int
+    residual: Array
+    update: int = 0
+
+
+@dataclass(frozen=True)
+class GroupLasso:
+    """The group-lasso penalty with rho, and c by which multipliers follow disagreement.
+
+    >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
+    >>> program = GroupLasso(rho=10.0, c=0.5)
+    >>> state = program.start(users, np.array([[[0.0]], [[2.0]]]))
+    >>> each, begins = np.array([[[2.0]], [[0.0]]]), np.array([0, 1, 2])
+    >>> heard = HeardEach(each, np.ones((2, 1, 1)), each=each, begins=begins)
+    >>> program.hear(users, state, heard).p.ravel().tolist()
+    [-1.5, 1.5]
+    """
+
+    rho: float
+    c: float
+    relaxation: float = 1.5
+    more: float = 0.5
+    gauge: float = 1.0
+
+    def strays(self, condition: float) -> float:
+        """Give how far centers may leave the box of rows and starts, in widths of it."""
+        return 10.0 * condition
+
+    def start(self, users: Users, x: Array) -> GroupLassoState:
+        """Begin at the centers x, (u, K, d), with multipliers of zero."""
+        first = patience.begin(x)
+        return GroupLassoState(
+            x=x,
+            p=None,
+            labels_of=first.x,
+            wait=first.wait,
+            left=first.left,
+            round=0,
+            residual=np.full(users.m, np.inf),
+        )
+
+    def say(self, state: GroupLassoState) -> Each:
+        """Tell the neighbors the centers."""
+        return Each(state.x)
+
+    def hear(self, users: Users, state: GroupLassoState, heard: HeardEach) -> GroupLassoState:
+        """Update the multipliers, assign, then update the centers."""
+        x, each, begins, a = state.x, heard.each, heard.begins, self.relaxation
+        known = state.p is not None and len(state.p) == len(each)
+        before = state.p if known and state.p is not None else np.zeros_like(each)
+        p = before + self.c * (np.repeat(x, np.diff(begins), axis=0) - each)
+        size = np.sqrt((p * p).sum(axis=2, keepdims=True))
+        p *= np.divide(self.rho, size, out=np.ones_like(size), where=size > self.rho)
+        held = Patience(state.labels_of, state.wait, state.left, np.zeros(users.m, bool))
+        labels = patience.assign(users, held, x, self.more)
+        stiff = users.curvature(x)[..., None] + 2.0 * self.c * heard.degree
+        balance, motion = _by_user(p, begins), _by_user(p - before, begins)
+        local = users.pull(x) + balance
+        step = np.divide(local + motion, stiff, out=np.zeros_like(x), where=stiff > 0)
+        far = np.maximum((local * local).sum(axis=2), (self.gauge / self.c) ** 2
+                         * (motion * motion).sum(axis=2))  # fmt: skip
+        return GroupLassoState(
+            x=x - a * step,
+            p=before + a * (p - before),
+            labels_of=labels.x,
+            wait=labels.wait,
+            left=labels.left,
+            round=state.round + 1,
+            residual=np.where(labels.changed, UNKNOWN, np.sqrt(far).max(axis=1)),
+        )
+
+
+def _by_user(links: Array, begins: NDArray[np.int64]) -> Array:
+    """Add up (links, K, d) by user, (u, K, d); a user may have none."""
+    total = np.zeros((len(begins) - 1, *links.shape[1:]))
+    some = np.diff(begins) > 0
+    if len(links):
+        total[some] = np.add.reduceat(links, begins[:-1][some], axis=0)
+    return total

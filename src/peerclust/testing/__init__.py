@@ -1,0 +1,20 @@
+"""Conformance suites: what every loss, program and runtime must pass, a user's own too.
+
+    from peerclust.testing import check_loss, check_program, check_runtime
+
+Each raises AssertionError with the case that failed. "Equal" means equal to the last bit.
+"""
+
+from peerclust.testing.cases import Case, cases
+from peerclust.testing.checks import check_loss, check_program, check_runtime
+from peerclust.testing.programs import PROGRAMS, Trial
+
+__all__ = [
+    "PROGRAMS",
+    "Case",
+    "Trial",
+    "cases",
+    "check_loss",
+    "check_program",
+    "check_runtime",
+]

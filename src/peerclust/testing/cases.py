@@ -1,0 +1,104 @@
+"""Small problems that every program is tried on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust import graphs
+from peerclust.bregman import generalized_kl, squared_mahalanobis
+from peerclust.distances import Distance, Euclidean, Mahalanobis
+from peerclust.graphs import Graph
+from peerclust.losses import Fair, Huber, KMeans, Logistic
+from peerclust.theory import safe_step, smoothness
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+# Of the 13 users two are empty, and one has more rows than two segments of the kernels.
+_SIZES = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 129)
+_LARGE = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 20_000)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small problem: 13 users of unequal size on some graph, their rows made from a seed."""
+
+    name: str
+    graph: Graph
+    loss: Any = field(default_factory=KMeans)
+    distance: Distance = field(default_factory=Euclidean)
+    weighted: bool = True
+    sizes: tuple[int, ...] = _SIZES
+    dtype: type[Any] = np.float64
+
+    def users(self) -> Users:
+        """Make the users afresh, so that nothing is carried over from an earlier run."""
+        rng = np.random.default_rng(7)
+        offsets = np.concatenate([[0], np.cumsum(self.sizes)])
+        rows = rng.normal(size=(offsets[-1], 3)) + 4.0 * rng.integers(0, 3, (offsets[-1], 1))
+        # Far enough above 0 for every loss's domain.
+        rows = (np.abs(rows) + 1.0).astype(self.dtype)
+        weights = rng.uniform(0.1, 2.0, len(rows)) if self.weighted else 1.0
+        return Users(rows, offsets, weights=weights, loss=self.loss, distance=self.distance)
+
+    def start(self) -> Array:
+        """Give each user centers of its own, (13, 4, 3)."""
+        return 1.0 + np.abs(np.random.default_rng(8).normal(size=(self.graph.m, 4, 3)) * 3.0)
+
+    def step(self, rho: float) -> float:
+        """Give a safe step for a consensus factor up to 1."""
+        return safe_step(
+            beta=smoothness(self.loss, self.distance),
+            W=float(self.users().total_weights.max()),
+            rho=rho,
+            lambda_max=self.graph.lambda_max.value,
+        )
+
+    def relative_step(self, rho: float) -> float:
+        """Give a safe step for a program that divides it by a center's own curvature.
+
+        That curvature, weight / rho + |N_i|, is at least the least degree.
+        """
+        return self.step(rho) * float(self.graph.degree.min())
+
+
+def cases() -> Iterator[Case]:
+    """Yield every loss and distance on a ring, every graph, large users and float32 rows."""
+    A = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 3.0]])
+    ring = graphs.ring(13)
+    for loss in (KMeans(), Huber(0.7), Logistic(), Fair(0.5), _Own()):
+        for distance in (Euclidean(), Mahalanobis(A)):
+            name = f"{loss}, {type(distance).__name__}, ring(13)"
+            yield Case(name, ring, loss, distance)
+    for bregman in (squared_mahalanobis(A), generalized_kl(smoothness=9.0)):
+        yield Case(f"{bregman.name}, ring(13)", ring, bregman)
+    for graph in (
+        graphs.path(13),
+        graphs.star(13),
+        graphs.complete(13),
+        graphs.erdos_renyi(13, 0.3, random_state=0),
+        graphs.geometric(13, 0.45, random_state=0),
+    ):
+        yield Case(f"KMeans, {graph.name}", graph, weighted=False)
+        yield Case(f"Huber, {graph.name}", graph, Huber(0.7))
+    for loss in (KMeans(), Huber(0.7)):
+        yield Case(f"{loss}, a large user", ring, loss, sizes=_LARGE)
+        yield Case(f"{loss}, float32", ring, loss, sizes=_LARGE, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class _Own:
+    """A loss that is not built in: h(r) = sqrt(1 + r^2) - 1."""
+
+    smoothness: float = 1.0
+
+    def value(self, r2: Array) -> Array:
+        return np.asarray(np.sqrt(1.0 + r2) - 1.0)
+
+    def gamma(self, r2: Array) -> Array:
+        return np.asarray(1.0 / np.sqrt(1.0 + r2))

@@ -1,0 +1,97 @@
+"""The programs that every runtime must drive alike; a new program joins by a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.programs.accelerated import Accelerated
+from peerclust.programs.admm import ADMM
+from peerclust.programs.agree import Average, Maximum
+from peerclust.programs.certificate import Certify
+from peerclust.programs.dgc import DGC
+from peerclust.programs.draw import Draw
+from peerclust.programs.exact import Exact
+from peerclust.programs.group_lasso import GroupLasso
+from peerclust.programs.inexact import Inexact
+from peerclust.programs.lsp2p import LSP2P
+from peerclust.programs.nk_means import NKMeans
+from peerclust.programs.protocol import Program
+from peerclust.testing.cases import Case
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A program to try: made for each case, from users' own centers or from two common ones.
+
+    The threshold is met by some cases before the rounds run out and not by others; below zero the
+    users never stop. `rounds` may depend on the case.
+    """
+
+    make: Callable[[Case], Program]
+    common_start: bool = False
+    rounds: int | Callable[[Case], int] = 100
+    threshold: float = 20.0
+
+    def start(self, case: Case) -> Array:
+        """Give the start, (13, k, 3)."""
+        x = case.start()
+        return np.repeat(x[:1, :2], len(x), axis=0) if self.common_start else x
+
+    def most_rounds(self, case: Case) -> int:
+        """Give after how many rounds the case ends at the latest."""
+        return self.rounds if isinstance(self.rounds, int) else self.rounds(case)
+
+
+def _in_form(form: str) -> Trial:
+    return Trial(lambda case: Inexact(DGC(rho=20.0, alpha=case.step(20.0)), form=form))
+
+
+def _certify(case: Case) -> Certify:
+    return Certify(case.graph.averaging_factors, m=case.graph.m, rho=20.0, c=0.5)
+
+
+PROGRAMS = {
+    "dgc": Trial(lambda case: DGC(rho=20.0, alpha=case.step(20.0))),
+    "dgc, B = 3, c = 0.5": Trial(
+        lambda case: DGC(rho=20.0, alpha=case.step(20.0), B=3, consensus_factor=0.5)
+    ),
+    "accelerated": Trial(lambda case: Accelerated(rho=20.0, alpha=case.step(20.0))),
+    "accelerated, B = 2": Trial(lambda case: Accelerated(rho=20.0, alpha=case.step(20.0), B=2)),
+    # With a smaller c the multipliers carry centers out of the domain of the KL divergence.
+    "admm": Trial(lambda case: ADMM(c=50.0, D=int(case.graph.diameter.value))),
+    "admm, as published": Trial(lambda _: ADMM.plain(c=5.0)),
+    "group lasso": Trial(lambda _: GroupLasso(rho=40.0, c=20.0)),
+    "exact": Trial(lambda case: Exact(case.graph.averaging_factors)),
+    "certificate": Trial(
+        lambda case: _certify(case),
+        rounds=lambda case: _certify(case).rounds,
+        threshold=-1.0,
+    ),
+    **{f"dgc in {form}": _in_form(form) for form in ("float32", "float16", "8-bit")},
+    "admm in 8-bit": Trial(lambda _: Inexact(ADMM(c=50.0, D=12), form="8-bit"), rounds=40),
+    "group lasso, drops": Trial(lambda _: Inexact(GroupLasso(40.0, 20.0), drop=0.2), rounds=20),
+    "dgc, all noise": Trial(
+        lambda case: Inexact(
+            DGC(rho=20.0, alpha=case.step(20.0)), noise=1e-3, drop=0.1, gradient_noise=1e-3, seed=5
+        ),
+        rounds=30,
+    ),
+    "nk-means": Trial(lambda case: NKMeans(rho=20.0, alpha=case.relative_step(20.0))),
+    "lsp2p": Trial(lambda _: LSP2P()),
+    "draw": Trial(lambda _: Draw(seed=3, step=1, n=5), True, 2, -1.0),
+    "draw of distances": Trial(
+        lambda _: Draw(seed=3, step=1, n=50, tell="distance"), True, 2, -1.0
+    ),
+    "average": Trial(
+        lambda case: Average(case.graph.averaging_factors),
+        rounds=lambda case: Average(case.graph.averaging_factors).rounds,
+        threshold=-1.0,
+    ),
+    "maximum": Trial(lambda _: Maximum(), rounds=1, threshold=-1.0),
+}
