@@ -124,8 +124,8 @@ def judge(certificate: Certificate, tuned: Tuned, *, stopped: bool, tol: float) 
         return Status(
             "stopped",
             f"every residual was below {tol:g} in one round, but since then rows changed cluster"
-            f" or centers swung, and it is {certificate.residual:.2g}. A smaller `tol` runs on until"
-            f" they settle.{closer}",
+            f" or centers swung, and it is {certificate.residual:.2g}. A smaller `tol` runs on"
+            f" until they settle.{closer}",
         )
     if tol == 0:
         return Status(

@@ -141,7 +141,7 @@ def cluster(
     check_number(tol, "tol", "cluster", at_least=0)
     check_name(certify, ("onlooker", "users"), "certify", "cluster")
     loss = losses.resolve(loss)
-    asked = Asked(solver, rho, alpha, B, consensus_factor)
+    asked = Asked(solver, rho, alpha, B, consensus_factor, tol)
     chosen = choose(asked, loss)
     wrap = _resolve_exchange(exchange, chosen.name)
     start = initialize.resolve(init)

@@ -38,6 +38,7 @@ class Asked:
     alpha: float | str
     B: int
     consensus_factor: float | str
+    tol: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def tune_exact(problem: Problem, solver: Solver, asked: Asked) -> Tuned:
     total = float(users.total_weights.sum())
     if solver.name == "exact":
         share = problem.W * graph.m / total
-        return Tuned(Exact(graph.averaging_factors, share), None, 0.0, None, {})
+        factors = graph.find_averaging_factors(theory.AVERAGING * asked.tol)
+        return Tuned(Exact(factors, share), None, 0.0, None, {})
     lambda_2, lambda_max = graph.lambda_2.value, graph.lambda_max.value
     curvature = problem.beta * total / (graph.m * problem.K)
     c = theory.admm_penalty(curvature=curvature, lambda_2=lambda_2, lambda_max=lambda_max)

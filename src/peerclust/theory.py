@@ -18,6 +18,10 @@ SAFETY = 0.99
 # rho="auto" aims at a disagreement of this fraction of the joint data's RMS spread.
 AIMED_DISAGREEMENT = 0.01
 
+# The averages of `exact` are so many times as accurate as the tolerance asked for: they are of sums
+# of rows, whose size may be a thousand times the data's spread.
+AVERAGING = 1e-4
+
 # It gets there from a small rho by steps of at most this factor.
 LARGEST_STEP = 10.0
 

@@ -80,3 +80,89 @@ def test_who_hears_nobody_and_has_no_rows_stays():
     heard = HeardSum(np.zeros_like(x), np.zeros((m, 1, 1)))
     got = program.hear(users, program.start(users, x), heard).x
     np.testing.assert_array_equal(got[1], x[1])
+
+
+def relaxed(x, parts, neighbors, c, a, rounds):
+    """The over-relaxed equations with a fixed penalty, labels taken anew in every round."""
+    p = np.zeros_like(x)
+    after = []
+    for t in range(rounds):
+        new_x, new_p = np.empty_like(x), np.empty_like(p)
+        for i in range(m):
+            S0, S1 = sums(x[i], parts[i])
+            for k in range(K):
+                apart = sum((x[i, k] - x[j, k] for j in neighbors[i]), np.zeros(d))
+                now = p[i, k] + c * apart
+                toward = S0[k] * x[i, k] - S1[k] + 2 * now - p[i, k]
+                if t == 0:
+                    now, toward = p[i, k], toward - c * apart
+                step = toward / (S0[k] + 2 * c * len(neighbors[i]))
+                new_x[i, k] = x[i, k] - a * step
+                new_p[i, k] = p[i, k] + a * (now - p[i, k])
+        x, p = new_x, new_p
+        after.append(x)
+    return after
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_over_relaxed_rounds_equal_the_equations(name):
+    graph, neighbors = GRAPHS[name]
+    users, parts, x = problem(0, weighted=True)
+    program = ADMM(c=0.8, D=3, relaxation=1.6, more=0.0, balance=np.inf)
+    got, _ = watched(Simulator, graph, program, users, x, ROUNDS)
+    assert_same(got, relaxed(x, parts, neighbors, 0.8, 1.6, ROUNDS))
+
+
+def run_on_iris(program, loss=None, rounds=600, seed=0):
+    rows, classes = datasets.iris()
+    parts = partition.homogeneous(classes, 10, random_state=seed)
+    users = Users(rows[np.concatenate(parts)], np.arange(0, 151, 15), loss=loss)
+    x = np.repeat(rows[[10, 70, 120]][None], 10, axis=0)
+    states = []
+    run = Simulator(graphs.ring(10)).run(
+        program, users, x, rounds=rounds, watch=lambda seen, _: states.append(seen[0])
+    )
+    return run, states
+
+
+@pytest.mark.parametrize("wrong", [0.01, 100.0])
+def test_a_penalty_that_is_far_off_mends_itself_alike_for_all_users(wrong):
+    best = 4.0
+    _, kept = run_on_iris(ADMM(c=wrong * best, D=5, balance=np.inf))
+    run, states = run_on_iris(ADMM(c=wrong * best, D=5))
+    assert all(np.array_equal(state.c, np.repeat(state.c[:1], 10, axis=0)) for state in states)
+    assert np.array_equal(kept[-1].c, np.full((10, 3), wrong * best))
+    end = states[-1].c
+    assert (np.abs(np.log(end / best)) < 0.5 * abs(np.log(wrong))).all()
+    far = np.ptp(run.x, axis=0).max(), np.ptp(kept[-1].x, axis=0).max()
+    assert far[0] < 0.1 * far[1] or far[0] < 1e-9
+
+
+def test_the_penalty_is_looked_at_ever_more_rarely():
+    _, states = run_on_iris(ADMM(c=4.0, D=5))
+    looks = sorted({state.look for state in states})
+    gaps = np.diff(looks)
+    assert (np.diff(gaps) > 0).all()
+    assert looks[0] == 5
+
+
+def test_multipliers_add_up_to_nothing():
+    run, _ = run_on_iris(ADMM(c=4.0, D=5), rounds=77)
+    assert np.abs(run.states[0].p.sum(axis=0)).max() < 1e-9
+
+
+def test_huber_uses_the_sharper_bound_and_no_bound_lets_a_step_raise_the_cost():
+    from peerclust.losses import Fair, Huber, Logistic
+
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 2)) * rng.choice([0.5, 5.0], (40, 1))
+    for loss in (Huber(0.4), Huber(3.0), Logistic(), Fair(0.5), Fair(3.0)):
+        users = Users(rows, np.array([0, 40]), loss=loss)
+        for x in rng.normal(size=(50, 1, 2, 2)) * 3.0:
+            users.assign(x)
+            H = users.curvature(x)[..., None]
+            step = np.divide(users.pull(x), H, out=np.zeros_like(x), where=H > 0)
+            assert users.cost(x - step) <= users.cost(x) * (1 + 1e-12)
+            bound = loss.smoothness * np.bincount(users.labels, minlength=2)
+            assert (users.curvature(x)[0] <= bound + 1e-12).all()
+            assert isinstance(loss, Huber) or np.allclose(users.curvature(x)[0], bound)

@@ -98,7 +98,7 @@ def _most_rounds(
     return Measure(
         f"{name}_rounds",
         show_rounds(max(found)),
-        f"to a residual and disagreement of {show_level(level)}, {case}; most of {len(found)} seeds,"
-        f" median {median(found):g}",
+        f"to a residual and disagreement of {show_level(level)}, {case}; most of {len(found)}"
+        f" seeds, median {median(found):g}",
         at_most=most,
     )

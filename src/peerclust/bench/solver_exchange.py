@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,8 @@ def measure_exchange(say: Callable[[str], None]) -> Iterator[Measure]:
         yield Measure(
             f"8-bit_{case.data}_bytes",
             max(bytes_),
-            f"{told} (1/{1 / max(bytes_):.1f}), which took {max(rounds):.2f} of the rounds",
+            f"bytes {told} (1/{1 / max(bytes_):.1f}), median 1/{1 / median(bytes_):.1f}; rounds"
+            f" {max(rounds):.2f} times as many at most",
             at_most=1 / 6,
         )
 

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, diags_array
 from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 
 from peerclust.errors import GraphError, ParameterError
-from peerclust.graphs.averaging import order_factors
+from peerclust.graphs.averaging import SETTLED, find_factors
 from peerclust.names import shorten
 from peerclust.validation import check_count
 
@@ -236,14 +236,14 @@ class Graph:
     @cached_property
     def averaging_factors(self) -> tuple[float, ...]:
         """Factors f: x <- x - f L x, once for each, turns x into its average (see `averaging`)."""
-        if self.m == 1:
-            return ()
+        return self.find_averaging_factors(SETTLED)
+
+    def find_averaging_factors(self, accuracy: float) -> tuple[float, ...]:
+        """Give such factors for an average that is off by at most this share."""
         if self.m > DENSE:
-            raise GraphError(
-                f"Users can agree on an exact average only if they are at most {DENSE}, as all"
-                f" eigenvalues of the graph are needed. Got {self.m}."
-            )
-        return order_factors(self._eigenvalues, float(self.degree.max()))
+            must = f"Users can agree on an exact average only if they are at most {DENSE}"
+            raise GraphError(f"{must}, as all eigenvalues are needed. Got {self.m}.")
+        return find_factors(self._eigenvalues, float(self.degree.max()), max(accuracy, SETTLED))
 
     @cached_property
     def _eigenvalues(self) -> NDArray[np.float64]:

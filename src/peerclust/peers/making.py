@@ -46,7 +46,8 @@ def _make_program(contract: Contract, agreed: Agreed) -> Program:
         return Accelerated(rho=rho, alpha=alpha, B=contract.B)
     graph = _agreed_graph(contract, agreed)
     if contract.solver == "exact":
-        return Exact(graph.averaging_factors, share=agreed.W * graph.m / agreed.weight)
+        factors = graph.find_averaging_factors(theory.AVERAGING * contract.tol)
+        return Exact(factors, share=agreed.W * graph.m / agreed.weight)
     steepness = contract.make_distance().largest
     gauge = agreed.W * steepness / graph.lambda_2.value
     if contract.solver == "admm":

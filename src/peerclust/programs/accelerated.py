@@ -34,9 +34,6 @@ from peerclust.users import Users
 
 Array = NDArray[np.float64]
 
-# Over so many parts of a swing, whose length is about t rounds, a residual is forgotten.
-_FADING = 2.0
-
 
 @dataclass(frozen=True, eq=False)
 class AcceleratedState:
@@ -99,7 +96,7 @@ class Accelerated:
         t = np.where(uphill, 1.0, state.t)
         later = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
         went *= ((t - 1.0) / later)[..., None]
-        last = state.update + 1 == self.B
+        first, last = state.update == 0, state.update + 1 == self.B
         return replace(
             state,
             x=stepped + went,
@@ -107,13 +104,17 @@ class Accelerated:
             t=later,
             round=state.round + last,
             update=0 if last else state.update + 1,
-            residual=self._fade(state, residual) if state.update == 0 else state.residual,
+            residual=np.maximum(residual, self._swing(went, heard)) if first else state.residual,
         )
 
-    def _fade(self, state: AcceleratedState, now: Array) -> Array:
-        """Give the residual now, or what is left of earlier ones: with momentum it swings."""
-        left = 1.0 - _FADING / np.maximum(state.t.max(axis=1), _FADING)
-        return np.maximum(now, left * state.residual if state.round > 0 else 0.0)
+    def _swing(self, went: Array, heard: HeardSum) -> Array:
+        """Give by how much users' gradients would change if they stopped and their neighbors stayed.
+
+        At rest nothing moves; a gradient that happens to be small in the midst of a swing is not
+        rest.
+        """
+        far = np.sqrt((went * went).sum(axis=2)).max(axis=1)
+        return np.asarray(self.rho * self.consensus_factor * heard.degree.reshape(-1) * far)
 
     @property
     def _plain(self) -> DGC:

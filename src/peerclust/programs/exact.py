@@ -99,7 +99,7 @@ class Exact:
         if self.factors:
             sums = sums - self.factors[step] * (heard.degree * sums - heard.total)
             step += 1
-        residual, first = state.residual, state.round < len(self.factors)
+        residual, first = state.residual, state.round < max(len(self.factors), 1)
         if step == len(self.factors):
             H, S = sums[..., :1], sums[..., 1:]
             if not first:
