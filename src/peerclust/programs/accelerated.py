@@ -96,7 +96,11 @@ class Accelerated:
         t = np.where(uphill, 1.0, state.t)
         later = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
         went *= ((t - 1.0) / later)[..., None]
-        first, last = state.update == 0, state.update + 1 == self.B
+        last = state.update + 1 == self.B
+        if state.update == 0:
+            residual = np.maximum(residual, self._swing(users, went, heard))
+        else:
+            residual = state.residual
         return replace(
             state,
             x=stepped + went,
@@ -104,17 +108,17 @@ class Accelerated:
             t=later,
             round=state.round + last,
             update=0 if last else state.update + 1,
-            residual=np.maximum(residual, self._swing(went, heard)) if first else state.residual,
+            residual=residual,
         )
 
-    def _swing(self, went: Array, heard: HeardSum) -> Array:
-        """Give by how much users' gradients would change if they stopped and their neighbors stayed.
+    def _swing(self, users: Users, went: Array, heard: HeardSum) -> Array:
+        """Give about how much users' gradients would change if they stopped and all others did not.
 
-        At rest nothing moves; a gradient that happens to be small in the midst of a swing is not
-        rest.
+        At rest nothing moves: a gradient that is small in the midst of a swing is not rest.
         """
         far = np.sqrt((went * went).sum(axis=2)).max(axis=1)
-        return np.asarray(self.rho * self.consensus_factor * heard.degree.reshape(-1) * far)
+        stiff = self.rho * self.consensus_factor * heard.degree.reshape(-1) + users.total_weights
+        return np.asarray(stiff * far)
 
     @property
     def _plain(self) -> DGC:
