@@ -108,8 +108,10 @@ def certify_by_users(
     )
 
 
-def judge(certificate: Certificate, tuned: Tuned, *, stopped: bool, tol: float) -> Status:
-    """Say how a run ended, and what to do about it."""
+def judge(
+    certificate: Certificate, tuned: Tuned, *, stopped: bool, tol: float, form: str = "float64"
+) -> Status:
+    """Say how a run ended, and what to do about it; `form` is how numbers traveled."""
     apart = certificate.disagreement / certificate.spread
     closer = ""
     if apart > 10 * theory.AIMED_DISAGREEMENT:
@@ -117,6 +119,12 @@ def judge(certificate: Certificate, tuned: Tuned, *, stopped: bool, tol: float) 
         closer = (
             f" The users' centers still differ by {apart:.0%} of the data's spread:"
             f" {remedy} them closer."
+        )
+    if stopped and not tuned.penalized and tuned.rho is not None and apart > tol:
+        return Status(
+            "stopped",
+            f"all is at rest, but the users' centers are {apart:.2g} of the data's spread apart:"
+            f" `rho` = {tuned.rho:g} is too small for consensus. A larger one, or 'auto', is not.",
         )
     if stopped and certificate.residual <= tol:
         return Status("converged", f"every residual was below {tol:g}.{closer}")
@@ -134,6 +142,8 @@ def judge(certificate: Certificate, tuned: Tuned, *, stopped: bool, tol: float) 
             f" {certificate.residual:.2g}.{closer}",
         )
     faster = "; a smaller `rho` converges faster" if tuned.penalized else ""
+    if form in ("float32", "float16"):
+        faster += f"; {form} may be too coarse for it, '8-bit' is not"
     return Status(
         "ran out of rounds",
         f"the residual is {certificate.residual:.2g} after {certificate.rounds} rounds, and"

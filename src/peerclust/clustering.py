@@ -107,7 +107,7 @@ def cluster(
         `programs.inexact`). Not for the solver "exact".
     certify : "onlooker" or "users"
         Who finds the certificate: someone who sees all centers, or the users by agreements among
-        neighbors (at most 2,000 users; see `programs.certificate`).
+        neighbors (at most 1,500 users; see `programs.certificate`).
     runtime : "simulator" or "loopback"
         Both give the same centers to the last bit.
     random_state : None, int or numpy Generator
@@ -143,7 +143,7 @@ def cluster(
     loss = losses.resolve(loss)
     asked = Asked(solver, rho, alpha, B, consensus_factor, tol)
     chosen = choose(asked, loss)
-    wrap = _resolve_exchange(exchange, chosen.name)
+    form, wrap = _resolve_exchange(exchange, chosen.name)
     start = initialize.resolve(init)
     problem = prepare(
         parts,
@@ -156,6 +156,9 @@ def cluster(
         runtime=runtime,
         random_state=random_state,
     )
+
+    if certify == "users":
+        problem.graph.averaging_factors  # noqa: B018 - raises now if there are too many
 
     def tune(rho: float) -> Tuned:
         return tune_penalized(problem, chosen, asked, rho)
@@ -203,7 +206,7 @@ def cluster(
     return Solution(
         centers=best.run.x if problem.scale is None else problem.scale.back(best.run.x),
         labels=np.split(users.labels, users.offsets[1:-1]),
-        status=judge(judged, best.tuned, stopped=best.run.stopped, tol=tol),
+        status=judge(judged, best.tuned, stopped=best.run.stopped, tol=tol, form=form),
         certificate=judged,
         solver=chosen.name,
         rho=best.tuned.rho,
@@ -236,8 +239,8 @@ def _check_choice(value: float | str, words: tuple[str, ...], name: str, **limit
         )
 
 
-def _resolve_exchange(exchange: Any, solver: str) -> Callable[[Program, int], Program]:
-    """Give what wraps a program, for a seed, so that it is exchanged as asked for."""
+def _resolve_exchange(exchange: Any, solver: str) -> tuple[str, Callable[[Program, int], Program]]:
+    """Give the form in which numbers travel, and what wraps a program, for a seed, to do so."""
     given = {"form": exchange} if isinstance(exchange, str) else exchange
     known = ("form", "noise", "drop", "gradient_noise", "seed")
     if not isinstance(given, dict):
@@ -247,8 +250,8 @@ def _resolve_exchange(exchange: Any, solver: str) -> Callable[[Program, int], Pr
     for name in given:
         check_name(name, known, "exchange", "cluster")
     if given == {"form": "float64"} or not given:
-        return lambda program, _: program
-    check_name(given.get("form", "float64"), FORMS, "exchange", "cluster")
+        return "float64", lambda program, _: program
+    form = check_name(given.get("form", "float64"), FORMS, "exchange", "cluster")
     for name in ("noise", "gradient_noise", "drop"):
         check_number(given.get(name, 0.0), name, "exchange", at_least=0)
     if not given.get("drop", 0.0) < 1.0:
@@ -263,4 +266,4 @@ def _resolve_exchange(exchange: Any, solver: str) -> Callable[[Program, int], Pr
         settings: dict[str, Any] = {"seed": seed} | given
         return Inexact(program, **settings)
 
-    return wrap
+    return form, wrap

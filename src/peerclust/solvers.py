@@ -89,7 +89,7 @@ def choose(asked: Asked, loss: Any) -> Solver:
             )
         return Solver(getattr(solver, "__name__", type(solver).__name__), "given", solver)
     name = check_name(solver, SOLVERS, "solver", "cluster")
-    why = "given"
+    why = "as asked, or by default"
     if name == "auto":
         name, why = _suits(asked, loss)
     if name in PENALIZED:
@@ -108,7 +108,7 @@ def _suits(asked: Asked, loss: Any) -> tuple[str, str]:
     ):
         if given:
             return "accelerated", f"{what} asks for DGC, and momentum makes it fast"
-    return "admm", "the joint clustering in the fewest rounds, with only centers told"
+    return "admm", "the joint clustering in few rounds, and no sums or counts leave a user"
 
 
 def _check_unused(name: str, asked: Asked) -> None:

@@ -7,6 +7,7 @@ import pytest
 from test_together import contract
 
 from peerclust.peers.judging import contributions, judge
+from peerclust.programs.certificate import Found
 from peerclust.runtimes.network.messages import Ended, View
 from peerclust.runtimes.network.running import Outcome
 from peerclust.runtimes.network.views import Views
@@ -14,9 +15,13 @@ from peerclust.runtimes.network.views import Views
 END = 100
 
 
-def outcome(residual=1e-7, stopped=True, rounds=END):
+def outcome(residual=1e-7, stopped=True, rounds=END, found=None):
     state = SimpleNamespace(round=rounds, x=np.zeros((1, 3, 4)))
-    return Outcome(state, residual, 0.5, stopped, 1.0)
+    return Outcome(state, residual, 0.5, stopped, 1.0, found)
+
+
+def agreed(spread):
+    return SimpleNamespace(spread=spread, weight=100.0, W=20.0)
 
 
 def node(m=5, me=0):
@@ -40,10 +45,29 @@ def test_a_run_converged_if_all_peers_say_so():
     here = node()
     for i in range(5):
         end(here.views, i)
-    verdict = judge(here, outcome(), spread=2.0)
+    verdict = judge(here, outcome(), agreed(2.0))
     assert verdict.status.name == "converged"
     assert verdict.heard == ["p0", "p1", "p2", "p3", "p4"]
     assert verdict.apart == 0.25
+
+
+def test_what_all_found_together_is_told_unless_someone_was_lost():
+    found = Found(
+        gradient=2e-6, cost=5.0, pooled_cost=70.0, pooled_gradient=4e-4,
+        radius=np.array([0.1, 0.3]), radius_stacked=0.4,
+    )  # fmt: skip
+    here = node()
+    for i in range(5):
+        end(here.views, i)
+    verdict = judge(here, outcome(found=found), agreed(2.0))
+    assert (verdict.cost, verdict.pooled_cost) == (5.0, 70.0)
+    assert verdict.pooled_residual == pytest.approx(4e-4 / (100.0 * 2.0))
+    assert verdict.apart == pytest.approx(2 * 0.2 / 2.0)
+    assert verdict.largest_residual == pytest.approx(2e-6 / (20.0 * 2.0))
+    lose(here.views, 1, 2, 30)
+    alone = judge(here, outcome(found=found), agreed(2.0))
+    assert alone.as_dict()["pooled_cost"] is None
+    assert alone.apart == 0.25
 
 
 @pytest.mark.parametrize(
@@ -59,7 +83,7 @@ def test_no_success_is_claimed_for_others_that_did_not_converge(own, others, sto
     here = node()
     for i in range(1, 5 if others is not None else 4):
         end(here.views, i, others or 1e-7)
-    assert judge(here, outcome(own, stopped), spread=1.0).status.name == status
+    assert judge(here, outcome(own, stopped), agreed(1.0)).status.name == status
 
 
 def test_lost_peers_are_named_with_the_rounds_they_contributed_to():
@@ -68,7 +92,7 @@ def test_lost_peers_are_named_with_the_rounds_they_contributed_to():
     lose(here.views, 3, 2, 31)
     for i in (0, 1, 3, 4):
         end(here.views, i)
-    verdict = judge(here, outcome(), spread=1.0)
+    verdict = judge(here, outcome(), agreed(1.0))
     assert verdict.status.name == "converged without some"
     assert "Without p2" in verdict.status.advice
     assert verdict.contributed["p2"] == [[0, 30]]
@@ -85,7 +109,7 @@ def test_half_of_the_peers_is_no_success():
     lose(here.views, 1, 2, 30)
     for i in range(4):
         end(here.views, i)
-    verdict = judge(here, outcome(), spread=1.0)
+    verdict = judge(here, outcome(), agreed(1.0))
     assert verdict.status.name == "fell apart"
     assert verdict.heard == ["p0", "p1"]
 

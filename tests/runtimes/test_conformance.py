@@ -161,7 +161,8 @@ def test_how_a_runtime_cuts_rows_makes_no_difference():
                 patch.setattr(kernels, "SEGMENT", 4096)
                 return super().run(program, users.weighted(users._weights), x, **options)
 
-    # A certificate tells costs, which are added up segment by segment.
+    # Costs, and users' total weights, are added up segment by segment.
     with pytest.MonkeyPatch.context() as patch:
-        patch.delitem(testing.PROGRAMS, "certificate")
+        for name in ("certificate", "dgc, all noise", "accelerated", "accelerated, B = 2"):
+            patch.delitem(testing.PROGRAMS, name)
         testing.check_runtime(OtherSegments)

@@ -11,6 +11,8 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -19,7 +21,7 @@ from peerclust.errors import ParameterError
 from peerclust.machine import Machine, this_machine
 from peerclust.validation import check_name
 
-NAMES = ("core", "rounds", "outliers", "solvers", "fuzz", "peers", "chaos")
+NAMES = ("core", "rounds", "outliers", "solvers", "choices", "fuzz", "peers", "chaos")
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,15 @@ def run(name: str, say: Callable[[str], None] = lambda _: None, **options: Any) 
                 f"`{option}` of bench must be left out with {name}, which {takes}. Got {value!r}."
             )
     return Report(name, this_machine(), list(measure(say, **options)))
+
+
+def check_picture(out: str | PathLike[str]) -> None:
+    """Raise unless a picture can be written there, which is known only after minutes."""
+    if Path(out).suffix.lower() != ".png":
+        raise ParameterError(f"`out` of bench must end in .png. Got {out}.")
+    if not Path(out).absolute().parent.is_dir():
+        raise ParameterError(f"`out` of bench must be in a folder that exists. Got {out}.")
+    importlib.import_module("peerclust.report.figures")  # says which extra is missing
 
 
 def ratio(

@@ -66,6 +66,12 @@ def valid_frames() -> list[bytes]:
         *(Frame(kind, network, messages.pack(message), run, 3) for kind, message in said),
         *(Frame(kind, network, x, run, 70, 2, 90, 12345) for kind, x in arrays),
     ]
+    centers, most = rng.normal(size=(3, 4)), rng.random(6)
+    codes = wire.Codes(-7, rng.integers(-127, 128, (3, 4)).astype(np.int8))
+    for maxima in (None, most):
+        coarse = Frame(Kind.ROUND, network, codes, run, 70, 2, 90, 12345, maxima)
+        single = coarse._replace(payload=centers, dtype=wire.FLOAT32)
+        frames += [coarse, single, single._replace(dtype=wire.FLOAT64)]
     return [wire.encode(frame) for frame in frames]
 
 

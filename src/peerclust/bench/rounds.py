@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import tracemalloc
 from collections.abc import Callable, Iterator
 from os import PathLike
@@ -15,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import graphs
-from peerclust.bench import Measure
+from peerclust.bench import Measure, check_picture
 from peerclust.bench.growth import draw, measure_growth
 from peerclust.bench.lloyd import choose_centers, time_lloyd
 from peerclust.bench.timing import USERS, time_rounds
 from peerclust.datasets import gaussians, mnist
-from peerclust.errors import ParameterError
 from peerclust.losses import Fair, Huber, Logistic
 
 Rows = NDArray[Any]
@@ -36,11 +34,7 @@ def measure(
     out: str | PathLike[str] = "peerclust-rounds.png",
 ) -> Iterator[Measure]:
     """Yield the measures; `data_dir` is where MNIST is, `out` the picture of how costs grow."""
-    if Path(out).suffix.lower() != ".png":
-        raise ParameterError(f"`out` of bench must end in .png. Got {out}.")
-    if not Path(out).absolute().parent.is_dir():
-        raise ParameterError(f"`out` of bench must be in a folder that exists. Got {out}.")
-    importlib.import_module("peerclust.report.figures")  # says which extra is missing
+    check_picture(out)
     images, _ = mnist(data_dir)
     rows = np.random.default_rng(0).permutation(gaussians(2 * _MILLION, random_state=0)[0])
     for name, loss, rounds, to in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ Classes = NDArray[np.intp]
 RHO = 1000.0
 
 
+@cache
 def _digits() -> tuple[Array, Classes]:
     from sklearn.datasets import load_digits
 

@@ -9,7 +9,6 @@ parameter. All begin with the same k-means++ start, which is not counted.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -21,12 +20,11 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.bench import Measure
+from peerclust.bench import Measure, check_picture
 from peerclust.bench.solver_cases import DATA, GRAPHS, RHO, SPLITS, Case, choose_auto, tune
 from peerclust.bench.solver_claims import measure_claims
 from peerclust.bench.solver_courses import Course, Effort, follow, show_level, show_rounds
 from peerclust.bench.solver_exchange import measure_exchange, trace_forms
-from peerclust.errors import ParameterError
 from peerclust.files import new_file
 from peerclust.losses import KMeans
 from peerclust.solvers import PENALIZED, SOLVERS
@@ -72,11 +70,7 @@ def measure(
 ) -> Iterator[Measure]:
     """Yield the measures; `out` is the picture of them, with one of messages' forms beside it."""
     path = Path(out)
-    if path.suffix.lower() != ".png":
-        raise ParameterError(f"`out` of bench must end in .png. Got {out}.")
-    if not path.absolute().parent.is_dir():
-        raise ParameterError(f"`out` of bench must be in a folder that exists. Got {out}.")
-    importlib.import_module("peerclust.report.figures")  # says which extra is missing
+    check_picture(out)
     yield from measure_claims(say)
     yield from measure_exchange(say)
     auto = choose_auto(KMeans())

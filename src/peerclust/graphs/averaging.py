@@ -70,7 +70,8 @@ def _chebyshev(low: float, high: float, accuracy: float, most: int) -> tuple[flo
     for _ in range(degree - 1):
         with np.errstate(divide="ignore"):
             logs += np.log(np.abs(roots - roots[order[-1]]))
-        order.append(int(np.argmax(logs)))
+        # Of roots that rounding may have made unequal the first, that all users choose alike.
+        order.append(int(np.argmax(logs >= logs.max() - 1e-6)))
     return tuple((1.0 / roots[order]).tolist())
 
 

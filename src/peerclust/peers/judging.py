@@ -103,8 +103,8 @@ def judge(node: Node, outcome: Outcome, agreed: Agreed) -> Verdict:
         steepness = contract.make_distance().largest
         pooled = found.pooled_gradient / (agreed.weight * steepness * spread)
         together = {"cost": found.cost, "pooled_cost": found.pooled_cost, "pooled_residual": pooled}
-        if contract.solver in FIXED:
-            largest = max(pooled, apart)
+        own = found.gradient / (agreed.W * steepness * spread)
+        largest = max(pooled, apart) if contract.solver in FIXED else own
     rounds = outcome.state.round
     return Verdict(
         status=_status(node, outcome, largest, unheard=len(part) - len(ends)),
@@ -144,11 +144,12 @@ def _status(node: Node, outcome: Outcome, largest: float, unheard: int) -> Statu
             " without it, so this is no joint result. Mend the links and start again.",
         )
     rounds = outcome.state.round
+    coarse = "; float32 may be too coarse for it" if contract.exchange == "float32" else ""
     if not outcome.stopped:
         return Status(
             "ran out of rounds",
             f"the largest residual is {largest:.2g} after {rounds} rounds, and {contract.tol:g} was"
-            f" asked for. Allow more `rounds`, or a larger `tol`.{without}",
+            f" asked for. Allow more `rounds`, or a larger `tol`{coarse}.{without}",
         )
     if largest > contract.tol or unheard:
         why = f"the largest residual is {largest:.2g}"

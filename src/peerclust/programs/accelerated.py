@@ -117,7 +117,8 @@ class Accelerated:
         At rest nothing moves: a gradient that is small in the midst of a swing is not rest.
         """
         far = np.sqrt((went * went).sum(axis=2)).max(axis=1)
-        stiff = self.rho * self.consensus_factor * heard.degree.reshape(-1) + users.total_weights
+        own = float(users.loss.smoothness) * users.distance.largest * users.total_weights
+        stiff = self.rho * self.consensus_factor * heard.degree.reshape(-1) + own
         return np.asarray(stiff * far)
 
     @property

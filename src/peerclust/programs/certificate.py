@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.programs.agree import growth
 from peerclust.programs.protocol import HeardMax, HeardSum, Max, Sum
 from peerclust.users import Users
 
@@ -107,11 +106,6 @@ class Certify:
     def rounds(self) -> int:
         """One exchange, two averages, a maximum."""
         return 2 + 2 * len(self.factors)
-
-    def growth(self, state: CertifyState, degree: float) -> float:
-        """Give how many times the largest of all users' numbers one of the present ones may be."""
-        done = 0 if state.round == 0 else (state.round - 1) % max(len(self.factors), 1)
-        return growth(self.factors[:done], degree)
 
     def start(self, users: Users, x: Array) -> CertifyState:
         """Begin at the centers x, (u, K, d)."""

@@ -34,7 +34,7 @@ def draw_solvers(
 
     `courses` are how far it was after each round, `rounds` infinity where it did not arrive.
     """
-    figure = make_panels(titles, 2, [0.9 + 0.22 * len(cases)])
+    figure = make_panels(titles, 2, [0.9 + 0.24 * len(cases)])
     figure.set_figwidth(10.0)
     left, right = figure.axes
     _show_courses(left, courses)
@@ -91,7 +91,8 @@ def _show_rounds(axes: Axes, rounds: Mapping[str, Sequence[float]], cases: Seque
         # One below the other, for many take as many rounds as another.
         places = np.arange(len(cases)) + 0.21 * (number - 0.5 * (len(rounds) - 1))
         shown = np.where(np.isfinite(found[number]), found[number], never[number])
-        axes.plot(shown, places, linestyle="none", label=solver, **_style(number))
+        style = _style(number) | {"markersize": 3.4}
+        axes.plot(shown, places, linestyle="none", label=solver, **style)
     if not np.isfinite(found).all():
         axes.axvline(1.5 * largest, color=GRAY, linewidth=0.8)
         axes.text(never[0], -0.9, "not reached", ha="left", va="bottom", fontsize=SMALL)

@@ -228,7 +228,7 @@ class Membership(Post):
         link.discount()
         self._happened(self.round, f"{link.name} was lost in round {self.round}: {reason}")
         self.tell_view(f"lost {link.name}: {reason}")
-        if self.contract.on_loss == "stop" and self.phase == "running":
+        if self.contract.on_loss == "stop" and self.phase == "running" and not self.over:
             self.interrupt(
                 Stopping(
                     f"{link.name} was lost in round {self.round} ({reason}), and the network file"

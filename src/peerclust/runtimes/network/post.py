@@ -51,6 +51,11 @@ class Post:
         self._waiter: asyncio.Future[None] | None = None
         self._interrupt: Interrupt | None = None
 
+    @property
+    def over(self) -> bool:
+        """Whether the rounds are over, and only a certificate is missing."""
+        return self.last_round < NEVER
+
     def count_out(self, link: Link, reason: str) -> None:
         """Go on without a neighbor."""
         raise NotImplementedError

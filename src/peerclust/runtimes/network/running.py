@@ -19,6 +19,7 @@ from peerclust import kernels
 from peerclust.programs.certificate import Certify, Found
 from peerclust.programs.protocol import HeardMax, Max, Program, Sum, hear_letters, set_round
 from peerclust.runtimes.network import wire
+from peerclust.runtimes.network.agreeing import LARGEST
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Ended
 from peerclust.runtimes.network.node import Node
@@ -217,31 +218,38 @@ class Running:
         node.last_round = self.state.round
         state = program.start(self.users, self.state.x)
         executor = node.loop.run_in_executor
-        apart, all_there = 0.0, True
+        apart, good = 0.0, True
         while state.round < program.rounds:
             said = program.say(state)
             if isinstance(said, Max):
-                held, there = await self._flood(said.v[0])
-                all_there &= there
+                held = said.v[0]
+                for _ in range(program.D):
+                    letters, came = await self._hear_numbers(held)
+                    held, good = np.maximum.reduce([held, *letters]), good and came
                 state = program.hear(self.users, state, HeardMax(held))
                 continue
-            heard = await node.exchange(Kind.AGREE, said.x[0], _refuse_none)
-            all_there &= len(heard) == self._degree
-            letters = [frame.payload for frame in heard.values()]
+            letters, came = await self._hear_numbers(said.x[0])
+            good = good and came
             if state.round == 0:
-                apart = self._apart(heard)
+                apart = self._apart(letters)
             state = await executor(
                 None, program.hear, self.users, state, hear_letters(said, letters)
             )
-        return apart, program.read(state) if all_there else None
+        return apart, program.read(state) if good else None
 
-    async def _flood(self, held: Array) -> tuple[Array, bool]:
-        all_there = True
-        for _ in range(self.certify.D):
-            heard = await self.node.exchange(Kind.AGREE, held, _refuse_none)
-            all_there &= len(heard) == self._degree
-            held = np.maximum.reduce([held, *(frame.payload for frame in heard.values())])
-        return held, all_there
+    async def _hear_numbers(self, mine: Array) -> tuple[list[Array], bool]:
+        """Give the neighbors' numbers, and whether all are there and none is absurd.
+
+        The rounds are over: who tells absurd ones spoils the certificate, not the result.
+        """
+        sane = np.clip(np.nan_to_num(mine), -LARGEST, LARGEST)
+        heard = await self.node.exchange(Kind.AGREE, sane, lambda _: "")
+        letters = [frame.payload for frame in heard.values()]
+        good = len(letters) == self._degree
+        for n, letter in enumerate(letters):
+            if not (np.abs(letter) < LARGEST).all():
+                letters[n], good = np.zeros_like(letter), False
+        return letters, good
 
     def _cast(self, heard: dict[int, Frame], now: int) -> None:
         """Vote on stopping; votes of another state of the living graph do not count."""
@@ -256,12 +264,8 @@ class Running:
         quiet = self.state.residual <= self.threshold
         self._vote = next_vote(self._vote, least, quiet, now, self._D)
 
-    def _apart(self, heard: dict[int, Frame]) -> float:
+    def _apart(self, centers: list[Array]) -> float:
         """Give the mean over k of the largest distance of a neighbor's center from this peer's."""
         own = self.state.x[0]
-        far = [np.linalg.norm(frame.payload - own, axis=1) for frame in heard.values()]
+        far = [np.linalg.norm(each - own, axis=1) for each in centers]
         return float(np.max(far, axis=0).mean()) if far else 0.0
-
-
-def _refuse_none(array: Array) -> str:
-    return "" if np.isfinite(array).all() else "numbers that are not finite"

@@ -189,7 +189,8 @@ def _read_array(body: memoryview, dtype: int, ndim: int, shape: list[int]) -> tu
         codes = np.frombuffer(numbers[1:], np.int8).reshape(shape[:ndim])
         return Codes(int.from_bytes(numbers[:1], "little", signed=True), codes), most
     array = np.frombuffer(numbers, _OF[dtype]).reshape(shape[:ndim])
-    return array if dtype == FLOAT64 else array.astype(np.float64), most
+    with np.errstate(invalid="ignore"):  # one that is none is refused by who uses it
+        return array if dtype == FLOAT64 else array.astype(np.float64), most
 
 
 def _sum_up(header: bytes | memoryview, payload: bytes | memoryview) -> int:
