@@ -26,6 +26,8 @@ bench: $(VENV)/all
 	$(BIN)/peerclust bench core
 	$(BIN)/peerclust bench rounds
 	$(BIN)/peerclust bench outliers
+	$(BIN)/peerclust bench solvers
+	$(BIN)/peerclust bench choices
 	$(BIN)/peerclust bench fuzz
 	$(BIN)/peerclust bench peers
 	$(BIN)/peerclust bench chaos

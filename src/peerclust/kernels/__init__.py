@@ -19,7 +19,7 @@ from peerclust.kernels.few import assign_few, descend_few, sum_few
 from peerclust.kernels.measuring import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
 from peerclust.kernels.remembered import assign_remembered
 from peerclust.kernels.sorting import halve, lay_out, sort_into_boxes
-from peerclust.kernels.steps import descend, sum_neighbors
+from peerclust.kernels.steps import descend, go_on, sum_neighbors
 
 __all__ = [
     "FAIR",
@@ -39,6 +39,7 @@ __all__ = [
     "descend",
     "descend_few",
     "gamma",
+    "go_on",
     "halve",
     "hashes",
     "lay_out",

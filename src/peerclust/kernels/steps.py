@@ -64,3 +64,31 @@ def descend(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size
             if not r2 <= largest and not math.isnan(largest):
                 largest = r2
         size[i] = math.sqrt(largest)
+
+
+@compiled(nogil=True)
+def go_on(y, stepped, x, t, first, last, out, later, far):
+    """Carry the centers of users first to last on in the direction in which their steps went.
+
+    A step led from y to stepped, the last one ended at x; all are (u, K, d). A center goes on by
+    (t - 1) / later of stepped - x, t growing to `later`, (u, K), and begins anew, t = 1, if that
+    leads uphill. far[i] is the longest way that a center of user i is carried.
+    """
+    K, d = y.shape[1], y.shape[2]
+    for i in range(first, last):
+        longest = 0.0
+        for k in range(K):
+            uphill, length = 0.0, 0.0
+            for j in range(d):
+                went = stepped[i, k, j] - x[i, k, j]
+                uphill += (y[i, k, j] - stepped[i, k, j]) * went
+                length += went * went
+            now = 1.0 if uphill > 0.0 else t[i, k]
+            later[i, k] = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * now * now))
+            share = (now - 1.0) / later[i, k]
+            for j in range(d):
+                out[i, k, j] = stepped[i, k, j] + share * (stepped[i, k, j] - x[i, k, j])
+            way = share * math.sqrt(length)
+            if not way <= longest and not math.isnan(longest):
+                longest = way
+        far[i] = longest

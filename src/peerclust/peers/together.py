@@ -19,12 +19,15 @@ from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.moments import Scale, agree_moments
 from peerclust.problem import draw_seed
+from peerclust.programs.accelerated import Accelerated
+from peerclust.programs.admm import ADMM
 from peerclust.programs.agree import Maximum
-from peerclust.programs.dgc import DGC
+from peerclust.programs.certificate import Certify
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.terms import FIXED
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Runtime
 from peerclust.users import Users
@@ -74,8 +77,11 @@ class Rows:
         weights = self.weights if isinstance(self.weights, float) else self.weights[:n]
         some = Rows(self.rows[:n], np.array([0, n]), weights, (0,))
         x = np.zeros((1, contract.n_clusters, self.rows.shape[1]))
-        alone = DGC(rho=1.0, alpha=0.0, B=contract.B)
-        Simulator(graphs.path(1)).run(alone, some.users(contract), x, rounds=3)
+        alone, users = Simulator(graphs.path(1)), some.users(contract)
+        alone.run(Accelerated(rho=1.0, alpha=0.0, B=contract.B), users, x, rounds=3)
+        if contract.solver in FIXED:
+            alone.run(ADMM(c=1.0, D=0), users, x, rounds=4)
+        alone.run(Certify((), m=1), users, x, rounds=2)
 
 
 def agree(

@@ -19,17 +19,20 @@ Where the centers rest, x+ = x = y, g is 0: the fixed points are those of `dgc`.
 | x           | `state.stepped`                                       |
 | t           | `state.t`, (u, K)                                     |
 | y - alpha g | `DGC.descend`                                         |
+| y+          | `kernels.go_on`                                       |
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust import kernels, recycling
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.threads import spread
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -89,37 +92,35 @@ class Accelerated:
 
     def hear(self, users: Users, state: AcceleratedState, heard: HeardSum) -> AcceleratedState:
         """Assign when a round begins, make the step, and go on in its direction."""
-        y, x = state.x, state.stepped
+        y = state.x
         stepped, residual = self._plain.descend(users, y, heard, assign=state.update == 0)
-        went = stepped - x
-        uphill = ((y - stepped) * went).sum(axis=2) > 0
-        t = np.where(uphill, 1.0, state.t)
-        later = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
-        went *= ((t - 1.0) / later)[..., None]
+        told, t, far = recycling.empty(y.shape), np.empty_like(state.t), np.empty(users.m)
+
+        def loop(first: int, last: int) -> None:
+            kernels.go_on(y, stepped, state.stepped, state.t, first, last, told, t, far)
+
+        spread(loop, users.m, y.size)
         last = state.update + 1 == self.B
-        if state.update == 0:
-            residual = np.maximum(residual, self._swing(users, went, heard))
-        else:
-            residual = state.residual
-        return replace(
-            state,
-            x=stepped + went,
+        return AcceleratedState(
+            x=told,
             stepped=stepped,
-            t=later,
+            t=t,
             round=state.round + last,
             update=0 if last else state.update + 1,
-            residual=residual,
+            residual=(
+                np.maximum(residual, self._stiffness(users, heard) * far)
+                if state.update == 0
+                else state.residual
+            ),
         )
 
-    def _swing(self, users: Users, went: Array, heard: HeardSum) -> Array:
-        """Give about how much users' gradients would change if they stopped and all others did not.
+    def _stiffness(self, users: Users, heard: HeardSum) -> Array:
+        """Give about how much users' gradients change if they stop by the way and others do not.
 
         At rest nothing moves: a gradient that is small in the midst of a swing is not rest.
         """
-        far = np.sqrt((went * went).sum(axis=2)).max(axis=1)
         own = float(users.loss.smoothness) * users.distance.largest * users.total_weights
-        stiff = self.rho * self.consensus_factor * heard.degree.reshape(-1) + own
-        return np.asarray(stiff * far)
+        return np.asarray(self.rho * self.consensus_factor * heard.degree.reshape(-1) + own)
 
     @property
     def _plain(self) -> DGC:
