@@ -168,6 +168,33 @@ def test_what_does_not_go_together_is_told_in_one_sentence(given, sentence):
     assert sentence in str(error.value)
 
 
+def test_a_group_lasso_that_keeps_users_apart_says_so():
+    end = pc.cluster(
+        parts_of("heterogeneous"), n_clusters=3, solver="group-lasso", rho=1, rounds=20_000,
+        tol=1e-5, random_state=0,
+    )  # fmt: skip
+    assert end.status.name == "stopped"
+    assert "`rho` = 1 is too small for consensus" in end.status.advice
+
+
+def test_a_run_that_ends_just_before_all_agree_to_stop_says_so():
+    given = {"n_clusters": 3, "random_state": 0, "tol": 1e-5}
+    whole = pc.cluster(parts_of("homogeneous"), solver="admm", **given)
+    short = pc.cluster(
+        parts_of("homogeneous"), solver="admm", rounds=whole.certificate.rounds - 1, **given
+    )
+    assert short.status.name == "ran out of rounds"
+    assert "the users had not yet agreed to stop" in short.status.advice
+
+
+def test_a_residual_that_is_not_known_is_none_in_the_trace():
+    end = pc.cluster(
+        parts_of("homogeneous"), n_clusters=3, solver="exact", random_state=0, trace=True
+    )
+    assert np.isnan(end.trace.residual[0])
+    assert np.isfinite(end.trace.residual[-1])
+
+
 def test_a_solution_keeps_its_solver(tmp_path):
     end = pc.cluster(parts_of("homogeneous"), n_clusters=3, solver="admm", random_state=0)
     end.save(tmp_path / "end.npz")

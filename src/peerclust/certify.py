@@ -120,41 +120,54 @@ def judge(
             f" The users' centers still differ by {apart:.0%} of the data's spread:"
             f" {remedy} them closer."
         )
+    residual = f"the residual is {certificate.residual:.2g}"
+    if stopped and certificate.residual <= tol:
+        return Status("converged", f"every residual was below {tol:g}.{closer}")
     if stopped and not tuned.penalized and tuned.rho is not None and apart > tol:
         return Status(
             "stopped",
             f"all is at rest, but the users' centers are {apart:.2g} of the data's spread apart:"
-            f" `rho` = {tuned.rho:g} is too small for consensus. A larger one, or 'auto', is not.",
+            f" `rho` = {tuned.rho:g} is too small for consensus.",
         )
-    if stopped and certificate.residual <= tol:
-        return Status("converged", f"every residual was below {tol:g}.{closer}")
+    if stopped and not tuned.penalized:
+        return Status(
+            "stopped",
+            f"every user's own residual was below {tol:g}, but that of all is"
+            f" {certificate.residual:.2g}. A smaller `tol` brings it down, unless letters are lost"
+            " or noisy: then take the solver 'accelerated'.",
+        )
     if stopped:
         return Status(
             "stopped",
             f"every residual was below {tol:g} in one round, but since then rows changed cluster"
-            f" or centers swung, and it is {certificate.residual:.2g}. A smaller `tol` runs on"
-            f" until they settle.{closer}",
+            f" or centers swung, and {residual}. A smaller `tol` runs on until they"
+            f" settle.{closer}",
         )
     if tol == 0:
         return Status(
             "ran out of rounds",
-            f"all {certificate.rounds} rounds were run, as tol = 0 asks; the residual is"
-            f" {certificate.residual:.2g}.{closer}",
+            f"all {certificate.rounds} rounds were run, as tol = 0 asks; {residual}.{closer}",
+        )
+    if certificate.residual <= tol:
+        return Status(
+            "ran out of rounds",
+            f"{residual} after {certificate.rounds} rounds, below {tol:g}, but the users had not"
+            f" yet agreed to stop. A few more `rounds` let them.{closer}",
         )
     faster = "; a smaller `rho` converges faster" if tuned.penalized else ""
     if form in ("float32", "float16"):
         faster += f"; {form} may be too coarse for it, '8-bit' is not"
     return Status(
         "ran out of rounds",
-        f"the residual is {certificate.residual:.2g} after {certificate.rounds} rounds, and"
-        f" {tol:g} was asked for. Allow more `rounds`, or a larger `tol`{faster}.{closer}",
+        f"{residual} after {certificate.rounds} rounds, and {tol:g} was asked for. Allow more"
+        f" `rounds`, or a larger `tol`{faster}.{closer}",
     )
 
 
 def solver_cost(problem: Problem, costs: Array, x: Array, tuned: Tuned) -> float:
-    """Give what the solver minimizes, from the users' costs, (m,), and centers x.
+    """Give J_rho (eq. distributed-gen) of penalized solvers, the sum of the users' costs of others.
 
-    J_rho (eq. distributed-gen) for penalized solvers, the sum of the costs for the others.
+    `costs` are the users', (m,), x their centers.
     """
     if not tuned.penalized or tuned.rho is None:
         return float(costs.sum())

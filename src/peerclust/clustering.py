@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from peerclust import initialize, losses
 from peerclust.certify import certify_by_onlooker, certify_by_users, judge, measure_pooled
-from peerclust.errors import ParameterError
+from peerclust.errors import DataError, ParameterError
 from peerclust.names import guess, show
 from peerclust.pilot import find_rho
 from peerclust.problem import prepare
@@ -179,6 +179,7 @@ def cluster(
         if isinstance(start, initialize.Given):
             x = problem.scaled(x)
         problem.check_start(x)
+        _check_form(form, problem.users.rows, x, problem.spread)
         sent += traffic
         if chosen.penalized and isinstance(rho, str) and problem.graph.m > 1:
             pilot = find_rho(problem, tune, x, consensus_factor, found, tell_pilot)
@@ -252,6 +253,7 @@ def _resolve_exchange(exchange: Any, solver: str) -> tuple[str, Callable[[Progra
     if given == {"form": "float64"} or not given:
         return "float64", lambda program, _: program
     form = check_name(given.get("form", "float64"), FORMS, "exchange", "cluster")
+    check_count(given.get("seed", 0), "seed", "exchange", at_least=0)
     for name in ("noise", "gradient_noise", "drop"):
         check_number(given.get(name, 0.0), name, "exchange", at_least=0)
     if not given.get("drop", 0.0) < 1.0:
@@ -267,3 +269,21 @@ def _resolve_exchange(exchange: Any, solver: str) -> tuple[str, Callable[[Progra
         return Inexact(program, **settings)
 
     return form, wrap
+
+
+def _check_form(form: str, rows: Array, x: Array, spread: float) -> None:
+    """Raise if rows or starts have numbers that do not fit the form in which they are to travel."""
+    if form == "float64":
+        return
+    least, most = {
+        "float16": (0.0, 6e4),
+        "float32": (0.0, 1e38),
+        # One byte is an exponent of two.
+        "8-bit": (1e-30, 1e30),
+    }[form]
+    size = max(float(np.abs(rows).max()), float(np.abs(x).max()))
+    if size > most or spread < least:
+        raise DataError(
+            f"`exchange` of cluster must be 'float64' for numbers of this size, up to {size:.2g},"
+            f" or scale='standard' be given. Got {form!r}."
+        )

@@ -20,7 +20,7 @@ from peerclust.graphs import Graph
 from peerclust.graphs.graph import DENSE
 from peerclust.metrics import check_loss_fits, measure_disagreement
 from peerclust.moments import Moments, Scale, agree_moments, make_unit
-from peerclust.programs.protocol import Program, State
+from peerclust.programs.protocol import UNKNOWN, Program, State
 from peerclust.runtimes.protocol import Run, Runtime, Traffic, Watch, check_finite
 from peerclust.users import Users
 from peerclust.validation import (
@@ -105,8 +105,9 @@ class Problem:
         return run
 
     def residual(self, states: Sequence[State]) -> float:
-        """Give the largest residual of the blocks' users when their last round began."""
-        return max(float(state.residual.max()) for state in states) / self.residual_scale
+        """Give the largest residual of users when their last round began; NaN if one is unknown."""
+        largest = max(float(state.residual.max()) for state in states)
+        return largest / self.residual_scale if largest < UNKNOWN else float("nan")
 
     def disagreement(self, x: Array) -> float:
         """Give how far the users' centers x are apart, as a fraction of the data's spread."""

@@ -104,8 +104,8 @@ class Trace:
     """One row a round: after round t, with the labels that the round used.
 
     `cost`, `disagreement` and `disagreement_stacked` are as in the certificate; `changed` is how
-    many labels changed; `residual` the largest user's when the round began. In scaled units if the
-    rows were scaled.
+    many labels changed; `residual` the largest user's when the round began, NaN if one did not
+    know its own. In scaled units if the rows were scaled.
     """
 
     cost: Array

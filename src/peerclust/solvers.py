@@ -14,6 +14,7 @@ from typing import Any
 from peerclust import theory
 from peerclust.bregman import Bregman
 from peerclust.errors import ParameterError
+from peerclust.graphs import Graph
 from peerclust.names import show
 from peerclust.problem import Problem
 from peerclust.programs.accelerated import Accelerated
@@ -139,22 +140,52 @@ def tune_penalized(problem: Problem, solver: Solver, asked: Asked, rho: float) -
 
 def tune_exact(problem: Problem, solver: Solver, asked: Asked) -> Tuned:
     """Give the program of a solver that ends in exact consensus."""
-    graph, users = problem.graph, problem.users
-    total = float(users.total_weights.sum())
-    if solver.name == "exact":
-        share = problem.W * graph.m / total
-        factors = graph.find_averaging_factors(theory.AVERAGING * asked.tol)
-        return Tuned(Exact(factors, share), None, 0.0, None, {})
-    lambda_2, lambda_max = graph.lambda_2.value, graph.lambda_max.value
-    curvature = problem.beta * total / (graph.m * problem.K)
-    c = theory.admm_penalty(curvature=curvature, lambda_2=lambda_2, lambda_max=lambda_max)
-    gauge = problem.W * problem.steepness / lambda_2 if lambda_2 > 0 else 0.0
-    if solver.name == "admm":
-        D = int(graph.diameter.value)
-        return Tuned(ADMM(c=c, D=D, gauge=gauge), None, 0.0, None, {})
-    rho, why = asked.rho, "given"
+    graph, total = problem.graph, float(problem.users.total_weights.sum())
+    rho, why = asked.rho, {"rho": "given"}
     if isinstance(rho, str):
-        rho = max(1.0, theory.group_lasso_rho(beta=problem.beta, W_total=total,
-                                              spread=problem.spread))  # fmt: skip
-        why = "beta W_total s, with which no link can be asked to carry more"
-    return Tuned(GroupLasso(rho=float(rho), c=c, gauge=gauge), float(rho), 0.0, None, {"rho": why})
+        rho = theory.group_lasso_rho(beta=problem.beta, W_total=total, spread=problem.spread)
+        why = {"rho": "beta W_total s, about what all rows together can pull"}
+    program = make_exact(
+        solver.name,
+        graph,
+        W=problem.W,
+        W_total=total,
+        steepness=problem.steepness,
+        c=theory.admm_penalty(
+            curvature=problem.beta * total / (graph.m * problem.K),
+            lambda_2=graph.lambda_2.value,
+            lambda_max=graph.lambda_max.value,
+        ),
+        rho=max(1.0, rho),
+        tol=asked.tol,
+    )
+    if isinstance(program, GroupLasso):
+        return Tuned(program, program.rho, 0.0, None, why)
+    return Tuned(program, None, 0.0, None, {})
+
+
+def make_exact(
+    name: str,
+    graph: Graph,
+    *,
+    W: float,
+    W_total: float,
+    steepness: float,
+    c: float,
+    rho: float,
+    tol: float,
+) -> ADMM | GroupLasso | Exact:
+    """Give the program of this name.
+
+    W is the largest user's weight, `steepness` what the distance multiplies gradients by, c the
+    penalty of `admm_penalty`, and rho that of the group lasso.
+    """
+    if name == "exact":
+        factors = graph.find_averaging_factors(theory.AVERAGING * tol)
+        return Exact(factors, share=W * graph.m / W_total)
+    lambda_2 = graph.lambda_2.value
+    # ||x_i - x_j|| is at most about ||L x|| / lambda_2.
+    gauge = W * steepness / lambda_2 if lambda_2 > 0 else 0.0
+    if name == "admm":
+        return ADMM(c=c, D=int(graph.diameter.value), gauge=gauge)
+    return GroupLasso(rho=rho, c=c, gauge=gauge)

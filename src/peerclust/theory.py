@@ -158,10 +158,10 @@ def admm_penalty(*, curvature: float, lambda_2: float, lambda_max: float) -> flo
 
 
 def group_lasso_rho(*, beta: float, W_total: float, spread: float) -> float:
-    """Give the rho of `group-lasso` that is surely enough for consensus on most data.
+    """Give a rho of `group-lasso` that is enough for consensus on most data: beta W_total s.
 
-    A link carries at most the pull of the rows on one side of it. Rows that lie a spread s from
-    their center on average pull no harder, all together, than beta W_total s.
+    A link carries at most the pull of the rows on one side of it, and rows that lie at most a
+    spread s from their center, on average, pull no harder than that all together.
 
     >>> group_lasso_rho(beta=1.0, W_total=150.0, spread=2.0)
     300.0

@@ -200,8 +200,8 @@ class Users:
     def curvature(self, x: Array) -> Array:
         """Bound the curvature of each user's cost, (u, K): no step x - pull / curvature raises it.
 
-        The labels are those of the last `assign`. It is beta times the weight of C_i(k); for Huber
-        and K-means, concave in r^2, the sum of w gamma: the step goes to the (weighted) mean.
+        (With a Bregman loss as far as its smoothness holds.) Labels are the last ones. It is beta
+        times the weight of C_i(k); for Huber and K-means, concave in r^2, the sum of w gamma.
         """
         if self._code in (kernels.KMEANS, kernels.HUBER):
             weights = self._find_sums(x, np.ascontiguousarray(self.distance.forward(x)))[0]
@@ -296,5 +296,5 @@ class Users:
         if not self.loss.contains(x):
             raise DivergedError(
                 f"A center left the domain of the {self.loss.name} loss;"
-                " give a larger `smoothness` or a smaller `alpha`."
+                " give a larger `smoothness`, or take the solver 'dgc' and a smaller `alpha`."
             )

@@ -170,6 +170,7 @@ def test_admm_stops_for_all_when_a_peer_is_lost(tmp_path):
         ("exact", "auto", "float64"),
         ("accelerated", 150.0, "8-bit"),
         ("dgc", 30.0, "float32"),
+        ("dgc", 1.0, "8-bit"),
     ],
 )
 def test_every_solver_ends_where_its_replay_and_the_pooled_problem_do(

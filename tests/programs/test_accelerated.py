@@ -100,6 +100,17 @@ def test_several_updates_a_round_are_as_many_exchanges(B):
     assert end.certificate.messages == end.certificate.rounds * B * 20
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_momentum_stays_in_the_domain_of_a_bregman_loss(seed):
+    rng = np.random.default_rng(seed)
+    parts = [rng.gamma(2.0, m, (40, 2)) for m in (0.3, 1.0, 3.0)]
+    loss = pc.bregman.generalized_kl(smoothness=5.0)
+    given = {"n_clusters": 3, "loss": loss, "rho": 30, "random_state": seed, "rounds": 3000}
+    end = pc.cluster(parts, solver="accelerated", **given)
+    assert (end.centers > 0).all()
+    assert end.certificate.residual < 1e-4
+
+
 def test_a_residual_fades_so_that_a_swing_does_not_end_the_run():
     for seed in range(4):
         ended = pc.cluster(PARTS, n_clusters=3, rho=1000, rounds=5000, random_state=seed)

@@ -69,6 +69,19 @@ def test_a_cluster_without_rows_keeps_its_center():
     assert np.isfinite(run.x).all()
 
 
+def test_a_run_that_is_taken_up_averages_its_starts_before_it_may_stop():
+    from peerclust.programs.protocol import UNKNOWN, set_round
+
+    graph = GRAPHS[2]
+    program, users = Exact(graph.averaging_factors), make_users(pc.KMeans())
+    state = set_round(program.start(users, np.repeat(ROWS[[3, 60, 110]][None], 10, axis=0)), 100)
+    q = len(graph.averaging_factors)
+    for t in range(2 * q):
+        state = program.hear(users, state, Simulator(graph).deliver(program.say(state))[0])
+        assert ((state.residual == UNKNOWN) == (t < 2 * q - 1)).all()
+    assert (state.residual > 1e-3).all()
+
+
 def test_one_user_alone_does_a_step_a_round():
     x = ROWS[[3, 60, 110]]
     alone = Users(ROWS, np.array([0, 150]))

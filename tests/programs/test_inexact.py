@@ -7,7 +7,7 @@ import pytest
 
 import peerclust as pc
 from peerclust import graphs, partition
-from peerclust.errors import ParameterError
+from peerclust.errors import DataError, ParameterError
 from peerclust.programs.admm import ADMM
 from peerclust.programs.agree import Maximum
 from peerclust.programs.dgc import DGC
@@ -169,6 +169,7 @@ def test_the_penalty_of_admm_adapts_alike_in_eight_bits():
         ({"noize": 1.0}, "Did you mean 'noise'?"),
         ({"drop": 1.0}, "`drop` of exchange must be below 1. Got 1.0."),
         ({"drop": -0.1}, "`drop` of exchange must be a number >= 0. Got -0.1."),
+        ({"seed": -1}, "`seed` of exchange must be"),
         ({"noise": float("nan")}, "`noise` of exchange must be a number >= 0. Got nan."),
     ],
 )
@@ -176,6 +177,14 @@ def test_a_bad_exchange_is_told_in_one_sentence(exchange, sentence):
     with pytest.raises(ParameterError) as error:
         pc.cluster(PARTS, exchange=exchange, **GIVEN)
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("form", "times"), [("float16", 1e6), ("float32", 1e39), ("8-bit", 1e35), ("8-bit", 1e-35)]
+)
+def test_numbers_that_do_not_fit_the_form_are_told_at_the_door(form, times):
+    with pytest.raises(DataError, match="must be 'float64' for numbers of this size"):
+        pc.cluster([part * times for part in PARTS], exchange=form, **GIVEN)
 
 
 def test_exact_needs_every_digit():

@@ -22,6 +22,7 @@ from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.membership import Restart, Welcomed
 from peerclust.runtimes.network.messages import Agreed, View, Welcome, unpack_centers
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.terms import GO_ON
 from peerclust.runtimes.network.views import Views
 from peerclust.users import Users
 
@@ -85,7 +86,8 @@ class Entrance:
             x = unpack_centers(held.centers, self.contract.n_clusters)[None]
         runtime.pass_barrier()
         names = ", ".join(self.contract.names[i] for i in runtime.members)
-        self.folder.log(f"Agreed with {names}: rho {agreed.rho:.6g}, alpha {agreed.alpha:.6g}.")
+        chosen = f": rho {agreed.rho:.6g}, alpha {agreed.alpha:.6g}"
+        self.folder.log(f"Agreed with {names}{chosen if self.contract.solver in GO_ON else ''}.")
         if held is not None:
             self.folder.log(f"All go on from their checkpoints, at round {round_}.")
         self._begin(agreed, (), round_)

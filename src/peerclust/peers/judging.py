@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan
 from typing import Any
 
+from peerclust.runtimes.network.agreeing import LARGEST
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed, tame
 from peerclust.runtimes.network.node import Node
@@ -80,8 +80,8 @@ class Verdict:
         return {
             "status": {"name": self.status.name, "advice": self.status.advice},
             "rounds": self.rounds,
-            # What a peer that came late cannot know is null.
-            **{name: None if isnan(value) else value for name, value in numbers.items()},
+            # What a peer does not know, as it came late or all were not there, is null.
+            **{name: value if abs(value) < LARGEST else None for name, value in numbers.items()},
             "heard": list(self.heard),
             "contributed": self.contributed or {},
             "events": [{"round": round_, "what": what} for round_, what in self.events],

@@ -10,12 +10,8 @@ from numpy.typing import NDArray
 
 from peerclust import theory
 from peerclust.graphs import Graph
-from peerclust.programs.accelerated import Accelerated
-from peerclust.programs.admm import ADMM
 from peerclust.programs.certificate import Certify
-from peerclust.programs.dgc import DGC
 from peerclust.programs.exact import Exact
-from peerclust.programs.group_lasso import GroupLasso
 from peerclust.programs.inexact import Inexact
 from peerclust.programs.protocol import Program
 from peerclust.runtimes.network.agreeing import living_graph
@@ -23,6 +19,7 @@ from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.running import Box
 from peerclust.runtimes.network.terms import GO_ON
+from peerclust.solvers import PENALIZED, make_exact
 
 Array = NDArray[np.float64]
 
@@ -39,20 +36,19 @@ def make_program(contract: Contract, agreed: Agreed) -> Program:
 
 
 def _make_program(contract: Contract, agreed: Agreed) -> Program:
-    rho, alpha = agreed.rho, agreed.alpha
-    if contract.solver == "dgc":
-        return DGC(rho=rho, alpha=alpha, B=contract.B)
-    if contract.solver == "accelerated":
-        return Accelerated(rho=rho, alpha=alpha, B=contract.B)
-    graph = _agreed_graph(contract, agreed)
-    if contract.solver == "exact":
-        factors = graph.find_averaging_factors(theory.AVERAGING * contract.tol)
-        return Exact(factors, share=agreed.W * graph.m / agreed.weight)
-    steepness = contract.make_distance().largest
-    gauge = agreed.W * steepness / graph.lambda_2.value
-    if contract.solver == "admm":
-        return ADMM(c=agreed.penalty, D=int(graph.diameter.value), gauge=gauge)
-    return GroupLasso(rho=rho, c=agreed.penalty, gauge=gauge)
+    if contract.solver in PENALIZED:
+        make = PENALIZED[contract.solver]
+        return make(rho=agreed.rho, alpha=agreed.alpha, B=contract.B)
+    return make_exact(
+        contract.solver,
+        _agreed_graph(contract, agreed),
+        W=agreed.W,
+        W_total=agreed.weight,
+        steepness=contract.make_distance().largest,
+        c=agreed.penalty,
+        rho=agreed.rho,
+        tol=contract.tol,
+    )
 
 
 def make_certify(contract: Contract, agreed: Agreed) -> Certify:

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels, recycling
+from peerclust.bregman import Bregman
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import HeardSum, Sum
 from peerclust.threads import spread
@@ -100,6 +101,11 @@ class Accelerated:
             kernels.go_on(y, stepped, state.stepped, state.t, first, last, told, t, far)
 
         spread(loop, users.m, y.size)
+        if isinstance(users.loss, Bregman) and not users.loss.contains(told):
+            # Momentum does not know of a domain; a step that stays in it is all that is made.
+            inside = np.asarray(users.loss.domain(told))  # type: ignore[misc]
+            told = np.where(inside[..., None], told, stepped)
+            t = np.where(inside, t, 1.0)
         last = state.update + 1 == self.B
         return AcceleratedState(
             x=told,

@@ -5,8 +5,8 @@ IEEE Journal of Selected Topics in Signal Processing 5(4), 2011, with hard clust
 over-relaxed, and with a penalty that adapts. Users minimize sum_i J_i(x_i) where x_i = x_j over
 every link, with a multiplier p_i each. A round makes, with what neighbors told,
 
-    p_i' = p_i + c sum_{j in N_i} [x_i - x_j],       (in the first round it is not kept)
-    x_i' = x_i - (pull_i + 2 p_i' - p_i) / (H_i + 2 c |N_i|),
+    p_i' = p_i + c sum_{j in N_i} [x_i - x_j],                      (in the first round p_i' = p_i)
+    x_i' = x_i - (pull_i + p_i' + c sum_{j in N_i} [x_i - x_j]) / (H_i + 2 c |N_i|),
     (x_i, p_i) <- (x_i, p_i) + a (x_i' - x_i, p_i' - p_i).
 
 With a = 1 and the K-means loss this is ADMM-KM of the paper that `dgc` is from; a = 1.5 to 1.8 is
@@ -97,7 +97,8 @@ class ADMM:
     D : int
         At least the diameter of the graph.
     relaxation : float
-        a, from 1 up to, but not including, 2.
+        a. Below 2 for K-means, where x' is an exact minimum; for other losses the theory of
+        linearized methods covers it below 1.5.
     more : float
         By how many rounds a user whose labels changed puts off the next assignment.
     balance : float

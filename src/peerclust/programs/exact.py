@@ -37,11 +37,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ExactState:
-    """The users' centers, and the sums that they are averaging."""
+    """The users' centers, and the sums that they are averaging.
+
+    `stepped` tells whether the starts have been averaged, so that these are sums of rows.
+    """
 
     x: Array
     sums: Array
     step: int
+    stepped: bool
     round: int
     residual: Array
     update: int = 0
@@ -87,7 +91,8 @@ class Exact:
     def start(self, users: Users, x: Array) -> ExactState:
         """Begin by averaging the centers x, (u, K, d)."""
         first = np.concatenate([np.ones((*x.shape[:2], 1)), x], axis=2)
-        return ExactState(x=x, sums=first, step=0, round=0, residual=np.full(users.m, UNKNOWN))
+        unknown = np.full(users.m, UNKNOWN)
+        return ExactState(x=x, sums=first, step=0, stepped=False, round=0, residual=unknown)
 
     def say(self, state: ExactState) -> Sum:
         """Tell the neighbors the sums."""
@@ -99,16 +104,16 @@ class Exact:
         if self.factors:
             sums = sums - self.factors[step] * (heard.degree * sums - heard.total)
             step += 1
-        residual, first = state.residual, state.round < max(len(self.factors), 1)
+        residual, stepped = state.residual, state.stepped
         if step == len(self.factors):
             H, S = sums[..., :1], sums[..., 1:]
-            if not first:
+            if stepped:
                 off = H * x - S
                 residual = self.share * np.sqrt((off * off).sum(axis=2)).max(axis=1)
             # A cluster without rows keeps its center.
             x = np.divide(S, H, out=x.copy(), where=H > 0)
-            sums, step = self._sum_up(users, x), 0
-        return ExactState(x, sums, step, state.round + 1, residual)
+            sums, step, stepped = self._sum_up(users, x), 0, True
+        return ExactState(x, sums, step, stepped, state.round + 1, residual)
 
     def _sum_up(self, users: Users, x: Array) -> Array:
         users.assign(x)

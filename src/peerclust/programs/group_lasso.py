@@ -17,8 +17,8 @@ which is the primal-dual method of L. Condat, "A primal-dual splitting method fo
 optimization", Journal of Optimization Theory and Applications 158, 2013, and B. Vu, "A splitting
 algorithm for dual monotone inclusions", Advances in Computational Mathematics 38, 2013, with a step
 for each user and center (T. Pock and A. Chambolle, ICCV 2011), and H_i the curvature of the
-majorizer that `admm` describes; both are over-relaxed by the factor a. With an infinite rho it is
-`admm` without relaxation and with a fixed penalty.
+majorizer that `admm` describes; both are over-relaxed by the factor a. With an infinite rho and
+starts that agree it is `admm` with a fixed penalty.
 
 | symbol   | here                                                          |
 |----------|---------------------------------------------------------------|

@@ -38,10 +38,11 @@ FORMS = ("float64", "float32", "float16", "8-bit")
 # A byte holds -127 to 127; dither adds up to one half.
 _LARGEST_CODE = 126
 
-# Of streams of random numbers, so that none is used twice: programs' own begin at 0.
+# Of streams of random numbers, so that no two things use one: programs' own begin at 0.
 _DITHER, _NOISE, _DROPS, _GRADIENT = (np.int64(k) << 40 for k in range(1, 5))
 
-# With 8-bit messages: an exponent and the two counts of a vote in two bytes each.
+# What goes with 8-bit numbers: an exponent, and a vote in four bytes, as s need not count beyond
+# the diameter and R is no further away. A frame of `runtimes.network` has a header of its own.
 COMPACT_BYTES = 5
 _BYTES = {"float32": 4, "float16": 2}
 
@@ -119,8 +120,16 @@ class Inexact:
     gradient_noise: float = 0.0
     seed: int = 0
 
+    def strays(self, condition: float) -> float:
+        """Give how far numbers told may leave the box of rows and starts, in widths of it.
+
+        Dither and rounding carry them a little further than centers go; a width is generous.
+        """
+        inner: Any = self.program
+        return float(inner.strays(condition)) + (self.form != "float64")
+
     def __getattr__(self, name: str) -> Any:
-        # What the inner program declares (`strays`, `rho`) holds of this one.
+        # What the inner program declares else (`rho`) holds of this one.
         if name.startswith("__") or name == "program":
             raise AttributeError(name)
         return getattr(self.program, name)

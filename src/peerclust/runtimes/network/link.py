@@ -40,6 +40,8 @@ class Link:
     told, base
         The run and exchange whose array was last sent to it; those of the array last heard, and
         the array: what codes build on.
+    left : bool
+        Whether it was lost after the last round.
     banned : str
         Why it is not taken up again, or ""; `refusal` is why it, or this peer, was last refused.
     """
@@ -70,6 +72,7 @@ class Link:
     refusal: str = ""
     bytes_sent: int = 0
     bytes_heard: int = 0
+    left: bool = False
     told: tuple[bytes, int] = (NO_RUN, -1)
     base: tuple[tuple[bytes, int], Any] = ((NO_RUN, -1), None)
 

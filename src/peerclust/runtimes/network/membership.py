@@ -225,16 +225,16 @@ class Membership(Post):
 
     def count_out(self, link: Link, reason: str) -> None:
         """Go on without a neighbor, or stop if the network file says so."""
+        if self.over and self.phase == "running":
+            link.left = True  # it was there to the last round, and only a certificate is missing
+            self.log(f"{link.name} was lost after the last round: {reason}.")
+            return
         link.discount()
         self._happened(self.round, f"{link.name} was lost in round {self.round}: {reason}")
         self.tell_view(f"lost {link.name}: {reason}")
-        if self.contract.on_loss == "stop" and self.phase == "running" and not self.over:
-            self.interrupt(
-                Stopping(
-                    f"{link.name} was lost in round {self.round} ({reason}), and the network file"
-                    ' says on_loss = "stop".'
-                )
-            )
+        if self.contract.on_loss == "stop" and self.phase == "running":
+            why = f"{link.name} was lost in round {self.round} ({reason}), and the network file"
+            self.interrupt(Stopping(f'{why} says on_loss = "stop".'))
 
     def _hear_restart(self, link: Link) -> None:
         """Take note that a neighbor's process is another one now."""

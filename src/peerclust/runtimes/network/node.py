@@ -19,7 +19,7 @@ from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.membership import Membership, Stopping, Welcomed
 from peerclust.runtimes.network.messages import Alive, Bye, Lost, Need, Up, View, Welcome
 from peerclust.runtimes.network.switchboard import Switchboard
-from peerclust.runtimes.network.views import MOST_VIEWS
+from peerclust.runtimes.network.views import MOST_VIEWS, living_part
 from peerclust.runtimes.network.wire import Frame, Kind
 
 # A peer's view is news so many times at most between two that are heard.
@@ -101,7 +101,7 @@ class Node(Membership):
             self.ban(link, "it did not tell from which round on it counts")
         elif link.connected and now - link.sent_at > contract.timeout / 4:
             self.send(link, Kind.ALIVE, Alive(self.phase, link.counted))
-        if not link.counted or (link.phase == "done" and self.phase != "agreeing"):
+        if not link.counted or link.left or (link.phase == "done" and self.phase != "agreeing"):
             return
         if not link.connected:
             begun = link.ever and (self.at > 0 or self.phase != "agreeing")
@@ -200,7 +200,7 @@ class Node(Membership):
         reason = messages.tame(bye.reason)
         if bye.why == "done":
             link.phase = "done"
-        elif bye.why == "stops" and self.phase != "done":
+        elif bye.why == "stops" and self.phase != "done" and not self.over:
             self.broadcast(Kind.BYE, bye, but=link)
             self.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))
         elif bye.why == "refuses":
@@ -229,7 +229,7 @@ class Node(Membership):
         for values in (agreed.mean, agreed.deviation, agreed.low, agreed.high):
             if len(values) != d or not np.isfinite(values).all():
                 raise WireError(f"A message of kind Welcome must have {d} finite numbers each.")
-        scalars = (agreed.spread, agreed.weight, agreed.W, agreed.rho, agreed.alpha)
+        scalars = (agreed.spread, agreed.weight, agreed.W, agreed.rho, agreed.alpha, agreed.penalty)
         if not all(np.isfinite(value) and value > 0 for value in scalars):
             raise WireError("A message of kind Welcome must have positive finite numbers.")
         if min(agreed.deviation) <= 0 or len(welcome.centers) != 8 * K * d:
@@ -242,6 +242,9 @@ class Node(Membership):
         )
         if not known:
             raise WireError("A message of kind Welcome must name peers and links of the network.")
+        members = agreed.members
+        if not members or living_part(graph, agreed.lost, members[0]) != tuple(members):
+            raise WireError("A message of kind Welcome must name members that reach each other.")
         if welcome.round > self.contract.rounds:
             raise WireError("A message of kind Welcome must tell a round that there is.")
         for view in welcome.views:

@@ -70,7 +70,11 @@ class Post:
         if self.phase == "agreeing":
             return [link for link in self.links.values() if link.counted]
         now = min(self.at // self.contract.B, self.last_round)
-        return [link for link in self.links.values() if link.counted and link.since <= now]
+        return [
+            link
+            for link in self.links.values()
+            if link.counted and link.since <= now and not link.left
+        ]
 
     async def exchange(
         self,
@@ -112,7 +116,7 @@ class Post:
         self._awaited = None
         heard = {}
         for link in links:
-            if not link.counted:
+            if not link.counted or link.left:
                 continue
             frame = link.inbox.pop(key)
             coded = kind is Kind.ROUND and self.contract.exchange == "8-bit"
@@ -140,7 +144,7 @@ class Post:
             # While peers agree, who has ended is waited for: it tells of the result.
             if link.phase == "done" and self.phase != "agreeing":
                 self.count_out(link, "it has ended")
-        self._wanting = {link.number for link in missing if link.counted}
+        self._wanting = {link.number for link in missing if link.counted and not link.left}
         return self._wanting
 
     def receive_array(self, link: Link, frame: Frame) -> None:

@@ -129,7 +129,8 @@ class Running:
         # One more exchange, of where all ended, tells the residual there.
         node.at = self.state.round * node.contract.B
         heard = await self._exchange()
-        residual = float((await self._hear(heard)).residual.max()) / self.residual_scale
+        own = float((await self._hear(heard)).residual.max()) / self.residual_scale
+        residual = min(own, LARGEST)  # one that is not known is larger
         apart, found = await self._find_certificate()
         seconds = perf_counter() - begin
         outcome = Outcome(self.state, residual, apart, stopped, seconds, found)
