@@ -35,7 +35,7 @@ LEVELS = (1e-3, 1e-6)
 SEEDS = range(5)
 ROUNDS = 3000
 
-# Those that tell their neighbors nothing but centers.
+# Those that tell their neighbors centers, and no sums or counts.
 CENTERS_ONLY = ("dgc", "accelerated", "admm", "group-lasso")
 
 

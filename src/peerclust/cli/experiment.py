@@ -132,7 +132,7 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="core, rounds, outliers, solvers, fuzz, peers or chaos."
+            metavar="NAME", help="core, rounds, outliers, solvers, choices, fuzz, peers or chaos."
         ),
     ],
     frames: Annotated[
@@ -151,7 +151,8 @@ def bench(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.png", help="Where rounds and solvers draw; else peerclust-NAME.png."
+            metavar="FILE.png",
+            help="Where rounds, solvers and choices draw; else peerclust-NAME.png.",
         ),
     ] = None,
     as_json: Json = False,
