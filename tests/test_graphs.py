@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from peerclust import graphs
 from peerclust.errors import GraphError, ParameterError
+from peerclust.graphs.averaging import find_factors, order_factors
 
 CITIES = [("rome", "oslo"), ("oslo", "bern"), ("bern", "rome"), ("bern", "kyiv")]
 SIZES = [*range(1, 13), 30, 31, 64]
@@ -813,3 +814,54 @@ def test_factors_of_more_users_than_have_their_eigenvalues_computed_are_refused(
 def test_pairs_are_the_edges_of_the_adjacency_matrix_each_once(graph):
     above = np.argwhere(np.triu(graph.adjacency.toarray()))
     assert graph.pairs == [tuple(pair) for pair in above.tolist()]
+
+
+@pytest.mark.parametrize("accuracy", [1e-12, 1e-8, 1e-4])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        graphs.ring(20),
+        graphs.grid(6, 7),
+        graphs.star(9),
+        graphs.complete(8),
+        graphs.path(1),
+        graphs.erdos_renyi(60, 0.2, random_state=0),
+        graphs.erdos_renyi(200, 0.1, random_state=0),
+        graphs.geometric(50, 0.3, random_state=0),
+    ],
+    ids=repr,
+)
+def test_an_average_is_as_accurate_as_asked_in_no_more_steps(graph, accuracy):
+    x = np.random.default_rng(0).normal(size=graph.m)
+    factors = graph.find_averaging_factors(accuracy)
+    assert len(factors) <= len(graph.averaging_factors)
+    off = np.abs(apply_factors(graph, x, factors) - x.mean()).max()
+    assert off <= 3 * accuracy * np.abs(x).sum()
+
+
+def apply_factors(graph, x, factors):
+    laplacian = graph.laplacian.toarray()
+    for factor in factors:
+        x = x - factor * (laplacian @ x)
+    return x
+
+
+def test_chebyshev_is_taken_where_it_needs_fewer_steps_and_alike_on_all_machines():
+    graph = graphs.erdos_renyi(200, 0.1, random_state=0)
+    eigenvalues = np.linalg.eigvalsh(graph.laplacian.toarray())
+    degree = float(graph.degree.max())
+    for accuracy in (1e-13, 1e-8, 1e-6):
+        by_eigenvalues = order_factors(eigenvalues, degree, accuracy)
+        found = find_factors(eigenvalues, degree, accuracy)
+        assert len(found) < len(by_eigenvalues)
+        # What the best polynomial of this degree leaves, from its definition.
+        low, high = eigenvalues[1], eigenvalues[-1]
+        best = np.cosh(len(found) * np.arccosh((high + low) / (high - low)))
+        assert 1 / best <= accuracy
+        left = np.prod([1 - eigenvalues[1:] * factor for factor in found], axis=0)
+        assert np.abs(left).max() <= 1.01 * accuracy
+        # Another machine's eigenvalues differ in their last bits; the order must not.
+        for seed in range(5):
+            noise = 1 + 1e-15 * np.random.default_rng(seed).normal(size=len(eigenvalues))
+            again = find_factors(np.sort(eigenvalues * noise), degree, accuracy)
+            assert np.allclose(again, found, rtol=1e-12)
