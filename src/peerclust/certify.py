@@ -109,9 +109,18 @@ def certify_by_users(
 
 
 def judge(
-    certificate: Certificate, tuned: Tuned, *, stopped: bool, tol: float, form: str = "float64"
+    certificate: Certificate,
+    tuned: Tuned,
+    *,
+    stopped: bool,
+    tol: float,
+    form: str = "float64",
+    noisy: bool = False,
 ) -> Status:
-    """Say how a run ended, and what to do about it; `form` is how numbers traveled."""
+    """Say how a run ended, and what to do about it.
+
+    `form` is how numbers traveled, `noisy` whether some were changed or lost.
+    """
     apart = certificate.disagreement / certificate.spread
     closer = ""
     if apart > 10 * theory.AIMED_DISAGREEMENT:
@@ -133,8 +142,12 @@ def judge(
         return Status(
             "stopped",
             f"every user's own residual was below {tol:g}, but that of all is"
-            f" {certificate.residual:.2g}. A smaller `tol` brings it down, unless letters are lost"
-            " or noisy: then take the solver 'accelerated'.",
+            f" {certificate.residual:.2g}."
+            + (
+                " Noise and lost letters lead astray; take the solver 'accelerated'."
+                if noisy
+                else " A smaller `tol` brings it down."
+            ),
         )
     if stopped:
         return Status(
@@ -148,19 +161,27 @@ def judge(
             "ran out of rounds",
             f"all {certificate.rounds} rounds were run, as tol = 0 asks; {residual}.{closer}",
         )
-    if certificate.residual <= tol:
+    ended = f"{residual} after {certificate.rounds} rounds"
+    if noisy:
         return Status(
             "ran out of rounds",
-            f"{residual} after {certificate.rounds} rounds, below {tol:g}, but the users had not"
-            f" yet agreed to stop. A few more `rounds` let them.{closer}",
+            f"{ended}: with noise or lost letters centers do not come to rest, so {tol:g} may be"
+            f" out of reach.{closer}",
+        )
+    coarse = form in ("float32", "float16")
+    if certificate.residual <= tol and not coarse:
+        return Status(
+            "ran out of rounds",
+            f"{ended}, below {tol:g}, but the users had not yet agreed to stop. A few more `rounds`"
+            f" let them.{closer}",
         )
     faster = "; a smaller `rho` converges faster" if tuned.penalized else ""
-    if form in ("float32", "float16"):
-        faster += f"; {form} may be too coarse for it, '8-bit' is not"
+    if coarse:
+        faster = f"; {form} may be too coarse for all to be below it, '8-bit' is not"
     return Status(
         "ran out of rounds",
-        f"{residual} after {certificate.rounds} rounds, and {tol:g} was asked for. Allow more"
-        f" `rounds`, or a larger `tol`{faster}.{closer}",
+        f"{ended}, and {tol:g} was asked for. Allow more `rounds`, or a larger"
+        f" `tol`{faster}.{closer}",
     )
 
 

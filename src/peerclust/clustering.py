@@ -143,7 +143,7 @@ def cluster(
     loss = losses.resolve(loss)
     asked = Asked(solver, rho, alpha, B, consensus_factor, tol)
     chosen = choose(asked, loss)
-    form, wrap = _resolve_exchange(exchange, chosen.name)
+    form, noisy, wrap = _resolve_exchange(exchange, chosen.name)
     start = initialize.resolve(init)
     problem = prepare(
         parts,
@@ -207,7 +207,7 @@ def cluster(
     return Solution(
         centers=best.run.x if problem.scale is None else problem.scale.back(best.run.x),
         labels=np.split(users.labels, users.offsets[1:-1]),
-        status=judge(judged, best.tuned, stopped=best.run.stopped, tol=tol, form=form),
+        status=judge(judged, best.tuned, stopped=best.run.stopped, tol=tol, form=form, noisy=noisy),
         certificate=judged,
         solver=chosen.name,
         rho=best.tuned.rho,
@@ -240,8 +240,10 @@ def _check_choice(value: float | str, words: tuple[str, ...], name: str, **limit
         )
 
 
-def _resolve_exchange(exchange: Any, solver: str) -> tuple[str, Callable[[Program, int], Program]]:
-    """Give the form in which numbers travel, and what wraps a program, for a seed, to do so."""
+def _resolve_exchange(
+    exchange: Any, solver: str
+) -> tuple[str, bool, Callable[[Program, int], Program]]:
+    """Give how numbers travel, whether with noise, and what wraps a program, for a seed, so."""
     given = {"form": exchange} if isinstance(exchange, str) else exchange
     known = ("form", "noise", "drop", "gradient_noise", "seed")
     if not isinstance(given, dict):
@@ -249,9 +251,9 @@ def _resolve_exchange(exchange: Any, solver: str) -> tuple[str, Callable[[Progra
             f"`exchange` of cluster must be a name or a dict. Got {show(exchange)}."
         )
     for name in given:
-        check_name(name, known, "exchange", "cluster")
+        check_name(name, known, "exchange", "cluster, a dict,")
     if given == {"form": "float64"} or not given:
-        return "float64", lambda program, _: program
+        return "float64", False, lambda program, _: program
     form = check_name(given.get("form", "float64"), FORMS, "exchange", "cluster")
     check_count(given.get("seed", 0), "seed", "exchange", at_least=0)
     for name in ("noise", "gradient_noise", "drop"):
@@ -268,7 +270,7 @@ def _resolve_exchange(exchange: Any, solver: str) -> tuple[str, Callable[[Progra
         settings: dict[str, Any] = {"seed": seed} | given
         return Inexact(program, **settings)
 
-    return form, wrap
+    return form, any(given.get(each) for each in ("noise", "drop", "gradient_noise")), wrap
 
 
 def _check_form(form: str, rows: Array, x: Array, spread: float) -> None:
@@ -284,6 +286,6 @@ def _check_form(form: str, rows: Array, x: Array, spread: float) -> None:
     size = max(float(np.abs(rows).max()), float(np.abs(x).max()))
     if size > most or spread < least:
         raise DataError(
-            f"`exchange` of cluster must be 'float64' for numbers of this size, up to {size:.2g},"
-            f" or scale='standard' be given. Got {form!r}."
+            f"`exchange` of cluster must be a form that holds numbers up to {size:.2g}, as"
+            f" 'float64' does. Got {form!r}; scaled rows fit every form."
         )

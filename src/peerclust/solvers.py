@@ -144,7 +144,7 @@ def tune_exact(problem: Problem, solver: Solver, asked: Asked) -> Tuned:
     rho, why = asked.rho, {"rho": "given"}
     if isinstance(rho, str):
         rho = theory.group_lasso_rho(beta=problem.beta, W_total=total, spread=problem.spread)
-        why = {"rho": "beta W_total s, about what all rows together can pull"}
+        why = {"rho": "about what all rows together can pull, beta W_total s"}
     program = make_exact(
         solver.name,
         graph,

@@ -85,5 +85,5 @@ def test_cluster_gives_the_users_certificate_beside_the_onlookers():
 
 def test_more_users_than_can_average_are_told_so():
     parts = [ROWS[i % 150 : i % 150 + 1] for i in range(1501)]
-    with pytest.raises(pc.errors.GraphError, match="only if they are at most 1500"):
+    with pytest.raises(pc.errors.GraphError, match="if they are at most 1500"):
         pc.cluster(parts, n_clusters=2, rho=10, rounds=1, certify="users", random_state=0)

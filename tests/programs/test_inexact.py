@@ -183,7 +183,7 @@ def test_a_bad_exchange_is_told_in_one_sentence(exchange, sentence):
     ("form", "times"), [("float16", 1e6), ("float32", 1e39), ("8-bit", 1e35), ("8-bit", 1e-35)]
 )
 def test_numbers_that_do_not_fit_the_form_are_told_at_the_door(form, times):
-    with pytest.raises(DataError, match="must be 'float64' for numbers of this size"):
+    with pytest.raises(DataError, match="must be a form that holds numbers"):
         pc.cluster([part * times for part in PARTS], exchange=form, **GIVEN)
 
 

@@ -30,7 +30,12 @@ _MOST = 100_000
 _RHOS = (1, 10, 100, 1000, 10_000)
 _UPDATES = (1, 2, 4, 8, 16)
 _SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
-_LOSSES = (KMeans(), Huber(1.0), Logistic(), Fair(1.0))
+_LOSSES = {
+    "K-means": KMeans(),
+    "Huber, delta = 1": Huber(1.0),
+    "logistic": Logistic(),
+    "fair, eta = 1": Fair(1.0),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +81,9 @@ def _vary_rho() -> Iterator[Line]:
         found = np.array([[_solve_at(solver, rho, s) for rho in _RHOS] for s in range(_SEEDS)])
         rounds, apart = np.median(found, axis=0).T
         yield Line(f"{panel}: rounds to 1e-6", solver, "rho", _RHOS, "rounds", rounds)
-    yield Line(f"{panel}: disagreement", "both", "rho", _RHOS, "share of the spread", apart)
+    yield Line(
+        f"{panel}: disagreement", "dgc and accelerated", "rho", _RHOS, "share of the spread", apart
+    )
 
 
 def _solve_at(solver: str, rho: float, seed: int) -> tuple[float, float]:
@@ -98,15 +105,15 @@ def _vary_updates() -> Iterator[Line]:
     )
     middle = np.median(rounds, axis=0)
     for label, times in (("exchanges", np.array(_UPDATES)), ("looks at the rows", 1)):
-        yield Line(panel, label, "B", _UPDATES, "to a residual of 1e-6", middle * times)
+        yield Line(panel, label, "B", _UPDATES, "how many, to 1e-6", middle * times)
 
 
 def _vary_outliers() -> Iterator[Line]:
     panel = "5 clusters of deviation 1, scattered outliers"
-    for loss in _LOSSES:
+    for name, loss in _LOSSES.items():
         off = [[_center_error(loss, share, s) for share in _SHARES] for s in range(_SEEDS)]
         middle = np.median(np.array(off), axis=0)
-        yield Line(panel, str(loss), "share of outliers", _SHARES, "mean error", middle)
+        yield Line(panel, name, "share of outliers", _SHARES, "mean error", middle)
 
 
 def _center_error(loss: Any, share: float, seed: int) -> float:

@@ -52,19 +52,29 @@ def fit(
         ),
     ] = "ring",
     solver: Annotated[
-        str, _method(help="accelerated, dgc, admm, group-lasso, exact or auto.")
+        str,
+        _method(help="accelerated, dgc, admm, group-lasso, auto, or exact, which tells sums, too."),
     ] = "accelerated",
     rho: Annotated[
-        str, _method(metavar="auto|X", help="The larger, the closer the users' centers.")
+        str,
+        _method(
+            metavar="auto|X",
+            help="The larger, the closer the users' centers; not of admm and exact.",
+        ),
     ] = "auto",
-    alpha: Annotated[str, _method(metavar="auto|paper|X", help="The step.")] = "auto",
-    updates: Annotated[int, _method(min=1, metavar="B", help="Center updates a round.")] = 1,
+    alpha: Annotated[
+        str, _method(metavar="auto|paper|X", help="The step of accelerated and dgc.")
+    ] = "auto",
+    updates: Annotated[
+        int, _method(min=1, metavar="B", help="Center updates a round of accelerated and dgc.")
+    ] = 1,
     rounds: Annotated[int, _method(min=1, help="At most so many rounds.")] = 1000,
     tol: Annotated[float, _method(help="Stop once every residual is below this.")] = 1e-6,
     init: Annotated[str, _method(help="k-means++, k-means++-local or random.")] = "k-means++",
     starts: Annotated[int, _method(min=1, help="How many starts; the best is kept.")] = 1,
     exchange: Annotated[
-        str, _method(help="How numbers travel: float64, float32, float16 or 8-bit.")
+        str,
+        _method(help="How numbers travel: float64, float32, float16 or 8-bit; exact: float64."),
     ] = "float64",
     certify: Annotated[
         str, _method(help="Who finds the certificate: onlooker, or users by agreements.")

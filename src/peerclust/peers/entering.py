@@ -86,8 +86,10 @@ class Entrance:
             x = unpack_centers(held.centers, self.contract.n_clusters)[None]
         runtime.pass_barrier()
         names = ", ".join(self.contract.names[i] for i in runtime.members)
-        chosen = f": rho {agreed.rho:.6g}, alpha {agreed.alpha:.6g}"
-        self.folder.log(f"Agreed with {names}{chosen if self.contract.solver in GO_ON else ''}.")
+        chosen = "" if self.contract.solver in ("admm", "exact") else f": rho {agreed.rho:.6g}"
+        if self.contract.solver in GO_ON:
+            chosen += f", alpha {agreed.alpha:.6g}"
+        self.folder.log(f"Agreed with {names}{chosen}.")
         if held is not None:
             self.folder.log(f"All go on from their checkpoints, at round {round_}.")
         self._begin(agreed, (), round_)

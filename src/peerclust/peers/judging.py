@@ -151,6 +151,12 @@ def _status(node: Node, outcome: Outcome, largest: float, unheard: int) -> Statu
             f"the largest residual is {largest:.2g} after {rounds} rounds, and {contract.tol:g} was"
             f" asked for. Allow more `rounds`, or a larger `tol`{coarse}.{without}",
         )
+    if contract.solver == "group-lasso" and not unheard and largest > contract.tol:
+        return Status(
+            "stopped",
+            f"all are at rest after {rounds} rounds, but not at the same centers: the largest"
+            f" residual is {largest:.2g}. A larger `rho` brings them together.{without}",
+        )
     if largest > contract.tol or unheard:
         why = f"the largest residual is {largest:.2g}"
         if unheard:

@@ -20,6 +20,7 @@ from peerclust.peers import making, together
 from peerclust.peers.entering import Entrance, Entry
 from peerclust.peers.folder import Folder
 from peerclust.peers.judging import Verdict, judge
+from peerclust.programs.protocol import UNKNOWN
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
@@ -182,7 +183,8 @@ class Site:
     def _residual(self) -> float:
         if self._running is None or self._running.state is None:
             return float("inf")
-        return float(self._running.state.residual.max()) / self._running.residual_scale
+        residual = float(self._running.state.residual.max())
+        return residual / self._running.residual_scale if residual < UNKNOWN else float("inf")
 
     def _welcome(self) -> Welcome:
         assert self._running is not None

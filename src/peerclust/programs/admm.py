@@ -36,8 +36,8 @@ Labels are put off where they keep changing: see `patience`.
 | H, pull           | `users.curvature`, `users.pull`                            |
 | sum_j [x_i - x_j] | `heard.degree * x - heard.total`                           |
 
-What leaves a user besides centers: two numbers a center, the largest disagreement with neighbors
-and the largest motion that it has heard of.
+What leaves a user besides centers, for D rounds now and then: two numbers a center, the largest
+disagreement with neighbors and the largest motion that it has heard of.
 """
 
 from __future__ import annotations
@@ -156,8 +156,9 @@ class ADMM:
         )
 
     def say(self, state: ADMMState) -> Sum:
-        """Tell the neighbors the centers, and the largest disagreement and motion heard of."""
-        return Sum(state.x, most=state.most if np.isfinite(self.balance) else None)
+        """Tell the neighbors the centers; for D rounds after a look, what was largest, too."""
+        spreading = state.look < state.round <= state.look + self.D
+        return Sum(state.x, most=state.most if spreading and np.isfinite(self.balance) else None)
 
     def hear(self, users: Users, state: ADMMState, heard: HeardSum) -> ADMMState:
         """Bring the multipliers up to date, assign, then update the centers."""
@@ -199,9 +200,9 @@ class ADMM:
     ) -> tuple[Array, Array, int, int]:
         """Give what is told next of the balance, the penalties, and when to look again."""
         most, c, look, every = state.most, state.c, state.look, state.every
-        if heard.most is None or state.round < look:
+        if not np.isfinite(self.balance) or state.round < look:
             return most, c, look, every
-        if state.round == look:
+        if heard.most is None:
             most = np.concatenate([_DISAGREEMENT * _norm(apart), _norm(motion)], axis=1)
         else:
             most = np.maximum(most, heard.most)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from peerclust.peers.check import Line
-from peerclust.report.terminal import PAUSE
+from peerclust.report.terminal import PAUSE, show_residual
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def rounds(*, quiet: bool) -> Iterator[Callable[[int, float | None, int], None]]
         if residual is None:
             return f"round {round_}, {alive} sites"
         neighbors = "1 neighbor" if alive == 1 else f"{alive} neighbors"
-        return f"round {round_}, residual {residual:.2g}, {neighbors} alive"
+        return f"round {round_}, residual {show_residual(residual)}, {neighbors} alive"
 
     if quiet:
         yield lambda *_: None

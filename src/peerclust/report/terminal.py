@@ -49,7 +49,7 @@ def progress(rounds: int, *, quiet: bool) -> Iterator[Callable[[int, float], Non
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("", total=rounds, residual="")
             yield lambda round_, residual: bar.update(
-                task, completed=round_, residual=f"residual {residual:.2g}"
+                task, completed=round_, residual=f"residual {show_residual(residual)}"
             )
     else:
         lines = _Lines(console)
@@ -104,7 +104,7 @@ class _Lines:
         self._console, self._due, self._last, self._said = console, 0.0, "", ""
 
     def __call__(self, round_: int, residual: float) -> None:
-        self._last = f"round {round_}: residual {residual:.2g}"
+        self._last = f"round {round_}: residual {show_residual(residual)}"
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + PAUSE
             self.end()
@@ -134,13 +134,14 @@ def solution_table(solution: Solution) -> Table:
     certificate = solution.certificate
     unit = "data's spread" if solution.scale is None else "spread of the scaled data"
     share = certificate.disagreement / certificate.spread
+    bound = "" if certificate.disagreement_exact else "at most "
     table = Table(show_header=False)
     for name, value in (
         ("status", str(solution.status)),
         ("users", f"{len(solution.centers):,}"),
         ("rounds", f"{certificate.rounds:,}"),
         ("residual", f"{certificate.residual:.3g}"),
-        ("disagreement", f"{certificate.disagreement:.3g} ({share:.2%} of the {unit})"),
+        ("disagreement", f"{bound}{certificate.disagreement:.3g} ({share:.2%} of the {unit})"),
         ("pooled cost", f"{certificate.pooled_cost:.6g} of all rows at the joint centers"),
         ("solver", f"{solution.solver}: {solution.why['solver']}"),
         *([("rho", f"{solution.rho:.6g}: {solution.why['rho']}")] if solution.rho else []),
@@ -197,6 +198,15 @@ def bench_table(result: dict[str, Any]) -> Table:
             str(measure["detail"]),
         )
     return table
+
+
+def show_residual(residual: float) -> str:
+    """Write a residual; some solvers do not know theirs in every round.
+
+    >>> show_residual(0.0123), show_residual(float("nan"))
+    ('0.012', 'not known yet')
+    """
+    return f"{residual:.2g}" if np.isfinite(residual) else "not known yet"
 
 
 def _short(value: Any) -> str:

@@ -199,6 +199,15 @@ def _check_matrix(value: Any, name: str, of: str) -> tuple[tuple[float, ...], ..
     return tuple(tuple(check_number(v, name, of) for v in row) for row in value)
 
 
+def _check_solver(value: Any, name: str, of: str) -> str:
+    if value == "auto":
+        raise ParameterError(
+            f"`{name}` of {of} must be named, so that all sites know what they tell: 'accelerated'"
+            " goes on if a site is lost, 'admm' ends at the same centers everywhere. Got 'auto'."
+        )
+    return check_name(value, (*GO_ON, *FIXED), name, of)
+
+
 def _one_of(*known: str) -> Callable[[Any, str, str], str]:
     return lambda value, name, of: check_name(value, known, name, of)
 
@@ -213,7 +222,7 @@ _CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
     "delta": _positive,
     "eta": _positive,
     "matrix": _check_matrix,
-    "solver": _one_of(*GO_ON, *FIXED),
+    "solver": _check_solver,
     "exchange": _one_of("float64", "float32", "8-bit"),
     "rho": _check_rho,
     "B": _check_whole,
