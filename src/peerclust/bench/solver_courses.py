@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.problem import Problem
-from peerclust.programs.protocol import Program, State
+from peerclust.programs.protocol import Program, State, Sum
+from peerclust.runtimes.protocol import letter_bytes
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -39,20 +40,20 @@ class Course:
         disagreement as a fraction of the spread.
     seconds : (rounds,) array
         The time until then, without the onlooker's.
-    bytes_a_round : float
-        What all links carry in a round.
+    bytes : (rounds,) array
+        All that went over the links up to the end of each round.
     """
 
     far: Array
     seconds: Array
-    bytes_a_round: float
+    bytes: Array
 
     def reach(self, level: float) -> Effort:
         """Give what it took until `far` was at most `level`, and stayed so to the end."""
         rounds = count_rounds(self.far, level)
         if rounds is None:
             return NOT_REACHED
-        return Effort(rounds, rounds * self.bytes_a_round, float(self.seconds[rounds - 1]))
+        return Effort(rounds, float(self.bytes[rounds - 1]), float(self.seconds[rounds - 1]))
 
 
 def count_rounds(far: Array, level: float) -> int | None:
@@ -98,17 +99,20 @@ def follow(
 
     What is further than `beyond` may be told as infinity, which takes less measuring.
     """
-    onlooker = _Onlooker(problem, beyond)
-    run = problem.run(program, x, rounds, tol, onlooker)
-    far, seconds = np.array(onlooker.far), np.array(onlooker.seconds)
-    return Course(far, seconds, run.traffic.bytes / run.rounds)
+    onlooker = _Onlooker(problem, program, x, beyond)
+    problem.run(program, x, rounds, tol, onlooker)
+    # What was to be said after the last round was not.
+    sent = 2 * problem.graph.edges * np.cumsum(onlooker.letters[:-1], dtype=np.float64)
+    return Course(np.array(onlooker.far), np.array(onlooker.seconds), sent)
 
 
 class _Onlooker:
     """Measures between rounds, while the clock stands still."""
 
-    def __init__(self, problem: Problem, beyond: float) -> None:
+    def __init__(self, problem: Problem, program: Program, x: Array, beyond: float) -> None:
         users = problem.users
+        self._program = program
+        self.letters = [_size(program, program.start(users, x))]
         # All rows are one user's here, with labels of its own: the run's are not disturbed.
         self._pooled = Users(
             users.rows,
@@ -132,6 +136,7 @@ class _Onlooker:
         if x is not self._last[0]:
             self._last = x, self._measure(x)
         self.far.append(self._last[1])
+        self.letters.append(_size(self._program, states[0]))
         self._since = perf_counter()
 
     def _measure(self, x: Array) -> float:
@@ -146,3 +151,10 @@ class _Onlooker:
         if residual > self._beyond:
             return inf
         return max(float(residual), self._problem.disagreement(x))
+
+
+def _size(program: Program, state: State) -> int:
+    """Give the bytes of a letter that users in this state send."""
+    said = program.say(state)
+    assert isinstance(said, Sum)
+    return letter_bytes(said)
