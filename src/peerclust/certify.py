@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,14 +61,7 @@ def certify_by_onlooker(
         disagreement_exact=apart.exact,
         cost=solver_cost(problem, users.cost(x), x, tuned),
         pooled_cost=at_mean[0],
-        rounds=run.rounds,
-        messages=run.traffic.messages,
-        bytes=run.traffic.bytes,
-        setup_rounds=setup_rounds,
-        setup_messages=setup.messages,
-        setup_bytes=setup.bytes,
-        spread=problem.spread,
-        largest_weight=problem.W,
+        **_tell_effort(problem, run, setup, setup_rounds),
     )
 
 
@@ -85,7 +80,6 @@ def certify_by_users(
     weight = float(users.total_weights.sum())
     pooled = found.pooled_gradient / (weight * problem.steepness * problem.spread)
     apart = 2.0 * float(found.radius.mean())
-    setup = setup + own.traffic
     residual = max(pooled, apart / problem.spread)
     users.assign(x)
     return Certificate(
@@ -96,16 +90,23 @@ def certify_by_users(
         disagreement_exact=False,
         cost=found.cost,
         pooled_cost=found.pooled_cost,
-        rounds=run.rounds,
-        messages=run.traffic.messages,
-        bytes=run.traffic.bytes,
-        setup_rounds=setup_rounds,
-        setup_messages=setup.messages,
-        setup_bytes=setup.bytes,
-        spread=problem.spread,
-        largest_weight=problem.W,
         found_by="users",
+        **_tell_effort(problem, run, setup + own.traffic, setup_rounds),
     )
+
+
+def _tell_effort(problem: Problem, run: Run, setup: Traffic, setup_rounds: int) -> dict[str, Any]:
+    """Give what a certificate tells whoever found it: what the run took, and the scales."""
+    return {
+        "rounds": run.rounds,
+        "messages": run.traffic.messages,
+        "bytes": run.traffic.bytes,
+        "setup_rounds": setup_rounds,
+        "setup_messages": setup.messages,
+        "setup_bytes": setup.bytes,
+        "spread": problem.spread,
+        "largest_weight": problem.W,
+    }
 
 
 def judge(

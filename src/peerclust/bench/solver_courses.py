@@ -112,7 +112,7 @@ class _Onlooker:
     def __init__(self, problem: Problem, program: Program, x: Array, beyond: float) -> None:
         users = problem.users
         self._program = program
-        self.letters = [_size(program, program.start(users, x))]
+        self.letters = [letter_size(program, program.start(users, x))]
         # All rows are one user's here, with labels of its own: the run's are not disturbed.
         self._pooled = Users(
             users.rows,
@@ -136,7 +136,7 @@ class _Onlooker:
         if x is not self._last[0]:
             self._last = x, self._measure(x)
         self.far.append(self._last[1])
-        self.letters.append(_size(self._program, states[0]))
+        self.letters.append(letter_size(self._program, states[0]))
         self._since = perf_counter()
 
     def _measure(self, x: Array) -> float:
@@ -153,7 +153,7 @@ class _Onlooker:
         return max(float(residual), self._problem.disagreement(x))
 
 
-def _size(program: Program, state: State) -> int:
+def letter_size(program: Program, state: State) -> int:
     """Give the bytes of a letter that users in this state send."""
     said = program.say(state)
     assert isinstance(said, Sum)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from peerclust.bench import Measure
 from peerclust.bench.solver_cases import RING_IRIS, Case, tune
+from peerclust.bench.solver_courses import letter_size
 from peerclust.certify import solver_cost
 from peerclust.clustering import cluster
 from peerclust.programs.inexact import FORMS, Inexact
-from peerclust.runtimes.protocol import letter_bytes
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -81,7 +81,7 @@ def _trace(form: str, rounds: int, tol: float) -> Curve:
     users = RING_IRIS.prepare(0)[0].users
     tuned = tune(problem, "accelerated", rho=_RHO)
     program = Inexact(tuned.program, form=form, seed=problem.seed)
-    letters = [letter_bytes(program.say(program.start(problem.users, x)))]
+    letters = [letter_size(program, program.start(problem.users, x))]
     cost, apart = [], []
 
     def watch(states: Sequence[Any], _: Sequence[Users]) -> None:
@@ -89,7 +89,7 @@ def _trace(form: str, rounds: int, tol: float) -> Curve:
         users.assign(here)
         cost.append(solver_cost(problem, users.cost(here), here, tuned))
         apart.append(problem.disagreement(here))
-        letters.append(letter_bytes(program.say(states[0])))
+        letters.append(letter_size(program, states[0]))
 
     problem.run(program, x, rounds, tol, watch)
     # The last letter was not sent any more.

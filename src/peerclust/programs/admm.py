@@ -78,9 +78,7 @@ class ADMMState:
     most: Array
     look: int
     every: int
-    labels_of: Array
-    wait: Array
-    left: Array
+    labels: Patience
     round: int
     residual: Array
     update: int = 0
@@ -139,7 +137,6 @@ class ADMM:
     def start(self, users: Users, x: Array) -> ADMMState:
         """Begin at the centers x, (u, K, d), with multipliers of zero."""
         u, K = x.shape[:2]
-        first = patience.begin(x)
         look = max(self.D, _FIRST_LOOK)
         return ADMMState(
             x=x,
@@ -148,9 +145,7 @@ class ADMM:
             most=np.zeros((u, 2 * K)),
             look=look,
             every=look,
-            labels_of=first.x,
-            wait=first.wait,
-            left=first.left,
+            labels=patience.begin(x),
             round=0,
             residual=np.full(users.m, np.inf),
         )
@@ -181,19 +176,16 @@ class ADMM:
             most=most,
             look=look,
             every=every,
-            labels_of=labels.x,
-            wait=labels.wait,
-            left=labels.left,
+            labels=labels,
             round=state.round + 1,
             residual=np.where(labels.changed & (self.more > 0), UNKNOWN, residual),
         )
 
     def _assign(self, users: Users, state: ADMMState) -> Patience:
-        held = Patience(state.labels_of, state.wait, state.left, np.zeros(users.m, bool))
         if self.more > 0:
-            return patience.assign(users, held, state.x, self.more)
+            return patience.assign(users, state.labels, state.x, self.more)
         users.assign(state.x)
-        return held
+        return state.labels
 
     def _balance(
         self, state: ADMMState, heard: HeardSum, apart: Array, motion: Array

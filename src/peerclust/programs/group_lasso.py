@@ -55,9 +55,7 @@ class GroupLassoState:
 
     x: Array
     p: Array | None
-    labels_of: Array
-    wait: Array
-    left: Array
+    labels: Patience
     round: int
     residual: Array
     update: int = 0
@@ -88,13 +86,10 @@ class GroupLasso:
 
     def start(self, users: Users, x: Array) -> GroupLassoState:
         """Begin at the centers x, (u, K, d), with multipliers of zero."""
-        first = patience.begin(x)
         return GroupLassoState(
             x=x,
             p=None,
-            labels_of=first.x,
-            wait=first.wait,
-            left=first.left,
+            labels=patience.begin(x),
             round=0,
             residual=np.full(users.m, np.inf),
         )
@@ -106,13 +101,13 @@ class GroupLasso:
     def hear(self, users: Users, state: GroupLassoState, heard: HeardEach) -> GroupLassoState:
         """Update the multipliers, assign, then update the centers."""
         x, each, begins, a = state.x, heard.each, heard.begins, self.relaxation
-        known = state.p is not None and len(state.p) == len(each)
-        before = state.p if known and state.p is not None else np.zeros_like(each)
+        before = state.p
+        if before is None or len(before) != len(each):
+            before = np.zeros_like(each)
         p = before + self.c * (np.repeat(x, np.diff(begins), axis=0) - each)
         size = np.sqrt((p * p).sum(axis=2, keepdims=True))
         p *= np.divide(self.rho, size, out=np.ones_like(size), where=size > self.rho)
-        held = Patience(state.labels_of, state.wait, state.left, np.zeros(users.m, bool))
-        labels = patience.assign(users, held, x, self.more)
+        labels = patience.assign(users, state.labels, x, self.more)
         stiff = users.curvature(x)[..., None] + 2.0 * self.c * heard.degree
         balance, motion = _by_user(p, begins), _by_user(p - before, begins)
         local = users.pull(x) + balance
@@ -122,9 +117,7 @@ class GroupLasso:
         return GroupLassoState(
             x=x - a * step,
             p=before + a * (p - before),
-            labels_of=labels.x,
-            wait=labels.wait,
-            left=labels.left,
+            labels=labels,
             round=state.round + 1,
             residual=np.where(labels.changed, UNKNOWN, np.sqrt(far).max(axis=1)),
         )

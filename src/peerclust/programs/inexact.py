@@ -137,9 +137,7 @@ class Inexact:
     def start(self, users: Users, x: Array) -> InexactState:
         """Start the inner program."""
         inner = self.program.start(users, x)
-        told = self._said(inner).x
-        if self.form in _BYTES:
-            told = told.astype(self.form).astype(np.float64)
+        told = self._round(self._said(inner).x)
         u = len(told)
         return InexactState(inner, told, np.zeros(told.shape, np.int8), np.zeros(u, np.int16), 0)
 
@@ -174,6 +172,9 @@ class Inexact:
             raise TypeError("Inexact must be given a program that says Sum or Each.")
         return said
 
+    def _round(self, x: Array) -> Array:
+        return x.astype(self.form).astype(np.float64) if self.form in _BYTES else x
+
     def _size(self, said: Sum, compact: bool) -> int | None:
         most = 0 if said.most is None else said.most[0].nbytes
         if compact:
@@ -189,8 +190,7 @@ class Inexact:
         """Give the state in which the users tell what the inner program says now."""
         s, at = self._said(inner).x, state.exchange + 1
         if self.form != "8-bit":
-            told = s.astype(self.form).astype(np.float64) if self.form in _BYTES else s
-            return InexactState(inner, told, state.codes, state.exponents, at)
+            return InexactState(inner, self._round(s), state.codes, state.exponents, at)
         gap = s - state.told
         _, exponents = np.frexp(np.abs(gap).reshape(len(gap), -1).max(axis=1) / _LARGEST_CODE)
         # Below this differences are rounding, and an exponent has a byte.

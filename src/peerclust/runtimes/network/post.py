@@ -100,11 +100,13 @@ class Post:
         frame = Frame(
             kind, self.network, payload, self.run, self.at, s, R, view, most, dtype
         )  # fmt: skip
-        whole = wire.encode(frame)
         short = b"" if codes is None else wire.encode(frame._replace(payload=codes))
+        whole = b""
         links = self.counted()
         for link in links:
             known = link.told == (self.run, self.at - 1) and self.at != link.since * self.contract.B
+            # Most exchanges of codes need no whole frame.
+            whole = whole if short and known else whole or wire.encode(frame)
             data = short if short and known else whole
             link.outbox.append(data)
             self.send_frame(link, data)
