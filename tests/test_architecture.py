@@ -50,6 +50,20 @@ BELOW = {
     "recycling.py": set(),
     "programs": {"programs", "users", "nearest", "bregman", "kernels", "recycling", "threads"},
     "stopping.py": set(),
+    "crew.py": set(),
+    "share.py": {"crew", "graphs", "kernels", "metrics"},
+    "parts.py": {"crew", "share", "graphs", "names", "errors", "validation"},
+    "fingerprint.py": {"crew", "graphs", "names", "errors"},
+    "checkpoint.py": {
+        "crew",
+        "files",
+        "programs",
+        "runtimes",
+        "stopping",
+        "users",
+        "errors",
+        "validation",
+    },
     "moments.py": {"programs", "runtimes", "kernels", "tasks", "users", "errors"},
     "pilot.py": {"problem", "runtimes", "solvers", "theory", "tracing"},
     "solvers.py": {
@@ -93,6 +107,7 @@ OUTSIDE = {
     "cryptography": {"runtimes"},
     "websockets": {"runtimes", "bench"},
     "msgspec": {"runtimes"},
+    "mpi4py": {"runtimes"},
 }
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import theory
-from peerclust.metrics import measure_disagreement
 from peerclust.problem import Problem
 from peerclust.programs.certificate import Certify
 from peerclust.runtimes.protocol import Run, Traffic
@@ -19,16 +18,18 @@ Array = NDArray[np.float64]
 
 
 def measure_pooled(problem: Problem, x: Array) -> tuple[float, float]:
-    """Give (cost, residual) of the pooled problem at the mean of the centers x, (m, K, d)."""
-    users = problem.users
-    mean = users.everywhere(x.mean(axis=0))
+    """Give (cost, residual) of the pooled problem at the mean of all users' centers.
+
+    x are those of this process, (u, K, d), as everywhere here.
+    """
+    users, share = problem.users, problem.share
+    mean = users.everywhere(share.mean(x))
     users.assign(mean)
-    gradient = users.pull(mean).sum(axis=0)
-    weight = float(users.total_weights.sum())
+    gradient = share.total(users.pull(mean))
     residual = np.linalg.norm(gradient, axis=1).max() / (
-        weight * problem.steepness * problem.spread
+        problem.W_total * problem.steepness * problem.spread
     )
-    return float(users.cost(mean).sum()), float(residual)
+    return float(share.gather(users.cost(mean)).sum()), float(residual)
 
 
 def certify_by_onlooker(
@@ -47,12 +48,13 @@ def certify_by_onlooker(
     """
     users, x = problem.users, run.x
     users.assign(x)
-    apart = measure_disagreement(x)
+    apart = problem.share.disagreement(x)
     residual = max(at_mean[1], apart.mean / problem.spread)
     if tuned.penalized and tuned.rho is not None:
         rho, c = tuned.rho, tuned.c
-        gradient = users.pull(x) / rho + c * problem.graph.differences(x)
-        residual = float(rho * np.linalg.norm(gradient, axis=2).max() / problem.residual_scale)
+        gradient = users.pull(x) / rho + c * problem.share.differences(x)
+        largest = problem.share.largest(np.linalg.norm(gradient, axis=2).max())
+        residual = float(rho * largest / problem.residual_scale)
     return Certificate(
         residual=residual,
         pooled_residual=at_mean[1],
@@ -77,8 +79,7 @@ def certify_by_users(
     program = Certify(graph.averaging_factors, m=graph.m, rho=rho, c=tuned.c)
     own = problem.runtime.run(program, users, x, rounds=program.rounds)
     found = program.read(own.states[0])
-    weight = float(users.total_weights.sum())
-    pooled = found.pooled_gradient / (weight * problem.steepness * problem.spread)
+    pooled = found.pooled_gradient / (problem.W_total * problem.steepness * problem.spread)
     apart = 2.0 * float(found.radius.mean())
     residual = max(pooled, apart / problem.spread)
     users.assign(x)
@@ -189,8 +190,9 @@ def judge(
 def solver_cost(problem: Problem, costs: Array, x: Array, tuned: Tuned) -> float:
     """Give J_rho (eq. distributed-gen) of penalized solvers, the sum of the users' costs of others.
 
-    `costs` are the users', (m,), x their centers.
+    `costs` are those of this process's users, (u,), x their centers.
     """
+    total = problem.share.gather(costs).sum()
     if not tuned.penalized or tuned.rho is None:
-        return float(costs.sum())
-    return float(costs.sum() / tuned.rho + 0.5 * tuned.c * problem.graph.energy(x))
+        return float(total)
+    return float(total / tuned.rho + 0.5 * tuned.c * problem.share.energy(x))

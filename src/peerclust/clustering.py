@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import initialize, losses
-from peerclust.certify import certify_by_onlooker, certify_by_users, judge, measure_pooled
-from peerclust.errors import DataError, ParameterError
+from peerclust import exchange as exchanges, initialize, losses, runtimes
+from peerclust.attempts import Plan, Try, judge_best, run_start
+from peerclust.checkpoint import Checkpoint, Journal
+from peerclust.crew import Crew
+from peerclust.errors import ParameterError
+from peerclust.fingerprint import check_same, digest, fingerprint
 from peerclust.names import guess, show
-from peerclust.pilot import find_rho
-from peerclust.problem import prepare
-from peerclust.programs.inexact import FORMS, Inexact
+from peerclust.problem import Problem, prepare
 from peerclust.programs.protocol import Program
-from peerclust.runtimes.protocol import Run
-from peerclust.solution import Solution, Trace
-from peerclust.solvers import Asked, Tuned, choose, tune_exact, tune_penalized
-from peerclust.tracing import Tracer
+from peerclust.solution import Solution
+from peerclust.solvers import Asked, choose
 from peerclust.validation import check_count, check_name, check_number
 
 Array = NDArray[np.float64]
@@ -50,6 +49,8 @@ def cluster(
     random_state: Any = None,
     trace: bool = False,
     progress: Callable[[int, float], None] | None = None,
+    checkpoint: Any = None,
+    gather: bool = True,
 ) -> Solution:
     """Cluster data that lives with many users, without pooling it.
 
@@ -59,9 +60,10 @@ def cluster(
 
     Parameters
     ----------
-    parts : list of (N_i, d) arrays, or (rows, offsets)
+    parts : list of (N_i, d) arrays, (rows, offsets), or dict
         The users' rows; copied once into flat form, or already flat and then never copied: user i
-        has rows[offsets[i]:offsets[i+1]]. Users may differ in size and may be empty.
+        has rows[offsets[i]:offsets[i+1]]. Users may differ in size and may be empty. With MPI each
+        rank reads its own users' only (memory maps will do), or is given a dict of them by number.
     n_clusters : int
         K.
     graph : str, Graph or networkx graph
@@ -108,15 +110,21 @@ def cluster(
     certify : "onlooker" or "users"
         Who finds the certificate: someone who sees all centers, or the users by agreements among
         neighbors (at most 1,500 users; see `programs.certificate`).
-    runtime : "simulator" or "loopback"
-        Both give the same centers to the last bit.
+    runtime : "simulator", "loopback" or "mpi"
+        All give the same centers to the last bit. With "mpi" every rank of the job calls `cluster`
+        with the same arguments; `runtimes.mpi.Ranks(comm)` stands for those of a communicator.
     random_state : None, int or numpy Generator
         The same seed gives the same result on every runtime.
     trace : bool
         Whether to keep cost, disagreement and labels changed of every round.
     progress : callable, optional
         Called after each round with (round, largest residual); the round is 0 while rho="auto" is
-        found.
+        found. With MPI only rank 0's is called.
+    checkpoint : path or Checkpoint, optional
+        A folder in which to write down where the run is, every 100 rounds; `Checkpoint(folder,
+        every=..., resume=True)` goes on from there, to the same end to the last bit.
+    gather : bool
+        With MPI, whether all ranks get the whole solution, or each its own users' part.
 
     Returns
     -------
@@ -132,102 +140,76 @@ def cluster(
     >>> solution.centers.shape, solution.consensus.shape
     ((10, 3, 4), (3, 4))
     """
-    _check_choice(rho, ("auto",), "rho", at_least=1)
-    _check_choice(alpha, ("auto", "paper"), "alpha", above=0)
-    _check_choice(consensus_factor, ("1-1/rho",), "consensus_factor", above=0)
-    check_count(B, "B", "cluster")
-    check_count(rounds, "rounds", "cluster")
-    check_count(n_init, "n_init", "cluster")
-    check_number(tol, "tol", "cluster", at_least=0)
-    check_name(certify, ("onlooker", "users"), "certify", "cluster")
-    loss = losses.resolve(loss)
-    asked = Asked(solver, rho, alpha, B, consensus_factor, tol)
-    chosen = choose(asked, loss)
-    form, noisy, wrap = _resolve_exchange(exchange, chosen.name)
-    start = initialize.resolve(init)
-    problem = prepare(
-        parts,
-        n_clusters=n_clusters,
-        graph=graph,
-        loss=loss,
-        distance=distance,
-        weights=weights,
-        scale=scale,
-        runtime=runtime,
-        random_state=random_state,
-    )
+    given = dict(locals())
+    crew = runtimes.muster(runtime)
+    with crew.together():
+        if crew.size > 1:
+            apart = ("parts", "weights", "runtime", "progress", "random_state")
+            common = {name: value for name, value in given.items() if name not in apart}
+            check_same(crew, common, "`{}` of cluster")
+        with crew.checking():
+            _check_choice(rho, ("auto",), "rho", at_least=1)
+            _check_choice(alpha, ("auto", "paper"), "alpha", above=0)
+            _check_choice(consensus_factor, ("1-1/rho",), "consensus_factor", above=0)
+            check_count(B, "B", "cluster")
+            check_count(rounds, "rounds", "cluster")
+            check_count(n_init, "n_init", "cluster")
+            check_number(tol, "tol", "cluster", at_least=0)
+            check_name(certify, ("onlooker", "users"), "certify", "cluster")
+            loss = losses.resolve(loss)
+            asked = Asked(solver, rho, alpha, B, consensus_factor, tol)
+            chosen = choose(asked, loss)
+            travel = exchanges.resolve(exchange, chosen.name)
+            start = initialize.resolve(init)
+        problem = prepare(
+            parts,
+            n_clusters=n_clusters,
+            graph=graph,
+            loss=loss,
+            distance=distance,
+            weights=weights,
+            scale=scale,
+            runtime=runtime,
+            random_state=random_state,
+        )
+        if certify == "users":
+            problem.graph.averaging_factors  # noqa: B018 - raises now if there are too many
+        if checkpoint is not None:
+            problem = replace(problem, journal=_open_journal(checkpoint, problem, given))
+        plan = Plan(asked, chosen, start, travel, rounds, trace, _from_one(progress, crew))
+        tries: list[Try] = []
+        for attempt in range(n_init):
+            known = tries[-1].tuned if tries else None
+            tries.append(run_start(problem, plan, problem.seed + attempt, known))
+        solution = judge_best(problem, plan, tries, certify)
+        if problem.journal is not None:
+            problem.journal.finish()
+        return solution.gathered(problem.share) if gather else solution
 
-    if certify == "users":
-        problem.graph.averaging_factors  # noqa: B018 - raises now if there are too many
 
-    def tune(rho: float) -> Tuned:
-        return tune_penalized(problem, chosen, asked, rho)
+def _from_one(
+    progress: Callable[[int, float], None] | None, crew: Crew
+) -> Callable[[int, float], None] | None:
+    """Give what tells progress: rank 0's, while all the others keep step with it."""
+    told: bool = crew.tell(progress is not None)
+    return (progress if crew.rank == 0 else lambda *_: None) if told else None
 
-    def tell_as_round_0(_: int, residual: float) -> None:
-        if progress is not None:
-            progress(0, residual)
 
-    tell_pilot = tell_as_round_0 if progress else None
-    found, reason = (None, "") if isinstance(rho, str) else (float(rho), "given")
-    if isinstance(rho, str) and problem.graph.m == 1:
-        found, reason = 1.0, "one user alone has nobody to disagree with"
-    tries: list[_Try] = []
-    sent, pilot_rounds = problem.sent, 0
-    for attempt in range(n_init):
-        seed = problem.seed + attempt
-        x, traffic = start.centers(problem.runtime, problem.users, problem.K, seed)
-        if isinstance(start, initialize.Given):
-            x = problem.scaled(x)
-        problem.check_start(x)
-        _check_form(form, problem.users.rows, x, problem.spread)
-        sent += traffic
-        if chosen.penalized and isinstance(rho, str) and problem.graph.m > 1:
-            pilot = find_rho(problem, tune, x, consensus_factor, found, tell_pilot)
-            sent += pilot.traffic
-            pilot_rounds += pilot.rounds
-            x, found, reason = pilot.x, pilot.rho, reason or pilot.why
-        if chosen.penalized:
-            tuned = tune(found or 1.0)
-            tuned.why["rho"] = reason
-        else:
-            tuned = tune_exact(problem, chosen, asked)
-        tracer = Tracer(problem, tuned, keep=trace, progress=progress)
-        watch = tracer if trace or progress else None
-        run = problem.run(wrap(tuned.program, seed), x, rounds, tol, watch)
-        sent += run.traffic
-        tries.append(_Try(tuned, run, measure_pooled(problem, run.x), tracer.trace()))
-    best = min(tries, key=lambda each: each.at_mean[0])
-    setup = sent - best.run.traffic
-    took: Any = {"setup": setup, "setup_rounds": pilot_rounds}
-    if certify == "users":
-        judged = certify_by_users(problem, best.run, best.tuned, **took)
-    else:
-        judged = certify_by_onlooker(problem, best.run, best.tuned, at_mean=best.at_mean, **took)
+def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> Journal:
+    """Give the journal for what `cluster` was given."""
+    if not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    if given["random_state"] is None:
+        raise ParameterError(
+            "`random_state` of cluster must be given with a `checkpoint`, so that a run can go on."
+            " Got None."
+        )
+    apart = ("parts", "weights", "runtime", "progress", "checkpoint", "gather", "random_state")
+    identity = {name: fingerprint(value) for name, value in given.items() if name not in apart}
+    identity |= {"graph": fingerprint(problem.graph), "random_state": str(problem.seed)}
     users = problem.users
-    return Solution(
-        centers=best.run.x if problem.scale is None else problem.scale.back(best.run.x),
-        labels=np.split(users.labels, users.offsets[1:-1]),
-        status=judge(judged, best.tuned, stopped=best.run.stopped, tol=tol, form=form, noisy=noisy),
-        certificate=judged,
-        solver=chosen.name,
-        rho=best.tuned.rho,
-        alpha=best.tuned.alpha,
-        why={"solver": chosen.why} | best.tuned.why,
-        trace=best.trace,
-        loss=users.loss,
-        distance=users.distance,
-        scale=problem.scale,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Try:
-    """One start's program and run, its pooled cost and residual, and its trace."""
-
-    tuned: Tuned
-    run: Run
-    at_mean: tuple[float, float]
-    trace: Trace | None
+    own = digest([users.rows, users.offsets, users.weights])
+    return Journal(checkpoint, problem.share.crew, identity=identity, own=own)
 
 
 def _check_choice(value: float | str, words: tuple[str, ...], name: str, **limits: float) -> None:
@@ -237,55 +219,4 @@ def _check_choice(value: float | str, words: tuple[str, ...], name: str, **limit
         must = " or ".join(["a number", *map(repr, words)])
         raise ParameterError(
             f"`{name}` of cluster must be {must}. Got {show(value)}.{guess(value, words)}"
-        )
-
-
-def _resolve_exchange(
-    exchange: Any, solver: str
-) -> tuple[str, bool, Callable[[Program, int], Program]]:
-    """Give how numbers travel, whether with noise, and what wraps a program, for a seed, so."""
-    given = {"form": exchange} if isinstance(exchange, str) else exchange
-    known = ("form", "noise", "drop", "gradient_noise", "seed")
-    if not isinstance(given, dict):
-        raise ParameterError(
-            f"`exchange` of cluster must be a name or a dict. Got {show(exchange)}."
-        )
-    for name in given:
-        check_name(name, known, "exchange", "cluster, a dict,")
-    if given == {"form": "float64"} or not given:
-        return "float64", False, lambda program, _: program
-    form = check_name(given.get("form", "float64"), FORMS, "exchange", "cluster")
-    check_count(given.get("seed", 0), "seed", "exchange", at_least=0)
-    for name in ("noise", "gradient_noise", "drop"):
-        check_number(given.get(name, 0.0), name, "exchange", at_least=0)
-    if not given.get("drop", 0.0) < 1.0:
-        raise ParameterError(f"`drop` of exchange must be below 1. Got {given['drop']}.")
-    if solver == "exact":
-        raise ParameterError(
-            "`exchange` of cluster must be 'float64' with the solver 'exact', whose averages need"
-            f" every digit. Got {show(exchange)}."
-        )
-
-    def wrap(program: Program, seed: int) -> Program:
-        settings: dict[str, Any] = {"seed": seed} | given
-        return Inexact(program, **settings)
-
-    return form, any(given.get(each) for each in ("noise", "drop", "gradient_noise")), wrap
-
-
-def _check_form(form: str, rows: Array, x: Array, spread: float) -> None:
-    """Raise if rows or starts have numbers that do not fit the form in which they are to travel."""
-    if form == "float64":
-        return
-    least, most = {
-        "float16": (0.0, 6e4),
-        "float32": (0.0, 1e38),
-        # One byte is an exponent of two.
-        "8-bit": (1e-30, 1e30),
-    }[form]
-    size = max(float(np.abs(rows).max()), float(np.abs(x).max()))
-    if size > most or spread < least:
-        raise DataError(
-            f"`exchange` of cluster must be a form that holds numbers up to {size:.2g}, as"
-            f" 'float64' does. Got {form!r}; scaled rows fit every form."
         )

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust.errors import DataError, ParameterError
 from peerclust.nearest import nearest
 from peerclust.programs.draw import Draw
-from peerclust.runtimes.protocol import Runtime, Traffic
+from peerclust.runtimes.protocol import Runtime, Traffic, share_of
 from peerclust.users import Users
 from peerclust.validation import check_count, check_name, check_number
 
@@ -150,8 +150,7 @@ class Warm:
 
     def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
         """Draw for each user and class."""
-        flat = _flat_classes(self.classes, len(users.rows))
-        names = np.unique(flat)
+        flat, names = _read_classes(self.classes, users, runtime.graph.m)
         if len(names) != K:
             raise ParameterError(
                 f"`classes` of Warm must have as many classes as `n_clusters`. Got {len(names)}"
@@ -169,7 +168,7 @@ class Warm:
                     x[i, k] = users.rows[generators[i].choice(own)]
                 else:
                     lacking.append(i)
-            if lacking:
+            if share_of(runtime).any(bool(lacking)):
                 only = users.weighted((flat == name).astype(np.float64))
                 run = runtime.run(Draw(seed, k), only, x[:, :0], rounds=2)
                 traffic += run.traffic
@@ -197,7 +196,7 @@ class Given:
             )
         if not np.isfinite(x).all():
             raise ParameterError("`init` of cluster must be finite. Got NaN or infinite centers.")
-        return (users.everywhere(x) if x.ndim == 2 else x), Traffic()
+        return (users.everywhere(x) if x.ndim == 2 else x[list(users.numbers)]), Traffic()
 
 
 STARTS: dict[str, Any] = {
@@ -249,18 +248,27 @@ def _each_user(
         else:
             own_weights = weights[here][weights[here] > 0]
             x[i] = choose(i, users.rows[own].astype(np.float64), own_weights)
-    if not lacking:
+    if not share_of(runtime).any(bool(lacking)):
         return x, Traffic()
     common, traffic = KMeansPlusPlus().centers(runtime, users, K, seed)
     x[lacking] = common[lacking]
     return x, traffic
 
 
-def _flat_classes(classes: Any, n: int) -> NDArray[Any]:
+def _read_classes(classes: Any, users: Users, m: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Give the class of each row of these users, (N,), and the names of all classes."""
     nested = isinstance(classes, list | tuple) and len(classes) > 0 and np.ndim(classes[0]) == 1
-    flat = np.concatenate([np.asarray(part) for part in classes]) if nested else np.asarray(classes)
+    if nested:
+        given = [np.asarray(part) for part in classes]
+        own = [given[i] for i in users.numbers] if len(given) == m else given
+        flat, names = np.concatenate(own), np.unique(np.concatenate(given))
+    else:
+        flat = np.asarray(classes)
+        names = np.unique(flat)
+    n = len(users.rows)
     if flat.shape != (n,):
         raise ParameterError(
-            f"`classes` of Warm must name the class of each of the {n} rows. Got {flat.shape}."
+            f"`classes` of Warm must name the class of each of the {n} rows, with the runtime 'mpi'"
+            f" in a list as the parts are. Got {flat.shape}."
         )
-    return flat
+    return flat, names

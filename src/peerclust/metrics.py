@@ -8,6 +8,7 @@ scipy's and scikit-learn's parts are imported where they are used: they take 0.4
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,26 +98,30 @@ def disagreement(centers: ArrayLike) -> Disagreement:
 def measure_disagreement(x: NDArray[np.float64]) -> Disagreement:
     """Give the disagreement of centers (m, K, d) that need no check; see `disagreement`."""
     m, K, _ = x.shape
-    if m == 1:
-        return Disagreement(mean=0.0, stacked=0.0, exact=True)
-    largest = np.empty(K)  # squared, for each k
-    exact = m <= MOST_USERS_IN_PAIRS
-    if exact:
-        from scipy.spatial.distance import pdist
+    if m <= MOST_USERS_IN_PAIRS:
+        return measure_pairs(m, (x[:, k] for k in range(K)))
+    return bound_pairs(x.min(axis=0), x.max(axis=0))
 
-        total = np.zeros(m * (m - 1) // 2)
-        for k in range(K):
-            # Differences, not |a|^2 + |b|^2 - 2ab, which loses all digits when users nearly agree.
-            pairs = pdist(x[:, k], "sqeuclidean")
-            largest[k] = pairs.max()
-            total += pairs
-        stacked = total.max()
-    else:
-        largest[:] = np.square(np.ptp(x, axis=0)).sum(axis=1)
-        stacked = largest.sum()
-    return Disagreement(
-        mean=float(np.sqrt(largest).mean()), stacked=float(np.sqrt(stacked)), exact=exact
-    )
+
+def measure_pairs(m: int, centers: Iterable[NDArray[np.float64]]) -> Disagreement:
+    """Give the disagreement of m users by all pairs; of each k the `centers` are (m, d)."""
+    from scipy.spatial.distance import pdist
+
+    largest, total = [], np.zeros(m * (m - 1) // 2)
+    for x in centers:
+        # Differences, not |a|^2 + |b|^2 - 2ab, which loses all digits when users nearly agree.
+        pairs = pdist(x, "sqeuclidean") if m > 1 else np.zeros(0)
+        largest.append(pairs.max(initial=0.0))
+        total += pairs
+    stacked = float(np.sqrt(total.max(initial=0.0)))
+    return Disagreement(mean=float(np.sqrt(largest).mean()), stacked=stacked, exact=True)
+
+
+def bound_pairs(low: NDArray[np.float64], high: NDArray[np.float64]) -> Disagreement:
+    """Bound the disagreement of users whose centers lie between `low` and `high`, (K, d)."""
+    largest = np.square(high - low).sum(axis=1)
+    stacked = float(np.sqrt(largest.sum()))
+    return Disagreement(mean=float(np.sqrt(largest).mean()), stacked=stacked, exact=False)
 
 
 def cost(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,21 +16,18 @@ from numpy.typing import NDArray
 
 from peerclust import distances, graphs, losses, runtimes, theory
 from peerclust.bregman import Bregman
+from peerclust.checkpoint import Journal
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import DENSE
-from peerclust.metrics import check_loss_fits, measure_disagreement
+from peerclust.metrics import check_loss_fits
 from peerclust.moments import Moments, Scale, agree_moments, make_unit
+from peerclust.parts import count_users, share_parts, take_parts, take_weights
 from peerclust.programs.protocol import UNKNOWN, Program, State
 from peerclust.runtimes.protocol import Run, Runtime, Traffic, Watch, check_finite
+from peerclust.share import Share
 from peerclust.users import Users
-from peerclust.validation import (
-    check_count,
-    check_generator,
-    check_name,
-    check_parts,
-    check_weights,
-)
+from peerclust.validation import check_count, check_generator, check_name
 
 Array = NDArray[np.float64]
 
@@ -40,26 +38,39 @@ SCALES = ("standard",)
 class Problem:
     """Users on a graph, the runtime that drives them, K, and the scales of the data.
 
-    `spread` is s, the RMS distance of the joint rows from their mean. `steepness` is a, what the
-    distance or a Bregman loss multiplies gradients by: lambda_max(A), or the loss's smoothness.
-    With a `scale`, users' rows and all measures are in its coordinates; `sent` is what agreeing on
-    it took.
+    `users` are those of this process, by `share`; all else is the same in every process, `weights`
+    the total weight of each of all users, (m,). `spread` is s, the RMS distance of the joint rows
+    from their mean. `steepness` is a, what the distance or a Bregman loss multiplies gradients by:
+    lambda_max(A), or the loss's smoothness. With a `scale`, users' rows and all measures are in its
+    coordinates; `sent` is what agreeing on it took. A `journal` keeps where its runs are.
     """
 
     users: Users
-    graph: Graph
+    share: Share
     runtime: Runtime
     K: int
     seed: int
     spread: float
     steepness: float
+    weights: Array
     scale: Scale | None = None
     sent: Traffic = field(default_factory=Traffic)
+    journal: Journal | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """Who talks with whom."""
+        return self.share.graph
 
     @property
     def W(self) -> float:
         """The largest total weight of a user."""
-        return float(self.users.total_weights.max())
+        return float(self.weights.max())
+
+    @property
+    def W_total(self) -> float:
+        """The total weight of all users."""
+        return float(self.weights.sum())
 
     @property
     def residual_scale(self) -> float:
@@ -87,7 +98,7 @@ class Problem:
     def check_start(self, x: Array) -> None:
         """Raise if a start lies outside the domain of a Bregman loss."""
         loss = self.users.loss
-        if isinstance(loss, Bregman) and not loss.contains(x):
+        if isinstance(loss, Bregman) and self.share.any(not loss.contains(x)):
             raise DataError(
                 f"The start must lie in the domain of the {loss.name} loss, and a center of it"
                 " does not; give `init` centers that do."
@@ -98,20 +109,22 @@ class Problem:
     ) -> Run:
         """Run a program from x; centers that run away are an error."""
         threshold = tol * self.residual_scale if tol > 0 else -1.0
-        run = self.runtime.run(
-            program, self.users, x, rounds=rounds, threshold=threshold, watch=watch
-        )
+        go = partial(self.runtime.run, program, self.users, x, rounds=rounds, threshold=threshold)
+        if self.journal is None:
+            run = go(watch=watch)
+        else:
+            run = self.journal.run(go, program, self.users, x, watch)
         check_finite(run.x, run.rounds)
         return run
 
     def residual(self, states: Sequence[State]) -> float:
         """Give the largest residual of users when their last round began; NaN if one is unknown."""
-        largest = max(float(state.residual.max()) for state in states)
+        largest = float(self.share.largest(max(state.residual.max() for state in states)))
         return largest / self.residual_scale if largest < UNKNOWN else float("nan")
 
     def disagreement(self, x: Array) -> float:
         """Give how far the users' centers x are apart, as a fraction of the data's spread."""
-        return measure_disagreement(x).mean / self.spread
+        return self.share.disagreement(x).mean / self.spread
 
     def choose_alpha(self, alpha: float | str, rho: float, c: float) -> tuple[float, str]:
         """Give the step for a rho and a consensus factor, and why."""
@@ -119,7 +132,7 @@ class Problem:
             return float(alpha), "given"
         lambda_max = self.graph.lambda_max
         if alpha == "paper":
-            largest = int(np.diff(self.users.offsets).max())
+            largest = int(self.share.largest(np.diff(self.users.offsets).max()))
             step = theory.paper_step(
                 m=self.graph.m, largest=largest, rho=rho, lambda_max=lambda_max.value
             )
@@ -147,35 +160,44 @@ def prepare(
     scale: str | None = None,
 ) -> Problem:
     """Check what a caller gives and return the problem; see `cluster` for the parameters."""
-    K = check_count(n_clusters, "n_clusters", "cluster")
-    loss = losses.resolve(loss)
-    distance = distances.resolve(distance)
-    rows, offsets = check_parts(parts)
-    given = check_weights(weights, offsets)
-    check_loss_fits(loss, distance, rows, "cluster")
-    network = graphs.resolve(graph, len(offsets) - 1)
-    _check_scale(scale, loss, network)
-    seed = draw_seed(random_state)
-    driver = runtimes.resolve(runtime, network)
+    crew = runtimes.muster(runtime)
+    with crew.checking():
+        K = check_count(n_clusters, "n_clusters", "cluster")
+        loss = losses.resolve(loss)
+        distance = distances.resolve(distance)
+    m = count_users(parts, crew)
+    with crew.checking():
+        network = graphs.resolve(graph, m)
+        _check_scale(scale, loss, network)
+        seed = draw_seed(random_state)
+    seed = crew.tell(seed)
+    share = share_parts(parts, network, crew)
+    rows, offsets = take_parts(parts, share)
+    given = take_weights(weights, parts, share, offsets)
+    with crew.checking():
+        check_loss_fits(loss, distance, rows, "cluster")
+    driver = runtimes.resolve(runtime, share)
     moments: Moments | None = None
     sent = Traffic()
+    own: Any = {"weights": given, "numbers": share.own.tolist()}
     if scale is not None:
-        moments, sent = agree_moments(driver, Users(rows, offsets, weights=given))
+        moments, sent = agree_moments(driver, Users(rows, offsets, **own))
         rows = moments.scale.forward(rows)
-    users = Users(rows, offsets, weights=given, loss=loss, distance=distance)
-    if (distinct := _distinct_rows(users, K)) < K:
+    users = Users(rows, offsets, loss=loss, distance=distance, **own)
+    if (distinct := _count_distinct(users, share, K)) < K:
         raise DataError(
             "`n_clusters` of cluster must be at most the number of distinct rows"
-            f" (n_samples={len(rows)}, {distinct} of them distinct). Got {K}."
+            f" (n_samples={sum(crew.collect(len(rows)))}, {distinct} of them distinct). Got {K}."
         )
     return Problem(
         users=users,
-        graph=network,
+        share=share,
         runtime=driver,
         K=K,
         seed=seed,
-        spread=_spread(users) if moments is None else moments.scaled_spread,
+        spread=_spread(users, share) if moments is None else moments.scaled_spread,
         steepness=float(loss.smoothness if isinstance(loss, Bregman) else distance.largest),
+        weights=share.gather(users.total_weights),
         scale=None if moments is None else moments.scale,
         sent=sent,
     )
@@ -197,28 +219,30 @@ def _check_scale(scale: str | None, loss: Any, network: Graph) -> None:
         )
 
 
-def _spread(users: Users) -> float:
+def _spread(users: Users, share: Share) -> float:
     """Give the RMS distance of the joint data from its mean, weighted; never 0."""
     probe = Users(users.rows, users.offsets, weights=users.weights)
-    total = probe.total_weights.sum()
+    total = share.gather(probe.total_weights).sum()
     origin = np.zeros((users.m, 1, users.d))
     probe.assign(origin)
-    mean = -probe.pull(origin).sum(axis=0) / total
+    mean = -share.total(probe.pull(origin)) / total
     at_mean = users.everywhere(mean)
     # A K-means cost is half the sum of squares.
-    return make_unit(float(np.sqrt(2.0 * probe.cost(at_mean).sum() / total)), mean)
+    squares = 2.0 * share.gather(probe.cost(at_mean)).sum()
+    return make_unit(float(np.sqrt(squares / total)), mean)
 
 
-def _distinct_rows(users: Users, enough: int) -> int:
+def _count_distinct(users: Users, share: Share, enough: int) -> int:
     """Count distinct rows of positive weight, looking no further than is enough."""
     weights = users.weights if not isinstance(users.weights, float) else None
     first = slice(0, 16 * enough)
     for here in (first, slice(None)):
         rows = users.rows[here] if weights is None else users.rows[here][weights[here] > 0]
-        found = len(np.unique(rows, axis=0))
-        if found >= enough:
+        found = np.unique(rows, axis=0)
+        if len(found) >= enough:
             break
-    return found
+    # Who has enough alone need not tell more.
+    return len(np.unique(np.concatenate(share.crew.collect(found[:enough])), axis=0))
 
 
 def draw_seed(random_state: Any) -> int:

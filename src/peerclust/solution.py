@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-import zipfile
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust import losses
-from peerclust.distances import Distance, Euclidean, Mahalanobis
+from peerclust.distances import Distance, Euclidean
 from peerclust.errors import DataError, ParameterError
-from peerclust.files import new_file
 from peerclust.moments import Scale
 from peerclust.nearest import nearest
+from peerclust.share import Share, add_up
 from peerclust.validation import check_rows
 
 Array = NDArray[np.float64]
@@ -121,6 +119,13 @@ class Trace:
         return f"<Trace: {len(self)} rounds>"
 
 
+class Partial(NamedTuple):
+    """What a solution in parts says of the whole: whose part it is, and the mean of all centers."""
+
+    users: tuple[int, ...]
+    consensus: Array
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """The result of `cluster`.
@@ -147,6 +152,8 @@ class Solution:
         The coordinates in which distances are measured, if the rows were scaled.
     solver : str
         The name of the solver.
+    part : Partial or None
+        If these are the centers and labels of some users only: their numbers, `part.users`.
 
     Examples
     --------
@@ -169,6 +176,7 @@ class Solution:
     distance: Distance = field(default_factory=Euclidean)
     scale: Scale | None = None
     solver: str = "dgc"
+    part: Partial | None = None
 
     def __repr__(self) -> str:
         m, K, d = self.centers.shape
@@ -177,8 +185,17 @@ class Solution:
 
     @property
     def consensus(self) -> Array:
-        """The mean of the users' centers, (K, d)."""
-        return np.asarray(self.centers.mean(axis=0))
+        """The mean of all users' centers, (K, d)."""
+        return (
+            add_up(self.centers) / len(self.centers) if self.part is None else self.part.consensus
+        )
+
+    def gathered(self, share: Share) -> Solution:
+        """Give the whole solution, from the parts of all processes that share the users."""
+        if self.part is None:
+            return self
+        labels = share.gather_lists(self.labels)
+        return replace(self, centers=share.gather(self.centers), labels=labels, part=None)
 
     def predict(self, rows: ArrayLike) -> NDArray[np.int32]:
         """Give the nearest of the consensus centers for each row (N, d)."""
@@ -212,75 +229,15 @@ class Solution:
 
         A loss or distance of the user's own is named in the file but not stored.
         """
-        header = {
-            "status": asdict(self.status),
-            "certificate": asdict(self.certificate),
-            "rho": self.rho,
-            "alpha": self.alpha,
-            "why": self.why,
-            "solver": self.solver,
-            "loss": _describe_loss(self.loss),
-            "distance": type(self.distance).__name__,
-        }
-        arrays: dict[str, Any] = {
-            "header": np.array(json.dumps(header)),
-            "centers": self.centers,
-            "labels": np.concatenate(self.labels),
-            "sizes": np.array([len(part) for part in self.labels]),
-        }
-        if isinstance(self.distance, Mahalanobis):
-            arrays["A"] = np.asarray(self.distance.A)
-        if self.scale is not None:
-            arrays |= {"scale_mean": self.scale.mean, "scale_deviation": self.scale.deviation}
-        if self.trace is not None:
-            arrays |= {f"trace_{f.name}": getattr(self.trace, f.name) for f in fields(Trace)}
-        with new_file(Path(path)) as place, place.open("wb") as file:
-            np.savez_compressed(file, **arrays)
+        from peerclust import saving
+
+        saving.write(self, Path(path))
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], *, loss: Any = None, distance: Any = None
     ) -> Solution:
         """Read what `save` wrote; `loss` and `distance` stand in for what it could not store."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            header = json.loads(str(arrays["header"]))
-            stored = header["loss"]
-            if loss is None and stored["name"] in losses.LOSSES:
-                loss = losses.LOSSES[stored["name"]](**stored["parameters"])
-            if distance is None and header["distance"] == "Euclidean":
-                distance = Euclidean()
-            if distance is None and "A" in arrays:
-                distance = Mahalanobis(arrays["A"])
-            scale = None
-            if "scale_mean" in arrays:
-                scale = Scale(arrays["scale_mean"], arrays["scale_deviation"])
-            trace = None
-            if "trace_cost" in arrays:
-                trace = Trace(**{f.name: arrays[f"trace_{f.name}"] for f in fields(Trace)})
-            return cls(
-                centers=arrays["centers"],
-                labels=np.split(arrays["labels"], np.cumsum(arrays["sizes"])[:-1]),
-                status=Status(**header["status"]),
-                certificate=Certificate(**header["certificate"]),
-                rho=header["rho"],
-                alpha=header["alpha"],
-                why=header["why"],
-                trace=trace,
-                loss=loss,
-                distance=distance,
-                scale=scale,
-                solver=header.get("solver", "dgc"),
-            )
-        except FileNotFoundError:
-            raise DataError(f"There is no file {path}.") from None
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
-            raise DataError(f"{path} is not a solution that peerclust saved.") from None
+        from peerclust import saving
 
-
-def _describe_loss(loss: Any) -> dict[str, Any]:
-    for name, kind in losses.LOSSES.items():
-        if isinstance(loss, kind):
-            return {"name": name, "parameters": vars(loss)}
-    return {"name": getattr(loss, "name", type(loss).__name__), "parameters": {}}
+        return saving.read(Path(path), loss=loss, distance=distance)

@@ -140,7 +140,7 @@ def tune_penalized(problem: Problem, solver: Solver, asked: Asked, rho: float) -
 
 def tune_exact(problem: Problem, solver: Solver, asked: Asked) -> Tuned:
     """Give the program of a solver that ends in exact consensus."""
-    graph, total = problem.graph, float(problem.users.total_weights.sum())
+    graph, total = problem.graph, problem.W_total
     rho, why = asked.rho, {"rho": "given"}
     if isinstance(rho, str):
         rho = theory.group_lasso_rho(beta=problem.beta, W_total=total, spread=problem.spread)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from peerclust.certify import solver_cost
-from peerclust.metrics import measure_disagreement
 from peerclust.problem import Problem
 from peerclust.programs.protocol import State
 from peerclust.solution import Trace
@@ -28,7 +27,8 @@ class Tracer:
     ) -> None:
         self._problem, self._tuned = problem, tuned
         self._keep, self._progress = keep, progress
-        self._rows: list[tuple[float, float, float, int, float]] = []
+        # What was kept so far, a row a round.
+        self.rows: list[tuple[float, float, float, int, float]] = []
 
     def __call__(self, states: Sequence[State], blocks: Sequence[Users]) -> None:
         """Take one look."""
@@ -37,9 +37,9 @@ class Tracer:
             x = np.concatenate([state.x for state in states])
             costs = np.concatenate([b.cost(s.x) for b, s in zip(blocks, states, strict=True)])
             cost = solver_cost(self._problem, costs, x, self._tuned)
-            apart = measure_disagreement(x)
-            changed = sum(block.changed for block in blocks)
-            self._rows.append((cost, apart.mean, apart.stacked, changed, residual))
+            apart = self._problem.share.disagreement(x)
+            changed = sum(self._problem.share.crew.collect(sum(block.changed for block in blocks)))
+            self.rows.append((cost, apart.mean, apart.stacked, changed, residual))
         if self._progress is not None:
             self._progress(states[0].round, residual)
 
@@ -47,4 +47,4 @@ class Tracer:
         """Give what was kept, if anything was to be."""
         if not self._keep:
             return None
-        return Trace(*(np.array(column) for column in zip(*self._rows, strict=True)))
+        return Trace(*(np.array(column) for column in zip(*self.rows, strict=True)))

@@ -7,7 +7,7 @@ of what, what it must be, what came.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -22,6 +22,8 @@ RandomState = int | np.random.Generator | None
 
 # Squared distances between rows of this size still fit a float64.
 LARGEST = 1e150
+
+NO_ROWS = "`parts` of cluster must hold at least one row. Got none (n_samples=0)."
 
 
 def check_number(
@@ -133,35 +135,58 @@ def check_rows(rows: Any, what: str) -> NDArray[Any]:
     return array
 
 
-def check_parts(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def check_parts(
+    parts: Any,
+    *,
+    numbers: Sequence[int] | None = None,
+    features: tuple[int, int] | None = None,
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the users' rows in flat form: rows (N, d) and offsets (m + 1,).
 
-    `parts` is a list of (N_i, d) arrays, or a pair (rows, offsets) that is flat already.
+    `parts` is a list of (N_i, d) arrays, or a pair (rows, offsets) that is flat already. If it is
+    some users' only, `numbers` are theirs, and `features` are a user and how many it has; then
+    there may be no rows.
     """
-    if isinstance(parts, tuple) and len(parts) == 2 and _is_flat(parts[1]):
+    if is_flat_pair(parts):
         rows = _as_rows(parts[0], "cluster")
         offsets = _check_offsets(parts[1], len(rows))
     else:
-        rows, offsets = _flatten(parts)
-    if len(rows) == 0:
-        raise DataError("`parts` of cluster must hold at least one row. Got none (n_samples=0).")
+        rows, offsets = _flatten(parts, numbers, features)
+    if len(rows) == 0 and features is None:
+        raise DataError(NO_ROWS)
 
     def name(row: int) -> str:
         user = int(np.searchsorted(offsets, row, side="right")) - 1
-        return f"Row {row - int(offsets[user])} of user {user}"
+        number = user if numbers is None else numbers[user]
+        return f"Row {row - int(offsets[user])} of user {number}"
 
     _check_values(rows, name)
     return rows, offsets
 
 
-def check_weights(weights: Any, offsets: NDArray[np.int64], of: str = "cluster") -> float | Array:
-    """Return one weight for all rows, or a weight a row (N,), from what `cluster` accepts."""
+def is_flat_pair(parts: Any) -> bool:
+    """Tell whether parts are (rows, offsets)."""
+    return isinstance(parts, tuple) and len(parts) == 2 and _is_flat(parts[1])
+
+
+def check_weights(
+    weights: Any,
+    offsets: NDArray[np.int64],
+    of: str = "cluster",
+    *,
+    of_all: int | None = None,
+    may_be_zero: bool = False,
+) -> float | Array:
+    """Return one weight for all rows, or a weight a row (N,), from what `cluster` accepts.
+
+    If these are some users' only, `of_all` is the number of all rows, and all may be zero.
+    """
     n = int(offsets[-1])
     if weights is None:
         return 1.0
     if isinstance(weights, str):
         check_name(weights, ("unit", "normalized"), "weights", of)
-        return 1.0 if weights == "unit" else 1.0 / n
+        return 1.0 if weights == "unit" else 1.0 / (of_all or n)
     try:
         nested = not isinstance(weights, np.ndarray) and len(weights) > 0 and np.ndim(weights[0])
         flat = np.concatenate([np.asarray(w) for w in weights]) if nested else np.asarray(weights)
@@ -181,7 +206,7 @@ def check_weights(weights: Any, offsets: NDArray[np.int64], of: str = "cluster")
         raise DataError(
             f"`weights` of {of} must be finite and >= 0. Got {flat[row]} for row {row}."
         )
-    if not flat.any():
+    if not (may_be_zero or flat.any()):
         raise DataError(f"`weights` of {of} must not all be zero.")
     return flat
 
@@ -212,7 +237,9 @@ def _is_flat(values: Any) -> bool:
         return False
 
 
-def _flatten(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _flatten(
+    parts: Any, numbers: Sequence[int] | None, features: tuple[int, int] | None
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if not isinstance(parts, list | tuple) and not (
         isinstance(parts, np.ndarray) and parts.ndim == 3
     ):
@@ -225,14 +252,15 @@ def _flatten(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     except (TypeError, ValueError) as error:
         raise DataError(f"The rows of a user must be a 2-D array: {error}.") from None
     # A user without rows may come as [] or with any number of columns.
+    named = list(enumerate(arrays) if numbers is None else zip(numbers, arrays, strict=True))
     held = {
-        i: _as_rows(part, f"user {i}")
-        for i, part in enumerate(arrays)
-        if part.ndim not in (1, 2) or len(part)
+        i: _as_rows(part, f"user {i}") for i, part in named if part.ndim not in (1, 2) or len(part)
     }
-    if not held:
-        raise DataError("`parts` of cluster must hold at least one row. Got none (n_samples=0).")
-    first, d = next((i, part.shape[1]) for i, part in held.items())
+    if features is None:
+        if not held:
+            raise DataError(NO_ROWS)
+        features = next((i, part.shape[1]) for i, part in held.items())
+    first, d = features
     for i, part in held.items():
         if part.shape[1] != d:
             raise DataError(
@@ -240,8 +268,8 @@ def _flatten(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
                 f" {part.shape[1]}."
             )
     offsets = np.zeros(len(arrays) + 1, np.int64)
-    np.cumsum([len(held.get(i, ())) for i in range(len(arrays))], out=offsets[1:])
-    return np.concatenate(list(held.values())), offsets
+    np.cumsum([len(held.get(i, ())) for i, _ in named], out=offsets[1:])
+    return np.concatenate([*held.values()] or [np.empty((0, d))]), offsets
 
 
 def _check_offsets(offsets: Any, n: int) -> NDArray[np.int64]:

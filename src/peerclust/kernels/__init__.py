@@ -19,7 +19,14 @@ from peerclust.kernels.few import assign_few, descend_few, sum_few
 from peerclust.kernels.measuring import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
 from peerclust.kernels.remembered import assign_remembered
 from peerclust.kernels.sorting import halve, lay_out, sort_into_boxes
-from peerclust.kernels.steps import descend, go_on, sum_neighbors
+from peerclust.kernels.steps import (
+    descend,
+    go_on,
+    pick,
+    sum_energies,
+    sum_letters,
+    sum_neighbors,
+)
 
 __all__ = [
     "FAIR",
@@ -46,10 +53,13 @@ __all__ = [
     "measure_all",
     "nearest",
     "own_r2",
+    "pick",
     "pull",
     "put",
     "sort_into_boxes",
+    "sum_energies",
     "sum_few",
+    "sum_letters",
     "sum_neighbors",
     "take",
     "times",

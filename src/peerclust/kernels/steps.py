@@ -39,6 +39,49 @@ def sum_neighbors(indptr, indices, x, first, last, total):
 
 
 @compiled(nogil=True)
+def pick(x, users, out):
+    """Write x[i], (n,), of `users` to the first n columns of out."""
+    for t in range(users.size):
+        for e in range(x.shape[1]):
+            out[t, e] = x[users[t], e]
+
+
+@compiled(nogil=True)
+def sum_letters(indptr, indices, own, letters, users, first, last, total):
+    """Add up, as `sum_neighbors`, what `users` first to last hear from here and from elsewhere.
+
+    The neighbor j is own[j], (u, n), or from u on letters[j - u], whose first n numbers count.
+    """
+    u, n = own.shape
+    for t in range(first, last):
+        i = users[t]
+        for e in range(n):
+            total[i, e] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            if j < u:
+                for e in range(n):
+                    total[i, e] += own[j, e]
+            else:
+                for e in range(n):
+                    total[i, e] += letters[j - u, e]
+
+
+@compiled(nogil=True)
+def sum_energies(indptr, indices, own, letters, users, first, last, total):
+    """Add up ||x_i - x_j||^2 over the neighbors j of `users` first to last; see `sum_letters`."""
+    u, n = own.shape
+    for t in range(first, last):
+        i = users[t]
+        total[i, 0] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            for e in range(n):
+                apart = own[i, e] - (own[j, e] if j < u else letters[j - u, e])
+                total[i, 0] += apart * apart
+
+
+@compiled(nogil=True)
 def descend(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size):
     """Move the centers of users first to last by a step of gradient descent on J_rho.
 

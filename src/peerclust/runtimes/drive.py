@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum
-from peerclust.runtimes.protocol import Run, Traffic, Watch, check_finite
+from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, check_finite
 from peerclust.stopping import Vote, first_vote, next_vote
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
-Deliver = Callable[[Sequence[Sum | Max]], tuple[Sequence[HeardSum | HeardMax], Traffic]]
+Heard = tuple[Sequence[HeardSum | HeardMax], Traffic]
+Deliver = Callable[[Sequence[Sum | Max], Sequence[Vote]], Heard]
 Least = Callable[[Sequence[Vote]], Sequence[Vote]]
 
 
@@ -28,17 +29,23 @@ def drive(
     rounds: int,
     threshold: float,
     watch: Watch | None,
+    keep: Keep | None = None,
+    middle: Middle | None = None,
 ) -> Run:
-    """Give where the blocks end; `least` gives the least votes among each user's neighbors."""
-    traffic = Traffic()
-    votes = [first_vote(block.m) for block in blocks]
+    """Give where the blocks end; `least` gives the least votes among each user's neighbors.
+
+    Votes go with what is said; they are read in a round's first exchange.
+    """
     for block in blocks:
         block.forget()
-    states = [program.start(b, x) for b, x in zip(blocks, starts, strict=True)]
+    if middle is None:
+        states = [program.start(b, x) for b, x in zip(blocks, starts, strict=True)]
+        middle = Middle(states, [first_vote(block.m) for block in blocks], Traffic())
+    states, votes, traffic = list(middle.states), middle.votes, middle.traffic
     with np.errstate(over="ignore", invalid="ignore"):
         while states[0].round < rounds:
             now, voting = states[0].round, threshold >= 0 and states[0].update == 0
-            heard, sent = deliver([program.say(state) for state in states])
+            heard, sent = deliver([program.say(state) for state in states], votes)
             traffic += sent
             states = [program.hear(b, s, h) for b, s, h in zip(blocks, states, heard, strict=True)]
             if voting:
@@ -51,6 +58,8 @@ def drive(
             if states[0].update == 0:
                 if watch is not None:
                     watch(states, blocks)
+                if keep is not None:
+                    keep(Middle(states, votes, traffic))
                 if votes[0].due(now):
                     break
     done = states[0].round

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum, hear_letters
 from peerclust.runtimes.drive import drive
-from peerclust.runtimes.protocol import Run, Traffic, Watch, letter_bytes
+from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, letter_bytes
 from peerclust.stopping import NEVER, Vote
 from peerclust.users import Users
 
@@ -46,6 +46,8 @@ class Loopback:
         rounds: int,
         threshold: float = -1.0,
         watch: Watch | None = None,
+        keep: Keep | None = None,
+        middle: Middle | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`."""
         return drive(
@@ -58,9 +60,13 @@ class Loopback:
             rounds=rounds,
             threshold=threshold,
             watch=watch,
+            keep=keep,
+            middle=middle,
         )
 
-    def _deliver(self, said: Sequence[Any]) -> tuple[Sequence[HeardSum | HeardMax], Traffic]:
+    def _deliver(
+        self, said: Sequence[Any], _: Any
+    ) -> tuple[Sequence[HeardSum | HeardMax], Traffic]:
         return self._maxima(said) if isinstance(said[0], Max) else self._totals(said)
 
     def _send(self, letters: list[Array], size: int) -> tuple[list[list[Array]], Traffic]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from peerclust.errors import DivergedError
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import Program, State, Sum
-from peerclust.stopping import VOTE_BYTES
+from peerclust.share import Share
+from peerclust.stopping import VOTE_BYTES, Vote
 from peerclust.users import Users
 
 Array = NDArray[np.float64]
@@ -58,8 +59,21 @@ class Run:
 
     @property
     def x(self) -> Array:
-        """The centers of all users, (m, K, d)."""
+        """The centers of all users, (m, K, d); with MPI those of this rank's, (u, K, d)."""
         return np.concatenate([state.x for state in self.states])
+
+
+@dataclass(frozen=True, eq=False)
+class Middle:
+    """Where a run is between two rounds: all that it needs to go on."""
+
+    states: Sequence[Any]
+    votes: Sequence[Vote]
+    traffic: Traffic
+
+
+# Called between rounds with where the run is.
+Keep = Callable[[Middle], None]
 
 
 class Runtime(Protocol):
@@ -81,7 +95,16 @@ class Runtime(Protocol):
 
         x is (m, k, d), each user's own centers. The users stop by themselves once every residual
         has been at most `threshold` (see `stopping`); below zero they never do.
+
+        A runtime that can keep checkpoints also takes `keep`, called after `watch`, and `middle`,
+        where to go on from.
         """
+
+
+def share_of(runtime: Runtime) -> Share:
+    """Give which users a runtime drives in this process: all, unless it says otherwise."""
+    share: Share | None = getattr(runtime, "share", None)
+    return Share.of_all(runtime.graph) if share is None else share
 
 
 def letter_bytes(said: Sum) -> int:

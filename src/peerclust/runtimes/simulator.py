@@ -20,7 +20,7 @@ from peerclust.programs.protocol import (
     Sum,
 )
 from peerclust.runtimes.drive import drive
-from peerclust.runtimes.protocol import Run, Traffic, Watch, letter_bytes
+from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, letter_bytes
 from peerclust.stopping import NEVER, Vote
 from peerclust.threads import spread
 from peerclust.users import Users
@@ -52,10 +52,12 @@ class Simulator:
         rounds: int,
         threshold: float = -1.0,
         watch: Watch | None = None,
+        keep: Keep | None = None,
+        middle: Middle | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`."""
 
-        def deliver(said: Sequence[Sum | Max]) -> tuple[list[HeardSum | HeardMax], Traffic]:
+        def deliver(said: Sequence[Sum | Max], _: Any) -> tuple[list[HeardSum | HeardMax], Traffic]:
             heard, sent = self.deliver(said[0])
             return [heard], sent
 
@@ -69,6 +71,8 @@ class Simulator:
             rounds=rounds,
             threshold=threshold,
             watch=watch,
+            keep=keep,
+            middle=middle,
         )
 
     def deliver(self, said: Sum | Max) -> tuple[HeardSum | HeardMax, Traffic]:

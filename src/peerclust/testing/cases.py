@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,15 +36,25 @@ class Case:
     sizes: tuple[int, ...] = _SIZES
     dtype: type[Any] = np.float64
 
-    def users(self) -> Users:
-        """Make the users afresh, so that nothing is carried over from an earlier run."""
+    def users(self, own: Sequence[int] | None = None) -> Users:
+        """Make the users afresh, so that nothing is carried over from an earlier run.
+
+        All of them, or those of these numbers only.
+        """
         rng = np.random.default_rng(7)
         offsets = np.concatenate([[0], np.cumsum(self.sizes)])
         rows = rng.normal(size=(offsets[-1], 3)) + 4.0 * rng.integers(0, 3, (offsets[-1], 1))
         # Far enough above 0 for every loss's domain.
         rows = (np.abs(rows) + 1.0).astype(self.dtype)
         weights = rng.uniform(0.1, 2.0, len(rows)) if self.weighted else 1.0
-        return Users(rows, offsets, weights=weights, loss=self.loss, distance=self.distance)
+        kept: Any = {"loss": self.loss, "distance": self.distance}
+        if own is None or len(own) == self.graph.m:
+            return Users(rows, offsets, weights=weights, **kept)
+        here = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in own])
+        if not isinstance(weights, float):
+            weights = weights[here]
+        offsets = np.concatenate([[0], np.cumsum([self.sizes[i] for i in own])])
+        return Users(rows[here], offsets, weights=weights, numbers=own, **kept)
 
     def start(self) -> Array:
         """Give each user centers of its own, (13, 4, 3)."""

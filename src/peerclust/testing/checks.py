@@ -13,7 +13,7 @@ from peerclust.graphs import Graph
 from peerclust.losses import Loss
 from peerclust.programs.protocol import State
 from peerclust.runtimes.loopback import Loopback
-from peerclust.runtimes.protocol import Run
+from peerclust.runtimes.protocol import Run, share_of
 from peerclust.runtimes.simulator import Simulator
 from peerclust.testing.cases import Case, cases
 from peerclust.testing.programs import PROGRAMS, Trial
@@ -66,53 +66,71 @@ def check_program(trial: Trial) -> None:
         _check_resume(trial, case)
 
 
-def check_runtime(runtime: Callable[[Graph], Any]) -> None:
-    """Check that a runtime ends every program of `PROGRAMS` as loopback does, stopping included.
+def check_runtime(
+    runtime: Callable[[Graph], Any], reference: Callable[[Graph], Any] = Loopback
+) -> None:
+    """Check that a runtime ends every program of `PROGRAMS` as the reference, stopping included.
+
+    If the runtime shares users among processes, all of them call this, and share the reference's
+    work.
 
     >>> check_runtime(Simulator)
     """
-    for case in cases():
-        for name, trial in PROGRAMS.items():
-            x = trial.start(case)
-            ends = [_end(each, trial, case, x) for each in (Loopback, runtime)]
-            _check_same(f"{name}, {case.name}", *ends)
+    trials = [(case, name) for case in cases() for name in PROGRAMS]
+    for i, (case, name) in enumerate(trials):
+        trial = PROGRAMS[name]
+        x, crew = trial.start(case), share_of(runtime(case.graph)).crew
+        end = _end(runtime, trial, case, x)
+        if i % crew.size == crew.rank:
+            _check_same(f"{name}, {case.name}", _end(reference, trial, case, x), end)
 
 
 def _end(runtime: Callable[[Graph], Any], trial: Trial, case: Case, x: Array) -> dict[str, Any]:
     """Give everything by which two ends are compared."""
     changes: list[int] = []
+    made = runtime(case.graph)
+    share = share_of(made)
 
     def watch(_: Sequence[State], blocks: Sequence[Users]) -> None:
         changes.append(sum(block.changed for block in blocks))
 
-    run: Run = runtime(case.graph).run(
+    run: Run = made.run(
         trial.make(case),
-        case.users(),
-        x,
+        case.users(share.own.tolist()),
+        x[share.own],
         rounds=trial.most_rounds(case),
         threshold=trial.threshold,
         watch=watch,
     )
+    everyone = [state for states in share.crew.collect(run.states) for state in states]
     told = {"rounds": run.rounds, "stopped": run.stopped, "traffic": run.traffic}
-    return told | {"labels changed": changes} | _join(run.states)
+    told["labels changed"] = np.sum(share.crew.collect(changes), axis=0).tolist()
+    return told | _join(everyone, np.concatenate(share.members), case.graph)
 
 
-def _join(states: Sequence[Any]) -> dict[str, Any]:
+def _join(states: Sequence[Any], numbers: NDArray[np.int64], graph: Graph) -> dict[str, Any]:
     """Give every field of the blocks' states, arrays as bytes; what is all users' must agree.
 
     An array is its users' if it has as many rows as the block has users, or its links' if the state
-    names it `by_link`.
+    names it `by_link`; those are put in order of the users' `numbers`.
     """
     joined: dict[str, Any] = {}
     by_link = getattr(states[0], "by_link", ())
+    owner = np.repeat(numbers, np.diff(graph.indptr)[numbers])
     for each in fields(states[0]):
         values = [getattr(state, each.name) for state in states]
         if is_dataclass(values[0]):
-            joined |= {f"{each.name}.{name}": value for name, value in _join(values).items()}
+            inner = _join(values, numbers, graph)
+            joined |= {f"{each.name}.{name}": value for name, value in inner.items()}
             continue
-        users = isinstance(values[0], np.ndarray) and len(values[0]) == len(states[0].x)
-        if users or (values[0] is not None and each.name in by_link):
-            joined[each.name] = np.concatenate(values).tobytes()
+        whose = None
+        if values[0] is not None and each.name in by_link:
+            whose = owner
+        elif isinstance(values[0], np.ndarray) and len(values[0]) == len(states[0].x):
+            whose = numbers
+        if whose is not None:
+            held = np.concatenate(values)[np.argsort(whose, kind="stable")]
+            joined[each.name] = held.tobytes()
             continue
         plain = [v.tobytes() if isinstance(v, np.ndarray) else v for v in values]
         assert all(value == plain[0] for value in plain), f"users differ in {each.name}"
@@ -141,4 +159,5 @@ def _check_resume(trial: Trial, case: Case) -> None:
     whole = go(users, state, rounds)
     half = go(case.users(), go(case.users(), state, rounds // 2), rounds)
     where = f"taken up half way, {case.name}"
-    _check_same(where, _join([whole]), _join([half]))
+    everyone = np.arange(case.graph.m), case.graph
+    _check_same(where, _join([whole], *everyone), _join([half], *everyone))

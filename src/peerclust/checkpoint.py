@@ -1,0 +1,215 @@
+"""Where the runs of a problem are, written down now and then, so that another process can go on.
+
+A folder holds `journal.json`, which says what was run and where, and for each rank a file for every
+run that is done and for the one that is not. A rank's file is whole or not there, and the journal,
+which rank 0 replaces once all have written theirs, holds the digest of each: a job that ends at any
+moment leaves a journal whose files are there. Nothing in them is unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.crew import Crew
+from peerclust.errors import DataError, ParameterError
+from peerclust.files import new_file
+from peerclust.programs.protocol import Program
+from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch
+from peerclust.stopping import Vote
+from peerclust.users import Users
+from peerclust.validation import check_count
+
+Array = NDArray[np.float64]
+Go = Callable[..., Run]
+
+JOURNAL = "journal.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where to write down a run, every how many rounds, and whether to go on from there.
+
+    With `resume`, a folder that holds nothing yet begins anew: the same command begins a job and
+    takes it up again.
+
+    >>> Checkpoint("kept", every=50).resume
+    False
+    """
+
+    folder: str | os.PathLike[str]
+    every: int = 100
+    resume: bool = False
+
+
+class Journal:
+    """The runs of one problem, in the order in which they come; every rank has its own.
+
+    `identity` is what has to be the same for a run to go on; `own` what has to be of this rank.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, crew: Crew, *, identity: dict[str, str], own: str
+    ) -> None:
+        check_count(checkpoint.every, "every", "Checkpoint")
+        self._folder, self._every, self._crew = Path(checkpoint.folder), checkpoint.every, crew
+        self._held: dict[str, Any] = {"identity": identity | {"ranks": str(crew.size)}}
+        self._held |= {"own": crew.collect(own), "runs": [], "done": False}
+        with crew.checking():
+            found = self._read() if crew.rank == 0 else None
+            if found is not None and not checkpoint.resume and not found["done"]:
+                raise ParameterError(
+                    f"{self._folder} holds the checkpoint of a run that has not come to its end;"
+                    " go on from it with `resume`, or choose another folder."
+                )
+            if found is not None and checkpoint.resume:
+                self._check(found)
+        found = crew.tell(found if checkpoint.resume else None)
+        self._held = found or self._held
+        # Which run is next, of how many that were written down.
+        self._next = 0
+
+    def run(self, go: Go, program: Program, users: Users, x: Array, watch: Watch | None) -> Run:
+        """Give where a run from x ends: from what was written down, then by `go`."""
+        number, runs = self._next, self._held["runs"]
+        self._next += 1
+        middle: Middle | None = None
+        if number < len(runs):
+            with self._crew.checking():
+                middle, header = self._load(runs[number], program.start(users, x))
+            if watch is not None and hasattr(watch, "rows"):
+                watch.rows[:] = [tuple(row) for row in header["trace"]]
+            if header["ended"]:
+                ended = header["rounds"], header["stopped"]
+                return Run(middle.states, *ended, middle.traffic)
+        trace: Any = getattr(watch, "rows", [])
+        run = go(watch=watch, keep=self._keeper(number, trace), middle=middle)
+        end = {"ended": True, "rounds": run.rounds, "stopped": run.stopped, "trace": trace}
+        self._save(number, Middle(run.states, [], run.traffic), run.rounds, end)
+        return run
+
+    def finish(self) -> None:
+        """Say that all is done: the folder may be used for another job."""
+        self._held["done"] = True
+        self._write()
+
+    def _keeper(self, number: int, trace: Any) -> Keep:
+        def keep(middle: Middle) -> None:
+            round_ = int(middle.states[0].round)
+            if round_ % self._every == 0:
+                self._save(number, middle, round_, {"ended": False, "trace": trace})
+
+        return keep
+
+    def _save(self, number: int, middle: Middle, round_: int, header: dict[str, Any]) -> None:
+        name = f"run-{number}-round-{round_}{'-end' if header['ended'] else ''}"
+        data = _pack(middle, header)
+        path = self._folder / f"{name}.rank-{self._crew.rank}.npz"
+        with self._crew.checking(), new_file(path) as place, place.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        digests = self._crew.collect(hashlib.sha256(data).hexdigest())
+        del self._held["runs"][number:]
+        self._held["runs"].append({"name": name, "sha256": digests})
+        self._write()
+        kept = {run["name"] for run in self._held["runs"]}
+        for old in self._folder.glob(f"run-*.rank-{self._crew.rank}.npz"):
+            if old.name.split(".")[0] not in kept:
+                old.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        with self._crew.checking():
+            if self._crew.rank == 0:
+                with new_file(self._folder / JOURNAL) as place, place.open("w") as file:
+                    json.dump(self._held, file, indent=1)
+                    file.flush()
+                    os.fsync(file.fileno())
+
+    def _read(self) -> dict[str, Any] | None:
+        path = self._folder / JOURNAL
+        try:
+            found: dict[str, Any] = json.loads(path.read_text())
+            found["identity"], found["own"], found["runs"], found["done"]
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{path} is not a journal that peerclust wrote.") from None
+        return found
+
+    def _check(self, found: dict[str, Any]) -> None:
+        for name, value in self._held["identity"].items():
+            before = found["identity"].get(name)
+            if before != value:
+                raise ParameterError(
+                    f"A run goes on from {self._folder} only with the `{name}` of cluster that it"
+                    f" had: {before}. Got {value}."
+                )
+        if found["own"] != self._held["own"]:
+            raise DataError(f"A run goes on from {self._folder} only with the rows that it had.")
+
+    def _load(self, run: dict[str, Any], like: Any) -> tuple[Middle, dict[str, Any]]:
+        path = self._folder / f"{run['name']}.rank-{self._crew.rank}.npz"
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise DataError(f"The checkpoint {path} cannot be read: {error.strerror}.") from None
+        if hashlib.sha256(data).hexdigest() != run["sha256"][self._crew.rank]:
+            raise DataError(f"The checkpoint {path} is not whole.")
+        return _unpack(data, like)
+
+
+def _pack(middle: Middle, header: dict[str, Any]) -> bytes:
+    arrays: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
+    for i, state in enumerate(middle.states):
+        _take_apart(state, f"state-{i}", arrays, plain)
+    for i, vote in enumerate(middle.votes):
+        arrays[f"vote-{i}"] = np.stack([vote.s, vote.R])
+    told = header | {"plain": plain, "states": len(middle.states), "votes": len(middle.votes)}
+    told["traffic"] = [middle.traffic.messages, middle.traffic.bytes]
+    text = json.dumps(told, default=lambda number: number.item())
+    file = io.BytesIO()
+    np.savez(file, header=np.array(text), **arrays)
+    return file.getvalue()
+
+
+def _unpack(data: bytes, like: Any) -> tuple[Middle, dict[str, Any]]:
+    """Give what `_pack` wrote; states are of the kind of `like`."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    header: dict[str, Any] = json.loads(str(arrays.pop("header")))
+    votes = [Vote(*arrays.pop(f"vote-{i}")) for i in range(header["votes"])]
+    held = arrays | header["plain"]
+    made = [_put_together(like, f"state-{i}", held) for i in range(header["states"])]
+    return Middle(made, votes, Traffic(*header["traffic"])), header
+
+
+def _take_apart(state: Any, at: str, arrays: dict[str, Any], plain: dict[str, Any]) -> None:
+    """Write each field of a state to `arrays` or `plain`, those of states within it too."""
+    for each in fields(state):
+        value, name = getattr(state, each.name), f"{at}.{each.name}"
+        if is_dataclass(value):
+            _take_apart(value, name, arrays, plain)
+        elif isinstance(value, np.ndarray):
+            arrays[name] = value
+        else:
+            plain[name] = value
+
+
+def _put_together(state: Any, at: str, held: dict[str, Any]) -> Any:
+    """Give a state like this one with the fields that `_take_apart` wrote."""
+    values = {}
+    for each in fields(state):
+        value, name = getattr(state, each.name), f"{at}.{each.name}"
+        values[each.name] = _put_together(value, name, held) if is_dataclass(value) else held[name]
+    return replace(state, **values)

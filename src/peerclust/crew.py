@@ -1,0 +1,74 @@
+"""The processes that share a problem's users among them: one alone, or the ranks of an MPI job.
+
+All of them run the same code on their own users and meet in the calls of a `Crew`, in the same
+order. How ranks do that is in `runtimes.mpi`; which users a process has is in `share`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+
+class Crew(Protocol):
+    """The processes of a job, seen by one of them."""
+
+    rank: int
+    size: int
+
+    def tell(self, value: Any) -> Any:
+        """Give everyone what rank 0 has."""
+
+    def collect(self, value: Any) -> list[Any]:
+        """Give everyone what each has, by rank."""
+
+    def bring(self, value: Any) -> list[Any] | None:
+        """Give rank 0 what each has, by rank; the others get None."""
+
+    def swap(self, values: Sequence[Any]) -> list[Any]:
+        """Give values[r] to rank r; get what each rank has for this one, by rank."""
+
+    def checking(self) -> AbstractContextManager[None]:
+        """Raise, in all processes, the first rank's error that is raised within.
+
+        There is no call of the crew within.
+        """
+
+    def together(self) -> AbstractContextManager[None]:
+        """End the whole job if one process fails within, and others do not."""
+
+
+class Alone:
+    """The crew of one process.
+
+    >>> Alone().collect("mine"), Alone().size
+    (['mine'], 1)
+    """
+
+    rank = 0
+    size = 1
+
+    def tell(self, value: Any) -> Any:
+        """Give the value."""
+        return value
+
+    def collect(self, value: Any) -> list[Any]:
+        """Give the value alone."""
+        return [value]
+
+    def bring(self, value: Any) -> list[Any] | None:
+        """Give the value alone."""
+        return [value]
+
+    def swap(self, values: Sequence[Any]) -> list[Any]:
+        """Give the values."""
+        return list(values)
+
+    def checking(self) -> AbstractContextManager[None]:
+        """Do nothing: an error is raised anyway."""
+        return nullcontext()
+
+    def together(self) -> AbstractContextManager[None]:
+        """Do nothing: there is nobody else."""
+        return nullcontext()

@@ -1,0 +1,48 @@
+"""Short texts by which processes, or two runs, see whether they were given the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from peerclust.crew import Crew
+from peerclust.errors import ParameterError
+from peerclust.graphs import Graph
+from peerclust.names import show
+
+
+def fingerprint(value: Any) -> str:
+    """Give the value itself, or of arrays and graphs a digest; of other objects their kind.
+
+    >>> fingerprint(3), fingerprint("ring"), fingerprint(np.zeros(2))
+    ('3', "'ring'", 'array (2,) 374708fff771')
+    """
+    if isinstance(value, np.ndarray):
+        return f"array {value.shape} {digest([value])}"
+    if isinstance(value, Graph):
+        return f"{value!r} {digest([value.indptr, value.indices])}"
+    text = show(value)
+    return type(value).__name__ if " at 0x" in text else text
+
+
+def digest(arrays: Sequence[Any]) -> str:
+    """Give twelve letters that follow from the arrays' bytes."""
+    state = hashlib.sha256()
+    for each in arrays:
+        state.update(np.ascontiguousarray(each).data)
+    return state.hexdigest()[:12]
+
+
+def check_same(crew: Crew, settings: Mapping[str, Any], say: str) -> None:
+    """Raise, in all processes, if one was given another value; `say` has a place for its name."""
+    held = crew.collect({name: fingerprint(value) for name, value in settings.items()})
+    for rank, given in enumerate(held):
+        for name, value in given.items():
+            if value != held[0].get(name):
+                raise ParameterError(
+                    f"All ranks must be given the same {say.format(name)}. Rank {rank} has"
+                    f" {value}, rank 0 has {held[0].get(name)}."
+                )

@@ -1,0 +1,134 @@
+"""The users' rows and weights as a caller gives them, of which a process takes its own users'.
+
+A process that has all users takes what was given as it is. The ranks of a job take only theirs, so
+a list of memory maps, or of arrays that are made when asked for, is read only where it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.crew import Crew
+from peerclust.errors import DataError, ParameterError
+from peerclust.graphs import Graph
+from peerclust.names import shorten
+from peerclust.share import Share, share_out
+from peerclust.validation import NO_ROWS, check_parts, check_weights, is_flat_pair
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def count_users(parts: Any, crew: Crew) -> int:
+    """Give how many users there are in all processes."""
+    m: int
+    if isinstance(parts, Mapping):
+        m = sum(crew.collect(len(parts)))
+    else:
+        m = len(parts[1]) - 1 if is_flat_pair(parts) else _length(parts)
+    if m < 1:
+        raise DataError(NO_ROWS)
+    return m
+
+
+def share_parts(parts: Any, graph: Graph, crew: Crew) -> Share:
+    """Give each process its users: those it was given in a mapping, or by the graph."""
+    if isinstance(parts, Mapping):
+        return _share_mapped(parts, graph, crew)
+    if crew.size == 1:
+        return Share(crew, graph, [np.arange(graph.m)])
+    if crew.size > graph.m:
+        raise ParameterError(
+            f"`runtime` of cluster must have at most as many ranks as there are users ({graph.m})."
+            f" Got {crew.size}."
+        )
+    sizes = np.diff(parts[1]) if is_flat_pair(parts) else [len(part) for part in parts]
+    return Share(crew, graph, share_out(graph, sizes, crew.size))
+
+
+def _share_mapped(parts: Mapping[Any, Any], graph: Graph, crew: Crew) -> Share:
+    held = crew.collect(list(parts))
+    numbers = [number for part in held for number in part]
+    if sorted(map(str, numbers)) != sorted(map(str, range(graph.m))):
+        raise DataError(
+            "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or a dict of them"
+            f" whose keys are the users' numbers, 0 to {graph.m - 1}. Got dict with keys"
+            f" {shorten(numbers)}."
+        )
+    if [] in held:
+        raise ParameterError(
+            f"Each rank must have users in its mapping of `parts`. Rank {held.index([])} has none."
+        )
+    return Share(crew, graph, [np.array(sorted(part), dtype=np.int64) for part in held])
+
+
+def take_parts(parts: Any, share: Share) -> tuple[NDArray[Any], Ints]:
+    """Give this process's rows in flat form, checked, with the features that all have.
+
+    Called by all processes at once, as is `take_weights`.
+    """
+    crew, own = share.crew, share.own.tolist()
+    if crew.size == 1 and not isinstance(parts, Mapping):
+        return check_parts(parts)
+    with crew.checking():
+        taken = [
+            each if np.ma.isMaskedArray(each) else np.asarray(each) for each in _take(parts, own)
+        ]
+        rows = [(i, each) for i, each in zip(own, taken, strict=True) if len(each)]
+        shapes = [(i, each.shape[1], str(each.dtype)) for i, each in rows if each.ndim == 2]
+    first = sorted(shape for part in crew.collect(shapes) for shape in part)
+    with crew.checking():
+        if not first:
+            raise DataError(NO_ROWS)
+        flat, offsets = check_parts(taken, numbers=own, features=first[0][:2])
+        single = all(dtype == "float32" for _, _, dtype in first)
+        return (flat if single else flat.astype(np.float64, copy=False)), offsets
+
+
+def take_weights(weights: Any, parts: Any, share: Share, offsets: Ints) -> float | Array:
+    """Give this process's weights, one for all rows or one for each."""
+    crew = share.crew
+    n = sum(crew.collect(int(offsets[-1])))
+    if weights is None or isinstance(weights, str):
+        return check_weights(weights, offsets, of_all=n)
+    with crew.checking():
+        if crew.size > 1 and isinstance(weights, np.ndarray):
+            weights = np.concatenate(_take_flat(weights, parts, share, n))
+        elif crew.size > 1 or isinstance(weights, Mapping):
+            weights = [np.asarray(weights[i]) for i in share.own.tolist()]
+        given = check_weights(weights, offsets, may_be_zero=True)
+    if not share.any(bool(np.any(given))):
+        raise DataError("`weights` of cluster must not all be zero.")
+    return given
+
+
+def _take(parts: Any, own: Sequence[int]) -> list[Any]:
+    if is_flat_pair(parts):
+        rows, offsets = parts
+        return [rows[offsets[i] : offsets[i + 1]] for i in own]
+    return [parts[i] for i in own]
+
+
+def _take_flat(weights: Array, parts: Any, share: Share, n: int) -> list[Array]:
+    if isinstance(parts, Mapping) or weights.shape != (n,):
+        raise DataError(
+            f"`weights` of cluster must have one weight for each of the {n} rows, as the parts"
+            f" are. Got shape {weights.shape}."
+        )
+    sizes = np.diff(parts[1]) if is_flat_pair(parts) else [len(part) for part in parts]
+    begins = np.concatenate([[0], np.cumsum(sizes)])
+    return [weights[begins[i] : begins[i + 1]] for i in share.own.tolist()]
+
+
+def _length(parts: Any) -> int:
+    try:
+        return len(parts)
+    except TypeError:
+        raise DataError(
+            "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or (rows, offsets);"
+            f" for one user pass [X]. Got {type(parts).__name__}."
+        ) from None

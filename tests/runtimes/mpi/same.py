@@ -1,0 +1,65 @@
+"""Run by the ranks of a job: clusters in many ways and compares with the simulator."""
+
+import dataclasses
+
+import numpy as np
+
+import peerclust as pc
+from peerclust.runtimes.mpi import world
+
+ranks = world()
+rows, classes = pc.datasets.iris()
+users = np.array_split(np.argsort(classes, kind="stable"), 13)
+parts = [rows[i] for i in users]
+parts[3] = np.empty((0, 4))
+weights = [np.random.default_rng(i).uniform(0.5, 2.0, len(part)) for i, part in enumerate(parts)]
+flat = np.concatenate(parts), np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+given = np.stack([rows[i : i + 3] for i in range(13)])
+
+WAYS = [
+    {},
+    {"loss": "huber", "rho": 10, "trace": True},
+    {"loss": "fair", "rho": 10, "weights": weights, "n_init": 2},
+    {"loss": "logistic", "solver": "admm", "scale": "standard"},
+    {"solver": "exact", "certify": "users", "weights": "normalized"},
+    {"solver": "group-lasso", "graph": "path", "rounds": 100},
+    {"solver": "dgc", "init": "random", "exchange": "8-bit", "rho": 10, "rounds": 100},
+    {"init": "k-means++-local", "rho": 10, "alpha": "paper", "rounds": 50},
+    {
+        "init": pc.initialize.Warm(
+            [classes[i] if len(p) else classes[:0] for i, p in zip(users, parts, strict=True)]
+        ),
+        "rho": 10,
+        "rounds": 50,
+    },
+    {"init": given, "rho": 10, "rounds": 50, "exchange": {"noise": 1e-3, "drop": 0.1}},
+    {"distance": pc.Mahalanobis(np.diag([1.0, 2.0, 3.0, 4.0])), "rho": 10},
+]
+
+
+def tell(solution):
+    certificate = dataclasses.asdict(solution.certificate)
+    trace = solution.trace and [each.tolist() for each in vars(solution.trace).values()]
+    held = [
+        solution.centers.tobytes(),
+        solution.consensus.tobytes(),
+        *(each.tobytes() for each in solution.labels),
+    ]
+    return certificate, str(solution.status), solution.why, solution.rho, trace, held
+
+
+with ranks.together():
+    for way in WAYS:
+        options = {"n_clusters": 3, "random_state": 7} | way
+        alone = tell(pc.cluster(parts, **options))
+        together = tell(pc.cluster(parts, runtime="mpi", **options))
+        for a, b in zip(alone, together, strict=True):
+            assert a == b, (way, a, b)
+        if "weights" not in way:
+            assert tell(pc.cluster(flat, runtime="mpi", **options))[-1] == alone[-1], way
+            own = {i: parts[i] for i in range(13) if i % ranks.size == ranks.rank}
+            assert tell(pc.cluster(own, runtime="mpi", **options))[-1] == alone[-1], way
+        part = pc.cluster(parts, runtime="mpi", gather=False, **options)
+        assert part.consensus.tobytes() == alone[-1][1], way
+if ranks.rank == 0:
+    print(f"the same on {ranks.size} ranks")
