@@ -25,7 +25,7 @@ def test_each_file_is_a_user_named_by_it():
     users = table.users()
     assert table.features == ("a", "b")
     assert table.rows.tolist() == [[1, 2], [3, 4], [5, 6]]
-    assert users.names == ("oslo", "bern")
+    assert table.names == ("oslo", "bern")
     assert users.order.tolist() == [0, 1, 2]
     assert users.offsets.tolist() == [0, 2, 3]
     assert table.places()["file"].to_list() == ["sites/oslo.csv", "sites/oslo.csv", "bern.csv"]
@@ -38,10 +38,10 @@ def test_a_column_may_name_the_users_of_several_files():
     table = tables.read([one, two], users_column="site")
     users = table.users()
     assert table.features == ("a",)
-    assert users.names == ("bern", "oslo")
+    assert table.names == ("bern", "oslo")
     assert users.order.tolist() == [1, 0, 2]
     assert users.offsets.tolist() == [0, 1, 3]
-    assert table.user_names().to_list() == ["oslo", "bern", "oslo"]
+    assert table.name_users(table.user).to_list() == ["oslo", "bern", "oslo"]
 
 
 def test_names_of_users_are_text_and_those_of_digits_are_sorted_by_size():
@@ -231,7 +231,7 @@ def test_a_file_with_a_header_only_is_a_user_without_rows():
         [csv("a.csv", "x,y\n1,2\n"), csv("b.csv", "x,y\n"), csv("c.csv", "x,y\n3,4\n")]
     )
     users = table.users()
-    assert users.names == ("a", "b", "c")
+    assert table.names == ("a", "b", "c")
     assert users.offsets.tolist() == [0, 1, 1, 2]
     assert table.rows.tolist() == [[1.0, 2.0], [3.0, 4.0]]
 

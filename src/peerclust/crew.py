@@ -6,9 +6,11 @@ order. How ranks do that is in `runtimes.mpi`; which users a process has is in `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Crew(Protocol):
@@ -72,3 +74,27 @@ class Alone:
     def together(self) -> AbstractContextManager[None]:
         """Do nothing: there is nobody else."""
         return nullcontext()
+
+
+def lead(crew: Crew, do: Callable[[], T]) -> T:
+    """Give everyone what a call gives in rank 0; its error is raised in all processes.
+
+    There is no call of the crew within.
+
+    >>> lead(Alone(), lambda: 3)
+    3
+    """
+    if crew.size == 1:
+        return do()
+    given: T | None = None
+    error: Exception | None = None
+    if crew.rank == 0:
+        try:
+            given = do()
+        except Exception as raised:  # whatever it is, the others must not wait
+            error = raised
+    given, told = crew.tell((given, error))
+    if told is not None:
+        # Rank 0 raises its own, which knows where it comes from.
+        raise error or told
+    return given

@@ -15,7 +15,7 @@ from peerclust.names import show
 
 
 def fingerprint(value: Any) -> str:
-    """Give the value itself, or of arrays and graphs a digest; of other objects their kind.
+    """Give the value itself, or of arrays, graphs and long values a digest, or an object's kind.
 
     >>> fingerprint(3), fingerprint("ring"), fingerprint(np.zeros(2))
     ('3', "'ring'", 'array (2,) 374708fff771')
@@ -25,7 +25,14 @@ def fingerprint(value: Any) -> str:
     if isinstance(value, Graph):
         return f"{value!r} {digest([value.indptr, value.indices])}"
     text = show(value)
-    return type(value).__name__ if " at 0x" in text else text
+    try:
+        whole = repr(value)
+    except ValueError:  # an int of more digits than Python spells out
+        return text
+    if " at 0x" in whole:
+        return type(value).__name__
+    # What is shown may leave out where two long values differ.
+    return text if text == whole else f"{text} {digest([np.frombuffer(whole.encode(), np.uint8)])}"
 
 
 def digest(arrays: Sequence[Any]) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from peerclust import distances, graphs, losses, tables
+from peerclust.checkpoint import Checkpoint
+from peerclust.crew import Crew
 from peerclust.errors import ParameterError
 from peerclust.validation import check_name
 
@@ -88,3 +90,49 @@ def make_graph(value: str, users: Sequence[str]) -> graphs.Graph:
         # Numbers are names too, where users have names of their own.
         found = replace(found, names=numbered)
     return found.matched(users, f"The graph file {value}")
+
+
+def give_rows(table: tables.Table, crew: Crew) -> dict[str, Any]:
+    """Give `parts` and `weights` of `cluster`: flat, or by number if these are some users' only."""
+    users, weights = table.users(), table.weights
+    if crew.size > 1:
+        shared = "unit" if weights is None else users.split(weights)
+        return {"parts": users.split(table.rows), "weights": shared}
+    return {
+        "parts": (table.rows[users.order], users.offsets),
+        "weights": "unit" if weights is None else weights[users.order],
+    }
+
+
+def make_checkpoint(
+    folder: Path | None, *, every: int | None, resume: bool, out: Path
+) -> Checkpoint | None:
+    """Give where a run is to be written down, if it is.
+
+    >>> make_checkpoint(Path("kept"), every=None, resume=True, out=Path("result")).every
+    100
+    """
+    if folder is None:
+        for option, given in (("--resume", resume), ("--checkpoint-every", every is not None)):
+            if given:
+                raise ParameterError(
+                    f"`{option}` of fit belongs to --checkpoint DIR. Got no --checkpoint."
+                )
+        return None
+    if folder.is_file():
+        raise ParameterError(
+            f"`--checkpoint` of fit must be a directory. Got {folder}, which is a file."
+        )
+    if out.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise ParameterError(
+            f"`--checkpoint` of fit must be outside of --out. Got {folder}, and --out {out}."
+        )
+    return Checkpoint(folder, every=100 if every is None else every, resume=resume)
+
+
+def check_in_parts(in_parts: bool, runtime: str) -> None:
+    """Raise if a result in parts is asked of one process alone."""
+    if in_parts and runtime != "mpi":
+        raise ParameterError(
+            f"`--in-parts` of fit belongs to --runtime mpi. Got --runtime {runtime}."
+        )

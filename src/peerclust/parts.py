@@ -41,13 +41,18 @@ def share_parts(parts: Any, graph: Graph, crew: Crew) -> Share:
         return _share_mapped(parts, graph, crew)
     if crew.size == 1:
         return Share(crew, graph, [np.arange(graph.m)])
-    if crew.size > graph.m:
-        raise ParameterError(
-            f"`runtime` of cluster must have at most as many ranks as there are users ({graph.m})."
-            f" Got {crew.size}."
-        )
+    check_ranks(crew, graph.m)
     sizes = np.diff(parts[1]) if is_flat_pair(parts) else [len(part) for part in parts]
     return Share(crew, graph, share_out(graph, sizes, crew.size))
+
+
+def check_ranks(crew: Crew, m: int) -> None:
+    """Raise if there are fewer users than processes."""
+    if crew.size > m:
+        raise ParameterError(
+            f"`runtime` of cluster must have at most as many ranks as there are users ({m})."
+            f" Got {crew.size}."
+        )
 
 
 def _share_mapped(parts: Mapping[Any, Any], graph: Graph, crew: Crew) -> Share:

@@ -132,7 +132,8 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="core, rounds, outliers, solvers, choices, fuzz, peers or chaos."
+            metavar="NAME",
+            help="core, rounds, outliers, solvers, choices, fuzz, peers, chaos or mpi.",
         ),
     ],
     frames: Annotated[
@@ -152,8 +153,16 @@ def bench(
         Path | None,
         typer.Option(
             metavar="FILE.png",
-            help="Where rounds, solvers and choices draw; else peerclust-NAME.png.",
+            help="Where rounds, solvers, choices and mpi draw; else peerclust-NAME.png.",
         ),
+    ] = None,
+    latency: Annotated[
+        float | None,
+        typer.Option(help="Of the network that mpi predicts rounds on, in seconds; else 2e-6."),
+    ] = None,
+    bandwidth: Annotated[
+        float | None,
+        typer.Option(help="Of that network, in bytes a second; else 1e10."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -167,6 +176,8 @@ def bench(
         "seed": seed,
         "data_dir": data_dir,
         "out": out,
+        "latency": latency,
+        "bandwidth": bandwidth,
     }
     options = {option: value for option, value in given.items() if value is not None}
     result = benchmarks.run(name, say=lambda line: tell(line, as_json), **options)

@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from peerclust.cli import job
 from peerclust.cli.app import Files, Force, Json, Seed, app, print_json
 from peerclust.errors import ParameterError
 
 _data = partial(typer.Option, rich_help_panel="The rows")
 _method = partial(typer.Option, rich_help_panel="The method")
+_long = partial(typer.Option, rich_help_panel="Long runs and many machines")
 
 
 @app.command()
@@ -79,8 +81,22 @@ def fit(
     certify: Annotated[
         str, _method(help="Who finds the certificate: onlooker, or users by agreements.")
     ] = "onlooker",
-    runtime: Annotated[str, _method(help="simulator or loopback.")] = "simulator",
     seed: Seed = 0,
+    runtime: Annotated[
+        str, _long(help="simulator, loopback or mpi, for a job that mpiexec has started.")
+    ] = "simulator",
+    in_parts: Annotated[
+        bool, _long("--in-parts", help="Of mpi: each rank writes its own users' result.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None, _long(metavar="DIR", help="A directory in which to keep where the run is.")
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None, _long(min=1, metavar="N", help="After every so many rounds (default 100).")
+    ] = None,
+    resume: Annotated[
+        bool, _long("--resume", help="Go on from the checkpoint, if there is one.")
+    ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Write trace.csv, a row a round.")] = False,
     force: Force = False,
     as_json: Json = False,
@@ -88,53 +104,70 @@ def fit(
     """Cluster the rows of files; write centers, labels and a certificate to a directory."""
     from peerclust import options, results, tables
     from peerclust.clustering import cluster
+    from peerclust.crew import lead
     from peerclust.report import terminal
 
-    results.check_directory(out, force=force)
-    given: dict[str, Any] = {
-        "loss": options.make_loss(loss, delta=delta, eta=eta),
-        "distance": options.make_distance(distance, matrix),
-        "scale": options.parse_scale(scale),
-        "rho": options.parse_number("--rho", rho, "auto"),
-        "alpha": options.parse_number("--alpha", alpha, "auto", "paper"),
-    }
-    table = tables.read(
-        files,
-        columns=options.split_names(columns),
-        users_column=users_column,
-        weights_column=weights_column,
-    )
-    results.check_features(table)
-    users = table.users()
-    with terminal.progress(rounds, quiet=as_json) as progress:
-        solution = cluster(
-            (table.rows[users.order], users.offsets),
-            n_clusters=clusters,
-            graph=options.make_graph(graph, users.names),
-            B=updates,
-            rounds=rounds,
-            tol=tol,
-            init=init,
-            n_init=starts,
-            weights="unit" if table.weights is None else table.weights[users.order],
-            solver=solver,
-            exchange=exchange,
-            certify=certify,
-            runtime=runtime,
-            random_state=seed,
-            trace=trace,
-            progress=progress,
-            **given,
+    def parse() -> dict[str, Any]:
+        results.check_directory(out, force=force)
+        options.check_in_parts(in_parts, runtime)
+        return {
+            "loss": options.make_loss(loss, delta=delta, eta=eta),
+            "distance": options.make_distance(distance, matrix),
+            "scale": options.parse_scale(scale),
+            "rho": options.parse_number("--rho", rho, "auto"),
+            "alpha": options.parse_number("--alpha", alpha, "auto", "paper"),
+            "checkpoint": options.make_checkpoint(
+                checkpoint, every=checkpoint_every, resume=resume, out=out
+            ),
+        }
+
+    with job.together(runtime) as crew:
+        job.check_same_options(crew, ctx.params)
+        given = lead(crew, parse)
+        if in_parts:
+            results.check_shared(out, crew)
+        table, network = tables.read_own(
+            files,
+            columns=options.split_names(columns),
+            users_column=users_column,
+            weights_column=weights_column,
+            make_graph=partial(options.make_graph, graph),
+            crew=crew,
         )
-    record = results.describe(solution, table, users, settings=ctx.params)
-    results.write(out, solution, table, users, record, force=force)
+        results.check_features(table)
+        with terminal.progress(rounds, quiet=as_json or crew.rank > 0) as progress:
+            solution = cluster(
+                **options.give_rows(table, crew),
+                n_clusters=clusters,
+                graph=network,
+                B=updates,
+                rounds=rounds,
+                tol=tol,
+                init=init,
+                n_init=starts,
+                solver=solver,
+                exchange=exchange,
+                certify=certify,
+                runtime=runtime,
+                random_state=seed,
+                trace=trace,
+                progress=progress,
+                gather=False,
+                **given,
+            )
+        record = results.describe(solution, table, settings=ctx.params, crew=crew)
+        results.write(out, solution, table, record, crew=crew, in_parts=in_parts, force=force)
+        if crew.rank > 0:
+            return
     if as_json:
         print_json(record | {"out": str(out)})
     else:
         terminal.show(
             terminal.clusters_table(solution, table.features, record["cluster_sizes"]),
-            terminal.solution_table(solution),
+            terminal.solution_table(solution, len(table.names)),
             f"Written to {out}.",
+            # To a rank stdout is a terminal even if mpiexec writes it to a file.
+            plain=crew.size > 1,
         )
 
 

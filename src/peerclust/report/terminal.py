@@ -30,9 +30,13 @@ PAUSE = 2.0
 MOST_FEATURES = 6
 
 
-def show(*things: Any) -> None:
-    """Print to stdout; names of the user's own are never taken for markup."""
-    console = Console(markup=False, emoji=False, highlight=False)
+def show(*things: Any, plain: bool = False) -> None:
+    """Print to stdout; names of the user's own are never taken for markup.
+
+    `plain` leaves out colors even where stdout is a terminal.
+    """
+    terminal = False if plain else None
+    console = Console(markup=False, emoji=False, highlight=False, force_terminal=terminal)
     for thing in things:
         console.print(thing, soft_wrap=isinstance(thing, str))
 
@@ -129,8 +133,8 @@ def clusters_table(solution: Solution, features: tuple[str, ...], sizes: list[in
     return table
 
 
-def solution_table(solution: Solution) -> Table:
-    """Give status and certificate, a line each."""
+def solution_table(solution: Solution, users: int) -> Table:
+    """Give status and certificate of a solution for so many users, a line each."""
     certificate = solution.certificate
     unit = "data's spread" if solution.scale is None else "spread of the scaled data"
     share = certificate.disagreement / certificate.spread
@@ -138,7 +142,7 @@ def solution_table(solution: Solution) -> Table:
     table = Table(show_header=False)
     for name, value in (
         ("status", str(solution.status)),
-        ("users", f"{len(solution.centers):,}"),
+        ("users", f"{users:,}"),
         ("rounds", f"{certificate.rounds:,}"),
         ("residual", f"{certificate.residual:.3g}"),
         ("disagreement", f"{bound}{certificate.disagreement:.3g} ({share:.2%} of the {unit})"),

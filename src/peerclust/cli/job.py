@@ -1,0 +1,76 @@
+"""A command as one of the ranks of an MPI job: who speaks, and what all must have been told."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from peerclust.errors import ParameterError, PeerclustError
+
+if TYPE_CHECKING:
+    from peerclust.crew import Crew
+
+# Where those who start ranks say how many there are, and which one this is: Open MPI; MPICH and its
+# kin; Slurm, whose first name alone is there in jobs without ranks, too.
+STARTERS = (
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    ("PMI_SIZE", "PMI_RANK"),
+    ("SLURM_STEP_NUM_TASKS", "PMIX_RANK"),
+)
+# Seconds for which ranks let rank 0 say what they would say, too; it ends the job.
+PAUSE = 2.0
+
+
+@contextmanager
+def together(runtime: str) -> Iterator[Crew]:
+    """Give the processes of a command; of an error in all of them only rank 0 speaks."""
+    from peerclust import runtimes
+
+    check_started(runtime)
+    crew = runtimes.muster(runtime)
+    try:
+        with crew.together():
+            yield crew
+    except (PeerclustError, OSError):
+        if crew.rank > 0:
+            raise typer.Exit(2) from None
+        raise
+
+
+def check_started(runtime: str) -> None:
+    """Raise if this is one of several processes that were started as ranks, but not told so."""
+    rank, size = find_rank()
+    if size == 1 or runtime == "mpi":
+        return
+    if rank > 0:
+        time.sleep(PAUSE)
+    raise ParameterError(
+        f"`--runtime` of fit must be mpi in a job of {size} processes, or each would do the same;"
+        f" say --runtime mpi. Got {runtime!r}."
+    )
+
+
+def find_rank() -> tuple[int, int]:
+    """Give this process's rank, and how many there are, as those who started it say."""
+    for size, rank in STARTERS:
+        if size in os.environ and rank in os.environ:
+            return int(os.environ[rank]), int(os.environ[size])
+    return 0, 1
+
+
+def check_same_options(crew: Crew, options: Mapping[str, Any]) -> None:
+    """Raise, in all ranks, if one was given another option than rank 0."""
+    from peerclust.fingerprint import check_same
+    from peerclust.results import plain_settings
+
+    words = {"as_json": "`--json`", "files": "FILE"}
+    named = {
+        words.get(name, f"`--{name.replace('_', '-')}`"): value
+        for name, value in plain_settings(options).items()
+    }
+    check_same(crew, named, "{} of fit")

