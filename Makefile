@@ -31,6 +31,7 @@ bench: $(VENV)/all
 	$(BIN)/peerclust bench fuzz
 	$(BIN)/peerclust bench peers
 	$(BIN)/peerclust bench chaos
+	$(BIN)/peerclust bench mpi
 
 # A marker file a set of extras: installed again only when pyproject.toml changes.
 $(VENV)/%: pyproject.toml

@@ -21,7 +21,7 @@ from peerclust.errors import ParameterError
 from peerclust.machine import Machine, this_machine
 from peerclust.validation import check_name
 
-NAMES = ("core", "rounds", "outliers", "solvers", "choices", "fuzz", "peers", "chaos")
+NAMES = ("core", "rounds", "outliers", "solvers", "choices", "fuzz", "peers", "chaos", "mpi")
 
 
 @dataclass(frozen=True)

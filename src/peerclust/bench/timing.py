@@ -21,7 +21,8 @@ from peerclust.users import Users
 Rows = NDArray[Any]
 
 USERS = 10
-_FIRST = 2
+# Rounds of the set-up.
+FIRST = 2
 
 
 class Timed(NamedTuple):
@@ -48,9 +49,9 @@ def time_rounds(
     marks = []
 
     def watch(states: Any, _: Any) -> None:
-        if states[0].round in (_FIRST, rounds):
+        if states[0].round in (FIRST, rounds):
             marks.append(perf_counter())
 
     begin = perf_counter()
     Simulator(graph).run(program, users, x, rounds=rounds, watch=watch)
-    return Timed(marks[0] - begin, (marks[1] - marks[0]) / (rounds - _FIRST))
+    return Timed(marks[0] - begin, (marks[1] - marks[0]) / (rounds - FIRST))
