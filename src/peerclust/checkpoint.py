@@ -12,7 +12,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -103,9 +103,12 @@ class Journal:
         self._write()
 
     def _keeper(self, number: int, trace: Any) -> Keep:
-        def keep(middle: Middle) -> None:
+        def keep(middle: Middle, blocks: Sequence[Users]) -> None:
             round_ = int(middle.states[0].round)
             if round_ % self._every == 0:
+                if trace:
+                    # How many labels change next is part of a trace.
+                    middle = replace(middle, labels=[block.labels for block in blocks])
                 self._save(number, middle, round_, {"ended": False, "trace": trace})
 
         return keep
@@ -142,6 +145,8 @@ class Journal:
             found["identity"], found["own"], found["runs"], found["done"]
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise DataError(f"The journal {path} cannot be read: {error.strerror}.") from None
         except (ValueError, KeyError, TypeError):
             raise DataError(f"{path} is not a journal that peerclust wrote.") from None
         return found
@@ -175,7 +180,9 @@ def _pack(middle: Middle, header: dict[str, Any]) -> bytes:
         _take_apart(state, f"state-{i}", arrays, plain)
     for i, vote in enumerate(middle.votes):
         arrays[f"vote-{i}"] = np.stack([vote.s, vote.R])
-    told = header | {"plain": plain, "states": len(middle.states), "votes": len(middle.votes)}
+    for i, labels in enumerate(middle.labels):
+        arrays[f"labels-{i}"] = labels
+    told = header | {"plain": plain, "blocks": len(middle.states)}
     told["traffic"] = [middle.traffic.messages, middle.traffic.bytes]
     text = json.dumps(told, default=lambda number: number.item())
     file = io.BytesIO()
@@ -188,10 +195,11 @@ def _unpack(data: bytes, like: Any) -> tuple[Middle, dict[str, Any]]:
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     header: dict[str, Any] = json.loads(str(arrays.pop("header")))
-    votes = [Vote(*arrays.pop(f"vote-{i}")) for i in range(header["votes"])]
-    held = arrays | header["plain"]
-    made = [_put_together(like, f"state-{i}", held) for i in range(header["states"])]
-    return Middle(made, votes, Traffic(*header["traffic"])), header
+    n, held = range(header["blocks"]), arrays | header["plain"]
+    made = [_put_together(like, f"state-{i}", held) for i in n]
+    votes = [Vote(*arrays[f"vote-{i}"]) for i in n if f"vote-{i}" in arrays]
+    labels = [arrays[f"labels-{i}"] for i in n if f"labels-{i}" in arrays]
+    return Middle(made, votes, Traffic(*header["traffic"]), labels), header
 
 
 def _take_apart(state: Any, at: str, arrays: dict[str, Any], plain: dict[str, Any]) -> None:

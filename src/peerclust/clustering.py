@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -197,8 +198,12 @@ def _from_one(
 
 def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> Journal:
     """Give the journal for what `cluster` was given."""
-    if not isinstance(checkpoint, Checkpoint):
+    if isinstance(checkpoint, str | os.PathLike):
         checkpoint = Checkpoint(checkpoint)
+    if not isinstance(checkpoint, Checkpoint):
+        raise ParameterError(
+            f"`checkpoint` of cluster must be a folder or a Checkpoint. Got {show(checkpoint)}."
+        )
     if given["random_state"] is None:
         raise ParameterError(
             "`random_state` of cluster must be given with a `checkpoint`, so that a run can go on."

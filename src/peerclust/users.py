@@ -127,9 +127,9 @@ class Users:
         """Give common centers (k, d) to each user of the block, (u, k, d)."""
         return np.repeat(centers[None], self.m, axis=0)
 
-    def forget(self) -> None:
-        """Drop labels and sums, as before the first assignment."""
-        self._labels = np.full(len(self.rows), -1, np.int32)
+    def forget(self, labels: NDArray[np.int32] | None = None) -> None:
+        """Drop labels and sums, as before the first assignment, or all but these labels."""
+        self._labels = np.full(len(self.rows), -1, np.int32) if labels is None else labels.copy()
         self._sums: tuple[Array, Array] | None = None
         self._summed_at: Array | None = None
         self._shape: tuple[int, ...] = ()

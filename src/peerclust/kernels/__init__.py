@@ -16,6 +16,7 @@ from peerclust.kernels.centers import assign, gamma, measure_all, nearest, own_r
 from peerclust.kernels.drifts import add_drifts
 from peerclust.kernels.exact import by_user_exactly
 from peerclust.kernels.few import assign_few, descend_few, sum_few
+from peerclust.kernels.marching import march
 from peerclust.kernels.measuring import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
 from peerclust.kernels.remembered import assign_remembered
 from peerclust.kernels.sorting import halve, lay_out, sort_into_boxes
@@ -50,6 +51,7 @@ __all__ = [
     "halve",
     "hashes",
     "lay_out",
+    "march",
     "measure_all",
     "nearest",
     "own_r2",

@@ -82,21 +82,27 @@ def descend_few(
 ):  # fmt: skip
     """Move the centers of users first to last as `steps.descend` does, to the last bit.
 
-    Here x, total and out are (u, K, d).
+    Here x, total and out are (u, K, d); out may be total.
     """
     K, d = x.shape[1], len(row) if len(row) > 0 else x.shape[2]
-    s0, s1, gradient = np.empty(K), np.empty((K, d)), np.empty(d)
+    s0, s1, gradient, share = np.empty(K), np.empty((K, d)), np.empty(d), 1.0 / rho
+    nothing = np.zeros(d)
     for i in range(first, last):
-        _sum(
-            rows, weights, unit, offsets[i], offsets[i + 1], x, i, labels, code, parameter, d,
-            s0, s1,
-        )  # fmt: skip
+        some = offsets[i] < offsets[i + 1]
+        if some:
+            _sum(
+                rows, weights, unit, offsets[i], offsets[i + 1], x, i, labels, code, parameter, d,
+                s0, s1,
+            )  # fmt: skip
         largest = 0.0
         for k in range(K):
+            weight, toward = (s0[k], s1[k]) if some else (0.0, nothing)
             for j in range(d):
-                pull = s0[k] * x[i, k, j] - s1[k, j]
+                pull = weight * x[i, k, j] - toward[j]
                 apart = (degree[i] * x[i, k, j] - total[i, k, j]) * factor
-                gradient[j] = pull / rho + apart
+                gradient[j] = pull * share + apart
+            # In a loop of its own: more arrays in one are not compiled to wide instructions.
+            for j in range(d):
                 out[i, k, j] = x[i, k, j] - alpha * gradient[j]
             r2 = sum_squares(gradient)
             if not r2 <= largest and not math.isnan(largest):

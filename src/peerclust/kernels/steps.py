@@ -42,8 +42,7 @@ def sum_neighbors(indptr, indices, x, first, last, total):
 def pick(x, users, out):
     """Write x[i], (n,), of `users` to the first n columns of out."""
     for t in range(users.size):
-        for e in range(x.shape[1]):
-            out[t, e] = x[users[t], e]
+        out[t, : x.shape[1]] = x[users[t]]
 
 
 @compiled(nogil=True)
@@ -55,16 +54,18 @@ def sum_letters(indptr, indices, own, letters, users, first, last, total):
     u, n = own.shape
     for t in range(first, last):
         i = users[t]
-        for e in range(n):
-            total[i, e] = 0.0
+        if indptr[i] == indptr[i + 1]:
+            for e in range(n):
+                total[i, e] = 0.0
         for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            if j < u:
+            j, from_zero = indices[p], p == indptr[i]
+            letter = own[j] if j < u else letters[j - u]
+            if from_zero:
                 for e in range(n):
-                    total[i, e] += own[j, e]
+                    total[i, e] = 0.0 + letter[e]
             else:
                 for e in range(n):
-                    total[i, e] += letters[j - u, e]
+                    total[i, e] += letter[e]
 
 
 @compiled(nogil=True)
@@ -90,6 +91,8 @@ def descend(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size
     user's K gradients, size[i] is the largest norm, or NaN if one is.
     """
     n, K = x.shape[1], s0.shape[1]
+    # A product takes a tenth of the time of a quotient.
+    share = 1.0 / rho
     d = n // K
     gradient, cluster = np.empty(n), np.empty(n, np.int64)
     for e in range(n):
@@ -99,7 +102,7 @@ def descend(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size
         for e in range(n):
             pull = s0[i, cluster[e]] * x[i, e] - s1[i, e]
             apart = (degree[i] * x[i, e] - total[i, e]) * factor
-            gradient[e] = pull / rho + apart
+            gradient[e] = pull * share + apart
             out[i, e] = x[i, e] - alpha * gradient[e]
         largest = 0.0
         for k in range(K):

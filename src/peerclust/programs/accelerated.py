@@ -114,19 +114,19 @@ class Accelerated:
             round=state.round + last,
             update=0 if last else state.update + 1,
             residual=(
-                np.maximum(residual, self._stiffness(users, heard) * far)
+                np.maximum(residual, self.stiffness(users, heard.degree.reshape(-1)) * far)
                 if state.update == 0
                 else state.residual
             ),
         )
 
-    def _stiffness(self, users: Users, heard: HeardSum) -> Array:
+    def stiffness(self, users: Users, degree: Array) -> Array:
         """Give about how much users' gradients change if they stop by the way and others do not.
 
         At rest nothing moves: a gradient that is small in the midst of a swing is not rest.
         """
         own = float(users.loss.smoothness) * users.distance.largest * users.total_weights
-        return np.asarray(self.rho * self.consensus_factor * heard.degree.reshape(-1) + own)
+        return np.asarray(self.rho * self.consensus_factor * degree + own)
 
     @property
     def _plain(self) -> DGC:

@@ -42,6 +42,8 @@ def drive(
         states = [program.start(b, x) for b, x in zip(blocks, starts, strict=True)]
         middle = Middle(states, [first_vote(block.m) for block in blocks], Traffic())
     states, votes, traffic = list(middle.states), middle.votes, middle.traffic
+    for block, labels in zip(blocks, middle.labels, strict=False):
+        block.forget(labels)
     with np.errstate(over="ignore", invalid="ignore"):
         while states[0].round < rounds:
             now, voting = states[0].round, threshold >= 0 and states[0].update == 0
@@ -59,7 +61,7 @@ def drive(
                 if watch is not None:
                     watch(states, blocks)
                 if keep is not None:
-                    keep(Middle(states, votes, traffic))
+                    keep(Middle(states, votes, traffic), blocks)
                 if votes[0].due(now):
                     break
     done = states[0].round

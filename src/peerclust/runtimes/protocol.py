@@ -65,15 +65,19 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Middle:
-    """Where a run is between two rounds: all that it needs to go on."""
+    """Where a run is between two rounds: all that it needs to go on.
+
+    Without the blocks' last `labels`, all count as changed in the next round.
+    """
 
     states: Sequence[Any]
     votes: Sequence[Vote]
     traffic: Traffic
+    labels: Sequence[NDArray[np.int32]] = ()
 
 
-# Called between rounds with where the run is.
-Keep = Callable[[Middle], None]
+# Called between rounds with where the run is, without labels, and the blocks.
+Keep = Callable[[Middle, Sequence[Users]], None]
 
 
 class Runtime(Protocol):

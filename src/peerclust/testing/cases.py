@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 
 # Of the 13 users two are empty, and one has more rows than two segments of the kernels.
 _SIZES = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 129)
+# Or with a handful of rows each.
+_SMALL = (5, 0, 1, 9, 2, 15, 3, 0, 7, 6, 1, 4, 12)
 _LARGE = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 20_000)
 
 
@@ -35,6 +37,11 @@ class Case:
     weighted: bool = True
     sizes: tuple[int, ...] = _SIZES
     dtype: type[Any] = np.float64
+
+    @property
+    def small(self) -> bool:
+        """Whether all users have a handful of rows only."""
+        return self.sizes == _SMALL
 
     def users(self, own: Sequence[int] | None = None) -> Users:
         """Make the users afresh, so that nothing is carried over from an earlier run.
@@ -78,7 +85,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Yield every loss and distance on a ring, every graph, large users and float32 rows."""
+    """Yield every loss and distance on a ring, every graph, large and small users, float32 rows."""
     A = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 3.0]])
     ring = graphs.ring(13)
     for loss in (KMeans(), Huber(0.7), Logistic(), Fair(0.5), _Own()):
@@ -99,6 +106,12 @@ def cases() -> Iterator[Case]:
     for loss in (KMeans(), Huber(0.7)):
         yield Case(f"{loss}, a large user", ring, loss, sizes=_LARGE)
         yield Case(f"{loss}, float32", ring, loss, sizes=_LARGE, dtype=np.float32)
+
+    for loss in (KMeans(), Huber(0.7), Logistic(), Fair(0.5)):
+        yield Case(f"{loss}, small users", ring, loss, sizes=_SMALL)
+    star = graphs.star(13)
+    yield Case("KMeans, small users, float32, star", star, sizes=_SMALL, dtype=np.float32)
+    yield Case("KMeans, small users, unweighted", ring, weighted=False, sizes=_SMALL)
 
 
 @dataclass(frozen=True)

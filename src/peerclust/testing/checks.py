@@ -80,13 +80,20 @@ def check_runtime(
     for i, (case, name) in enumerate(trials):
         trial = PROGRAMS[name]
         x, crew = trial.start(case), share_of(runtime(case.graph)).crew
-        end = _end(runtime, trial, case, x)
+        ends = [_end(runtime, trial, case, x)]
+        if case.small:
+            # Where nobody looks between rounds, a runtime may do many at once.
+            ends.append(ends[0] | _end(runtime, trial, case, x, watched=False))
         if i % crew.size == crew.rank:
-            _check_same(f"{name}, {case.name}", _end(reference, trial, case, x), end)
+            expected = _end(reference, trial, case, x)
+            for end in ends:
+                _check_same(f"{name}, {case.name}", expected, end)
 
 
-def _end(runtime: Callable[[Graph], Any], trial: Trial, case: Case, x: Array) -> dict[str, Any]:
-    """Give everything by which two ends are compared."""
+def _end(
+    runtime: Callable[[Graph], Any], trial: Trial, case: Case, x: Array, *, watched: bool = True
+) -> dict[str, Any]:
+    """Give everything by which two ends are compared; labels changed only if `watched`."""
     changes: list[int] = []
     made = runtime(case.graph)
     share = share_of(made)
@@ -100,11 +107,12 @@ def _end(runtime: Callable[[Graph], Any], trial: Trial, case: Case, x: Array) ->
         x[share.own],
         rounds=trial.most_rounds(case),
         threshold=trial.threshold,
-        watch=watch,
+        watch=watch if watched else None,
     )
     everyone = [state for states in share.crew.collect(run.states) for state in states]
     told = {"rounds": run.rounds, "stopped": run.stopped, "traffic": run.traffic}
-    told["labels changed"] = np.sum(share.crew.collect(changes), axis=0).tolist()
+    if watched:
+        told["labels changed"] = np.sum(share.crew.collect(changes), axis=0).tolist()
     return told | _join(everyone, np.concatenate(share.members), case.graph)
 
 

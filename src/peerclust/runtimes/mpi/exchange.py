@@ -10,6 +10,7 @@ waited for when the program asks for it, and users whose neighbors are all here 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from peerclust import kernels, recycling
 from peerclust.programs.protocol import Each, HeardEach, HeardMax, HeardSum, Max, Program, Sum
 from peerclust.runtimes.drive import drive
+from peerclust.runtimes.mpi.marching import find_calls, march, may_march
 from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, letter_bytes
 from peerclust.share import Links, Share
 from peerclust.stopping import NEVER, Vote
@@ -57,6 +59,19 @@ class Mpi:
         middle: Middle | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`. Users and x are this rank's."""
+        if watch is None and keep is None and middle is None and may_march(program, users, x):
+            links = 2 * self.graph.edges
+            run = march(
+                program,
+                users,
+                x,
+                links=self._links,
+                post=self._find_post(x[0].size + _VOTES),
+                rules=(float(threshold), self._D, 0, rounds),
+            )
+            size = letter_bytes(Sum(x))
+            sent = Traffic(links * run.rounds, links * run.rounds * size)
+            return replace(run, traffic=sent)
         return drive(
             program,
             [users],
@@ -174,6 +189,24 @@ class _Post:
         except NotImplementedError:
             self._start = self._begin
         self._around, self._places, self._traveling = around, places, False
+        # An MPI_Status is smaller than this in every library.
+        self._status = np.empty(64, np.int64)
+
+    @property
+    def compiled(self) -> tuple[Any, ...]:
+        """What `kernels.march` needs to exchange letters by itself."""
+        votes = self._votes, self.letters[:, -_VOTES:].view(np.int64)
+        request = int(MPI._addressof(self._request)) if len(self._index) else 0
+        calls = find_calls() if len(self._index) else (0, 0)
+        return (
+            self._index,
+            self._out,
+            self.letters,
+            *votes,
+            request,
+            self._status.ctypes.data,
+            *calls,
+        )
 
     def _begin(self) -> None:
         """Send where the MPI library has no persistent collectives."""

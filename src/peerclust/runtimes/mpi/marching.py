@@ -1,0 +1,88 @@
+"""Rounds of small users, many in one compiled loop that exchanges letters by itself.
+
+Between ranks whose users have a handful of rows, an exchange takes a microsecond or two, and a
+round in Python ten times as long. `dgc` and `accelerated` with one update a round are such rounds;
+everything else is driven step by step (see `exchange`). The bits are the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from peerclust.errors import PeerclustError
+from peerclust.lazy import WORTH_REMEMBERING
+from peerclust.programs.accelerated import Accelerated, AcceleratedState
+from peerclust.programs.dgc import DGC, DGCState
+from peerclust.programs.protocol import Program
+from peerclust.runtimes.protocol import Run, Traffic, check_finite
+from peerclust.share import Links
+from peerclust.stopping import first_vote
+from peerclust.threads import WORTH_A_THREAD, cores
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+
+
+def may_march(program: Program, users: Users, x: Array) -> bool:
+    """Tell whether a program's rounds are such; `users.few` is then known."""
+    few = np.diff(users.offsets).max() < WORTH_REMEMBERING
+    if type(program) not in (DGC, Accelerated) or program.B != 1 or not few:  # type: ignore[attr-defined]
+        return False
+    work = (len(users.rows) + users.m) * x[0].size
+    if work >= WORTH_A_THREAD and cores() > 1:
+        return False
+    users.forget()
+    users.assign(x)
+    return users.few is not None
+
+
+def march(
+    program: Any, users: Users, x: Array, *, links: Links, post: Any, rules: tuple[Any, ...]
+) -> Run:
+    """Give where users for whom `may_march` holds end, without the traffic."""
+    start, momentum = program.start(users, x), isinstance(program, Accelerated)
+    stepped, t = (start.stepped, start.t) if momentum else (x[:0], x[:0, :, 0])
+    degree = np.diff(links.indptr).astype(np.float64)
+    stiffness = program.stiffness(users, degree) if momentum else degree[:0]
+    vote, threshold = first_vote(users.m), rules[0]
+    assert users.few is not None
+    found = users.few.march(
+        users.labels,
+        np.ascontiguousarray(x),
+        stepped,
+        t,
+        momentum,
+        (float(program.rho), float(program.alpha), float(program.consensus_factor)),
+        stiffness,
+        (links.indptr, links.indices, links.inner, links.outer, degree),
+        post.compiled,
+        (vote.s, vote.R),
+        rules,
+    )
+    x, stepped, t, residual, _, R, done, last = found
+    if done < 0:
+        raise PeerclustError("A call of the MPI library failed in an exchange.")
+    if threshold >= 0:
+        check_finite(residual, done)
+    users.assign(last)
+    state = (
+        AcceleratedState(x, stepped, t, done, 0, residual)
+        if momentum
+        else DGCState(x, done, 0, residual)
+    )
+    return Run([state], done, bool(R[0] <= done - 1), Traffic())
+
+
+@lru_cache(maxsize=1)
+def find_calls() -> tuple[int, int]:
+    """Give the addresses of MPI_Startall and MPI_Wait."""
+    library = ctypes.CDLL(MPI.__file__)
+    calls = (library.MPI_Startall, library.MPI_Wait)
+    start, wait = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in calls)
+    return start, wait

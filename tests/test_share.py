@@ -1,0 +1,96 @@
+"""Who has which users, and what is seen of all of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from peerclust import graphs
+from peerclust.metrics import disagreement
+from peerclust.share import Share, add_up, find_links, share_out
+
+GRAPHS = [
+    graphs.ring(13),
+    graphs.path(13),
+    graphs.star(13),
+    graphs.complete(13),
+    graphs.grid(4, 5),
+    graphs.erdos_renyi(30, 0.2, random_state=0),
+    graphs.geometric(40, 0.35, random_state=0),
+]
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_every_user_is_in_one_place_and_every_place_has_a_user(graph, data):
+    n = data.draw(st.integers(1, graph.m))
+    sizes = data.draw(st.lists(st.integers(0, 1000), min_size=graph.m, max_size=graph.m))
+    parts = share_out(graph, sizes, n)
+    assert len(parts) == n
+    assert all(len(part) for part in parts)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(graph.m))
+    assert all((np.diff(part) > 0).all() for part in parts)
+
+
+def test_load_is_even_where_users_are_alike():
+    parts = share_out(graphs.ring(10_000), [7] * 10_000, 16)
+    assert {len(part) for part in parts} == {625}
+
+
+def test_a_large_user_is_alone():
+    parts = share_out(graphs.ring(10), [1000] + [1] * 9, 2)
+    assert [0] in [part.tolist() for part in parts]
+
+
+def count_parted(graph, parts):
+    holder = np.empty(graph.m, int)
+    for rank, part in enumerate(parts):
+        holder[part] = rank
+    return sum(holder[i] != holder[j] for i, j in graph.pairs)
+
+
+def test_neighbors_are_kept_together_where_numbers_tell_nothing_of_them():
+    grid = graphs.grid(20, 20)
+    shuffled = grid.reordered(np.random.default_rng(0).permutation(400).tolist())
+    by_number = np.array_split(np.arange(400), 4)
+    ordered = share_out(shuffled, [1] * 400, 4)
+    assert count_parted(shuffled, by_number) > 500
+    assert count_parted(shuffled, ordered) < 100
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_links_lead_to_the_neighbors_in_ascending_number(graph, n):
+    parts = share_out(graph, [1] * graph.m, n)
+    held = [find_links(graph, parts, rank) for rank in range(n)]
+    for rank, (own, links) in enumerate(zip(parts, held, strict=True)):
+        heard = np.concatenate([own, *links.heard])
+        for i, user in enumerate(own):
+            near = heard[links.indices[links.indptr[i] : links.indptr[i + 1]]]
+            assert near.tolist() == graph.neighbors(user).tolist()
+        for other in range(n):
+            told = parts[rank][links.told[other]]
+            assert told.tolist() == held[other].heard[rank].tolist()
+        afar = [any(j not in own for j in graph.neighbors(user)) for user in own]
+        assert np.flatnonzero(afar).tolist() == links.outer.tolist()
+        assert np.flatnonzero(~np.array(afar)).tolist() == links.inner.tolist()
+
+
+def test_sums_go_from_user_to_user():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(1000, 3)) * 10.0 ** rng.integers(-9, 9, (1000, 3))
+    expected = np.zeros(3)
+    for row in values:
+        expected = expected + row
+    assert add_up(values).tobytes() == expected.tobytes()
+    assert add_up(values[:, :1]).tobytes() == expected[:1].tobytes()
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
+def test_one_process_sees_what_the_graph_says(graph):
+    x = np.random.default_rng(1).normal(size=(graph.m, 3, 2))
+    share = Share.of_all(graph)
+    assert np.array_equal(share.differences(x), graph.differences(x))
+    np.testing.assert_allclose(share.energy(x), graph.energy(x), rtol=1e-13)
+    assert share.disagreement(x) == disagreement(x)
+    assert share.gather(x) is x
