@@ -1,0 +1,264 @@
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import peerclust as pc
+from peerclust.cli import app, job
+from ranks import find_ranks, needs_mpi, run_ranks, start_ranks
+
+pytestmark = needs_mpi
+
+PEERCLUST = (sys.executable, "-m", "peerclust")
+USERS = [f"u{i}" for i in range(11)]
+FILES = [f"{name}.csv" for name in USERS]
+BY_FILE = ("fit", *FILES, "--weights-column", "w", "--clusters", "3", "--loss", "huber")
+BY_COLUMN = ("fit", "one.parquet", "two.csv", "--users-column", "site", "--clusters", "3",
+             "--rho", "20", "--rounds", "60")  # fmt: skip
+MPI = ("--runtime", "mpi")
+# The most that anything that goes wrong may take.
+SOON = 15
+
+
+@pytest.fixture(autouse=True)
+def _iris(tmp_path, monkeypatch):
+    """Work in a folder that holds Iris, split over ten users and one who has no rows."""
+    monkeypatch.chdir(tmp_path)
+    rows, _ = pc.datasets.iris()
+    frame = pl.DataFrame(dict(zip("abcd", rows.T, strict=True)))
+    frame = frame.with_columns(
+        w=np.arange(1, 151) / 10, site=pl.Series([USERS[(i * i + i // 7) % 10] for i in range(150)])
+    )
+    for name, path in zip(USERS, FILES, strict=True):
+        frame.filter(pl.col("site") == name).drop("site").write_csv(path)
+    frame[:70].drop("w").write_parquet("one.parquet")
+    frame[70:].drop("w").write_csv("two.csv")
+
+
+def good(*words):
+    result = CliRunner().invoke(app, [*map(str, words)])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def run_many(n, *commands, timeout=80):
+    """Give for each command what each of n ranks says: exit code, stdout, stderr."""
+    Path("commands.json").write_text(json.dumps(commands))
+    script = Path(__file__).with_name("many_fits.py")
+    done = run_ranks(n, sys.executable, script, "commands.json", "answers.json", timeout=timeout)
+    assert done.returncode == 0, done.stderr
+    return json.loads(Path("answers.json").read_text())
+
+
+def check_same_result(one, two):
+    """Check that two directories hold the same bytes, but for the options in the certificate."""
+    names = sorted(path.name for path in Path(one).iterdir())
+    assert names == sorted(path.name for path in Path(two).iterdir())
+    for name in names:
+        if name.endswith(".csv"):
+            assert Path(one, name).read_bytes() == Path(two, name).read_bytes(), name
+    records = [json.loads(Path(each, "certificate.json").read_text()) for each in (one, two)]
+    apart = ("out", "runtime", "checkpoint", "checkpoint_every")
+    for record in records:
+        record["settings"] = {k: v for k, v in record["settings"].items() if k not in apart}
+    assert records[0] == records[1]
+    centers = [pc.Solution.load(Path(each, "solution.npz")).centers for each in (one, two)]
+    assert np.array_equal(*centers)
+
+
+def check_parts(whole, parts, n):
+    """Check that n ranks wrote, each of its own users, what one process writes of all."""
+    tables = ("user_centers", "labels")
+    names = {f"{name}-{r}.csv" for name in tables for r in range(n)}
+    names |= {"solution.npz", *(f"solution-{r}.npz" for r in range(1, n))}
+    names |= {"centers.csv", "certificate.json"}
+    assert {path.name for path in Path(parts).iterdir()} == names
+    assert Path(parts, "centers.csv").read_bytes() == Path(whole, "centers.csv").read_bytes()
+    for name in tables:
+        joined = pl.concat([pl.read_csv(f"{parts}/{name}-{r}.csv") for r in range(n)])
+        expected = pl.read_csv(f"{whole}/{name}.csv")
+        by = [each for each in ("user", "file", "row", "cluster") if each in expected.columns]
+        assert joined.sort(by).equals(expected.sort(by))
+
+
+def test_ranks_write_what_the_simulator_writes():
+    good(*BY_FILE, "--trace", "--out", "files")
+    good(*BY_COLUMN, "--out", "columns")
+    Path("graph.txt").write_text("\n".join(f"u{i} u{i // 2}" for i in range(1, 11)))
+    admm = ("--graph", "graph.txt", "--solver", "admm", "--rounds", "60")
+    good(*BY_FILE, *admm, "--out", "admm")
+    for n in (1, 4):
+        answers = run_many(
+            n,
+            (*BY_FILE, *MPI, "--trace", "--out", f"files-{n}", "--json"),
+            (*BY_COLUMN, *MPI, "--out", f"columns-{n}"),
+            (*BY_FILE, *MPI, *admm, "--out", f"admm-{n}"),
+        )
+        assert [code for each in answers for code, *_ in each] == [0] * 3 * n
+        # Rank 0 speaks, and is quiet when asked for JSON; the others say nothing.
+        assert json.loads(answers[0][0][1])["out"] == f"files-{n}"
+        assert answers[0][0][2] == ""
+        assert f"Written to columns-{n}." in answers[1][0][1]
+        assert "round" in answers[1][0][2]
+        assert all(said == [0, "", ""] for answer in answers for said in answer[1:])
+        for name in ("files", "columns", "admm"):
+            check_same_result(name, f"{name}-{n}")
+
+
+def test_ten_ranks_write_their_own_parts_from_which_predict_works():
+    good(*BY_COLUMN, "--out", "whole")
+    users = pl.read_csv("whole/user_centers.csv")["user"].n_unique()
+    assert users == 10
+    done = run_ranks(10, Path(sys.prefix, "bin", "peerclust"), *BY_COLUMN, *MPI, "--in-parts",
+                     "--out", "parts")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Written to parts.") == 1
+    assert "users        │ 10 " in done.stdout
+    check_parts("whole", "parts", 10)
+    for name in ("whole", "parts"):
+        good("predict", name, "two.csv", "--out", f"{name}.csv")
+    assert Path("whole.csv").read_bytes() == Path("parts.csv").read_bytes()
+    # An earlier result in parts may be replaced, and leaves nothing behind.
+    good(*BY_COLUMN, "--out", "parts", "--force")
+    check_same_result("whole", "parts")
+
+
+def test_a_run_that_lost_a_rank_goes_on_from_its_checkpoint():
+    words = (*BY_FILE, "--rounds", "600", "--tol", "0", "--trace", "--json")
+    keep = ("--checkpoint", "kept", "--checkpoint-every", "50", "--resume")
+    with start_ranks(2, *PEERCLUST, *words, *MPI, *keep, "--out", "out") as started:
+        until = time.monotonic() + 60
+        while not list(Path("kept").glob("run-*-round-*0.rank-1.npz")):
+            assert started.poll() is None, started.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        os.kill(find_ranks(started)[1], signal.SIGKILL)
+        begin = time.monotonic()
+        out, _ = started.communicate(timeout=SOON)
+        assert started.returncode != 0
+        assert time.monotonic() - begin < SOON
+    assert out == ""
+    assert not Path("out").exists()
+    assert json.loads(Path("kept/journal.json").read_text())["done"] is False
+    refused, resumed, again = run_many(
+        2,
+        (*words, *MPI, *keep[:-1], "--out", "out"),
+        (*words, *MPI, *keep, "--out", "out"),
+        (*words[:-1], *MPI, *keep, "--seed", "1", "--out", "again"),
+    )
+    assert refused[0][0] == 2
+    assert (
+        "kept holds the checkpoint of a run that has not come to its end; go on from it with"
+        in (refused[0][2])
+    )
+    assert [code for code, *_ in resumed] == [0, 0]
+    assert "only with the `--seed` of fit that it had" in again[0][2]
+    good(*words, "--out", "whole")
+    check_same_result("whole", "out")
+
+
+def test_checkpoints_work_in_one_process():
+    words = (*BY_COLUMN, "--tol", "0")
+    keep = ("--checkpoint", "kept", "--checkpoint-every", "10")
+    good(*words, "--out", "plain")
+    good(*words, *keep, "--out", "first")
+    good(*words, *keep, "--resume", "--out", "second")
+    check_same_result("plain", "first")
+    check_same_result("plain", "second")
+
+
+BAD = [
+    (("--rho", "0.5"), "`--rho` of fit must be a number >= 1. Got 0.5."),
+    (("--loss", "hubr"), "Got 'hubr'. Did you mean 'huber'?"),
+    (("--graph", "none.txt"), "must be a readable file. Got none.txt: No such file or directory."),
+    (("--resume",), "`--resume` of fit belongs to --checkpoint DIR. Got no --checkpoint."),
+    (("--clusters", "200"), "`--clusters` of fit must be at most the number of distinct rows"),
+    (("--weights-column", "v"), "There is no column 'v' in u0.csv."),
+    (("missing.csv",), "There is no file missing.csv for any of the 4 ranks."),
+    (("text.csv",), "Column 'b' of text.csv must be numbers. Got 'x' in row 1; choose other"),
+    (("other.csv",), "All files must have the same columns. other.csv lacks 'd', compared with"),
+    (("sub/u1.csv",), "Each file must be another user, named by the file. Got u1.csv and sub/u1."),
+    (("--out", "sub"), "`--out` of fit must be new, empty or an earlier result. Got sub, which"),
+    (("--out", "u0.csv/out"), "u0.csv/out cannot be written: "),
+    (("--out", "u0.csv/out", "--in-parts"), "u0.csv/out cannot be written: "),
+    (("--checkpoint", "out"), "`--checkpoint` of fit must be outside of --out. Got out, and"),
+    (("--checkpoint", "u0.csv"), "`--checkpoint` of fit must be a directory. Got u0.csv, which"),
+]
+
+
+def test_ranks_say_once_in_one_sentence_what_they_cannot_use_and_write_nothing():
+    Path("text.csv").write_text("a,b,c,d,w\n1,2,3,4,1\n1,x,3,4,1\n")
+    Path("other.csv").write_text("a,b,c,w\n1,2,3,1\n")
+    Path("sub").mkdir()
+    Path("sub/u1.csv").write_text("a,b,c,d,w\n1,2,3,4,1\n")
+    Path("commands.json").touch()
+    before = sorted(Path.cwd().rglob("*"))
+    commands = [(*BY_FILE, *MPI, "--out", "out", "--rounds", "5", *words) for words, _ in BAD]
+    commands.append((*BY_FILE[:3], *BY_FILE[-6:], *MPI, "--out", "out"))
+    answers = run_many(4, *commands)
+    expected = [*(sentence for _, sentence in BAD), "as many ranks as there are users (2). Got 4."]
+    for answer, sentence in zip(answers, expected, strict=True):
+        assert [code for code, *_ in answer] == [2] * 4, sentence
+        assert [out for _, out, _ in answer] == [""] * 4
+        assert [err for *_, err in answer[1:]] == [""] * 3
+        said = [line for line in answer[0][2].splitlines() if not line.startswith("round ")]
+        assert len(said) == 1
+        assert sentence in said[0]
+    assert sorted({*Path.cwd().rglob("*")} - {Path.cwd() / "answers.json"}) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            (*BY_FILE, *MPI, "--out", "out", ":", "-n", "1", *PEERCLUST, *BY_FILE, *MPI, "--out",
+             "other", "--checkpoint-every", "5"),
+            "All ranks must be given the same `--out` of fit. Rank 1 has 'other', rank 0 has"
+            " 'out'.",
+        ),
+        (
+            (*BY_FILE, "--out", "out"),
+            "`--runtime` of fit must be mpi in a job of 2 processes, or each would do the same; say"
+            " --runtime mpi. Got 'simulator'.",
+        ),
+    ],
+    ids=["other words", "no runtime"],
+)  # fmt: skip
+def test_jobs_that_were_started_wrongly_end_at_once(words, sentence):
+    before = sorted(Path.cwd().rglob("*"))
+    n = 1 if ":" in words else 2
+    done = run_ranks(n, *PEERCLUST, *words, timeout=SOON)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count(sentence) == 1
+    assert "Traceback" not in done.stderr
+    assert sorted(Path.cwd().rglob("*")) == before
+
+
+@pytest.mark.parametrize(("size", "rank"), job.STARTERS)
+def test_who_started_the_ranks_says_how_many_there_are(size, rank, monkeypatch):
+    for name in (name for pair in job.STARTERS for name in pair):
+        monkeypatch.delenv(name, raising=False)
+    assert job.find_rank() == (0, 1)
+    monkeypatch.setenv(size, "4")
+    assert job.find_rank() == (0, 1)
+    monkeypatch.setenv(rank, "2")
+    assert job.find_rank() == (2, 4)
+
+
+def test_options_of_long_runs_belong_together():
+    for words, sentence in (
+        (("--in-parts",), "`--in-parts` of fit belongs to --runtime mpi. Got --runtime simulator."),
+        (("--checkpoint-every", "5"), "`--checkpoint-every` of fit belongs to --checkpoint DIR."),
+    ):
+        result = CliRunner().invoke(app, [*BY_FILE, "--out", "out", *words])
+        assert result.exit_code == 2
+        assert sentence in result.stderr
+        assert not Path("out").exists()
