@@ -1,11 +1,13 @@
 """Every script in examples/ runs, and shows what it says."""
 
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
 from peerclust import experiments, methods
+from ranks import needs_mpi, run_ranks
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -50,6 +52,16 @@ def test_own_method_joins_a_table(capsys, monkeypatch):
         assert "| random | LONG-STEPS | - |" in show("own_method.py", capsys)
     finally:
         methods.unregister("LONG-STEPS")
+
+
+@needs_mpi
+def test_cluster_on_mpi_shows_the_same_numbers_on_one_rank_as_on_two(capsys):
+    head, *alone = show("cluster_on_mpi.py", capsys).splitlines()
+    assert head == "60 users on 1 ranks, 60 on this one"
+    assert alone[0].startswith("converged")
+    job = run_ranks(2, sys.executable, "-m", "mpi4py", EXAMPLES / "cluster_on_mpi.py")
+    assert job.returncode == 0, job.stderr
+    assert job.stdout.splitlines() == ["60 users on 2 ranks, 30 on this one", *alone]
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
