@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import peerclust as pc
-from peerclust.checkpoint import Checkpoint
+
 from peerclust.errors import DataError, InputError, ParameterError
 
 ROWS, CLASSES = pc.datasets.iris()
@@ -47,7 +47,7 @@ def break_off(folder, calls, **options):
         if next(left, None) is None:
             raise BrokenOffError
 
-    kept = Checkpoint(folder, every=5, resume=True)
+    kept = pc.Checkpoint(folder, every=5, resume=True)
     return pc.cluster(PARTS, progress=progress, checkpoint=kept, **COMMON, **options)
 
 
@@ -71,7 +71,7 @@ def test_a_run_that_is_done_is_read_and_not_run_again(tmp_path):
     again = pc.cluster(
         PARTS,
         rho=10,
-        checkpoint=Checkpoint(tmp_path, resume=True),
+        checkpoint=pc.Checkpoint(tmp_path, resume=True),
         progress=lambda *now: told.append(now),
         **COMMON,
     )
@@ -80,13 +80,13 @@ def test_a_run_that_is_done_is_read_and_not_run_again(tmp_path):
 
 
 def test_resuming_where_nothing_was_kept_begins_anew(tmp_path):
-    kept = Checkpoint(tmp_path / "new", resume=True)
+    kept = pc.Checkpoint(tmp_path / "new", resume=True)
     solution = pc.cluster(PARTS, rho=10, checkpoint=kept, **COMMON)
     assert tell(solution) == tell(pc.cluster(PARTS, rho=10, **COMMON))
 
 
 def test_only_the_last_files_are_left(tmp_path):
-    pc.cluster(PARTS, rho=10, checkpoint=Checkpoint(tmp_path, every=5), **COMMON)
+    pc.cluster(PARTS, rho=10, checkpoint=pc.Checkpoint(tmp_path, every=5), **COMMON)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names[0] == "journal.json"
     assert len(names) == 2
@@ -109,14 +109,14 @@ def test_another_problem_does_not_go_on(changed, error, match, tmp_path):
     kept = sorted(path.read_bytes() for path in tmp_path.iterdir())
     options = {"rho": 10} | COMMON | changed
     with pytest.raises(error, match=match):
-        pc.cluster(PARTS, checkpoint=Checkpoint(tmp_path, resume=True), **options)
+        pc.cluster(PARTS, checkpoint=pc.Checkpoint(tmp_path, resume=True), **options)
     assert sorted(path.read_bytes() for path in tmp_path.iterdir()) == kept
 
 
 def test_other_rows_do_not_go_on(tmp_path):
     with pytest.raises(BrokenOffError):
         break_off(tmp_path, 20, rho=10)
-    kept = Checkpoint(tmp_path, resume=True)
+    kept = pc.Checkpoint(tmp_path, resume=True)
     with pytest.raises(DataError, match="only with the rows that it had"):
         pc.cluster([part + 1.0 for part in PARTS], rho=10, checkpoint=kept, **COMMON)
 
@@ -160,7 +160,7 @@ def test_a_file_that_is_gone_is_told(tmp_path):
     ("checkpoint", "random_state", "match"),
     [
         ("kept", None, "`random_state` of cluster must be given"),
-        (Checkpoint("kept", every=0), 0, "`every` of Checkpoint must be a whole number >= 1"),
+        (pc.Checkpoint("kept", every=0), 0, "`every` of Checkpoint must be a whole number >= 1"),
         (3, 0, "`checkpoint` of cluster must be a folder"),
     ],
 )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         theory as theory,
     )
     from peerclust.bregman import Bregman as Bregman
+    from peerclust.checkpoint import Checkpoint as Checkpoint
     from peerclust.clustering import cluster as cluster
     from peerclust.distances import Euclidean as Euclidean, Mahalanobis as Mahalanobis
     from peerclust.estimators import DGC as DGC, DGCOutlierDetector as DGCOutlierDetector
@@ -51,6 +52,7 @@ _MODULES = (
 _HOMES = {
     "Bregman": "bregman",
     "Certificate": "solution",
+    "Checkpoint": "checkpoint",
     "DGC": "estimators",
     "DGCOutlierDetector": "estimators",
     "Euclidean": "distances",

@@ -120,7 +120,7 @@ def cluster(
         Whether to keep cost, disagreement and labels changed of every round.
     progress : callable, optional
         Called after each round with (round, largest residual); the round is 0 while rho="auto" is
-        found. With MPI only rank 0's is called.
+        found. With MPI only rank 0's is called, after every tenth.
     checkpoint : path or Checkpoint, optional
         A folder in which to write down where the run is, every 100 rounds; `Checkpoint(folder,
         every=..., resume=True)` goes on from there, to the same end to the last bit.

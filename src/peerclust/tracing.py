@@ -13,6 +13,9 @@ from peerclust.solution import Trace
 from peerclust.solvers import Tuned
 from peerclust.users import Users
 
+# In several processes progress is told so often only.
+EVERY = 10
+
 
 class Tracer:
     """Looks at the states between rounds: keeps the trace, tells progress."""
@@ -32,6 +35,9 @@ class Tracer:
 
     def __call__(self, states: Sequence[State], blocks: Sequence[Users]) -> None:
         """Take one look."""
+        told = self._progress is not None and self._is_told(states[0].round)
+        if not (self._keep or told):
+            return
         residual = self._problem.residual(states)
         if self._keep:
             x = np.concatenate([state.x for state in states])
@@ -40,8 +46,12 @@ class Tracer:
             apart = self._problem.share.disagreement(x)
             changed = sum(self._problem.share.crew.collect(sum(block.changed for block in blocks)))
             self.rows.append((cost, apart.mean, apart.stacked, changed, residual))
-        if self._progress is not None:
+        if told and self._progress is not None:
             self._progress(states[0].round, residual)
+
+    def _is_told(self, round_: int) -> bool:
+        # All processes have to wait for each other to know the largest residual.
+        return self._problem.share.crew.size == 1 or round_ % EVERY == 0
 
     def trace(self) -> Trace | None:
         """Give what was kept, if anything was to be."""

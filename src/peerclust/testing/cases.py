@@ -38,11 +38,6 @@ class Case:
     sizes: tuple[int, ...] = _SIZES
     dtype: type[Any] = np.float64
 
-    @property
-    def small(self) -> bool:
-        """Whether all users have a handful of rows only."""
-        return self.sizes == _SMALL
-
     def users(self, own: Sequence[int] | None = None) -> Users:
         """Make the users afresh, so that nothing is carried over from an earlier run.
 

@@ -61,5 +61,13 @@ with ranks.together():
             assert tell(pc.cluster(own, runtime="mpi", **options))[-1] == alone[-1], way
         part = pc.cluster(parts, runtime="mpi", gather=False, **options)
         assert part.consensus.tobytes() == alone[-1][1], way
+    site = np.arange(150) % 13
+    for kind in (pc.DGC, pc.DGCOutlierDetector):
+        alone, together = (
+            kind(n_clusters=3, random_state=0, runtime=runtime).fit(rows, users=site)
+            for runtime in ("simulator", "mpi")
+        )
+        assert np.array_equal(alone.labels_, together.labels_), kind
+        assert alone.user_centers_.tobytes() == together.user_centers_.tobytes(), kind
 if ranks.rank == 0:
     print(f"the same on {ranks.size} ranks")

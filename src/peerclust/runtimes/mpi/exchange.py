@@ -59,19 +59,13 @@ class Mpi:
         middle: Middle | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`. Users and x are this rank's."""
-        if watch is None and keep is None and middle is None and may_march(program, users, x):
-            links = 2 * self.graph.edges
-            run = march(
-                program,
-                users,
-                x,
-                links=self._links,
-                post=self._find_post(x[0].size + _VOTES),
-                rules=(float(threshold), self._D, 0, rounds),
-            )
-            size = letter_bytes(Sum(x))
-            sent = Traffic(links * run.rounds, links * run.rounds * size)
-            return replace(run, traffic=sent)
+        unseen = watch is None and keep is None and middle is None
+        if unseen and self._post.persistent and may_march(program, users, x):
+            rules = float(threshold), self._D, 0, rounds
+            post = self._find_post(x[0].size + _VOTES)
+            run = march(program, users, x, links=self._links, post=post.compiled, rules=rules)
+            letters = 2 * self.graph.edges * run.rounds
+            return replace(run, traffic=Traffic(letters, letters * letter_bytes(Sum(x))))
         return drive(
             program,
             [users],
@@ -183,11 +177,12 @@ class _Post:
             for lists in (links.told, links.heard)
         )
         places = [self._out, (sent, None), MPI.DOUBLE], [self.letters, (heard, None), MPI.DOUBLE]
+        self.persistent = True
         try:
             self._request: Any = around.Neighbor_alltoallv_init(*places)
             self._start = self._request.Start
         except NotImplementedError:
-            self._start = self._begin
+            self.persistent, self._start = False, self._begin
         self._around, self._places, self._traveling = around, places, False
         # An MPI_Status is smaller than this in every library.
         self._status = np.empty(64, np.int64)

@@ -43,9 +43,18 @@ def may_march(program: Program, users: Users, x: Array) -> bool:
 
 
 def march(
-    program: Any, users: Users, x: Array, *, links: Links, post: Any, rules: tuple[Any, ...]
+    program: Any,
+    users: Users,
+    x: Array,
+    *,
+    links: Links,
+    post: tuple[Any, ...],
+    rules: tuple[Any, ...],
 ) -> Run:
-    """Give where users for whom `may_march` holds end, without the traffic."""
+    """Give where users for whom `may_march` holds end, without the traffic.
+
+    `post` and `rules` are those of `kernels.march`.
+    """
     start, momentum = program.start(users, x), isinstance(program, Accelerated)
     stepped, t = (start.stepped, start.t) if momentum else (x[:0], x[:0, :, 0])
     degree = np.diff(links.indptr).astype(np.float64)
@@ -61,7 +70,7 @@ def march(
         (float(program.rho), float(program.alpha), float(program.consensus_factor)),
         stiffness,
         (links.indptr, links.indices, links.inner, links.outer, degree),
-        post.compiled,
+        post,
         (vote.s, vote.R),
         rules,
     )

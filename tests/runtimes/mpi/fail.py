@@ -1,0 +1,64 @@
+"""Run by the ranks of a job, of which rank 1, or all, do something wrong."""
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+import peerclust as pc
+from peerclust.runtimes.mpi import world
+
+ranks, way = world(), sys.argv[1]
+rows = np.random.default_rng(0).normal(size=(60, 2))
+parts = np.split(rows, 6)
+options = {"n_clusters": 2, "random_state": 0, "rho": 10, "runtime": "mpi"}
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Breaks down after some time, on one rank only."""
+
+    smoothness: float = 1.0
+
+    def value(self, r2):
+        return 0.5 * r2
+
+    def gamma(self, r2):
+        Loss.calls = getattr(Loss, "calls", 0) + 1
+        if ranks.rank == 1 and Loss.calls > 20:
+            if way == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise ZeroDivisionError("the loss broke down")
+        return np.ones_like(r2)
+
+
+if way in ("loss", "killed"):
+    options["loss"] = Loss()
+elif way == "arguments" and ranks.rank == 1:
+    options["n_clusters"] = 3
+elif way == "ranks":
+    parts = parts[:2]
+elif way == "rows" and ranks.rank == 1:
+    parts = [part.copy() for part in parts]
+    for part in parts:
+        part[3, 1] = np.nan
+elif way == "features" and ranks.rank == 1:
+    parts = [part[:, :1] for part in parts]
+elif way == "clusters":
+    options["n_clusters"] = 61
+elif way == "mapping":
+    parts = {ranks.rank: parts[0], 5: parts[1]}
+elif way == "folder":
+    options["checkpoint"] = pc.Checkpoint("/proc/none" if ranks.rank == 1 else "kept")
+elif way == "script" and ranks.rank == 1:
+    # Outside of cluster it is mpi4py that ends the job.
+    raise KeyError("a mistake of the script's own")
+
+try:
+    pc.cluster(parts, **options)
+except pc.errors.PeerclustError as error:
+    print(f"rank {ranks.rank} says: {error}", flush=True)
+    sys.exit(2)
+print("no error", flush=True)

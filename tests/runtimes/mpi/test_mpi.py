@@ -1,0 +1,72 @@
+"""What ranks compute has the simulator's bits, and a rank that fails leaves nobody waiting."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ranks import needs_mpi, run_ranks
+
+HERE = Path(__file__).parent
+PYTHON = (sys.executable, "-m", "mpi4py")
+
+pytestmark = needs_mpi
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 7])
+def test_every_program_loss_and_graph_has_the_simulators_bits(n):
+    done = run_ranks(n, *PYTHON, HERE / "conform.py", timeout=900)
+    assert done.stdout == f"conforms on {n} ranks\n", done.stderr
+
+
+def test_a_library_without_persistent_collectives_serves_as_well():
+    done = run_ranks(3, *PYTHON, HERE / "conform.py", "old", timeout=600)
+    assert done.stdout == "conforms on 3 ranks\n", done.stderr
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 10])
+def test_clustering_in_ranks_is_clustering(n):
+    done = run_ranks(n, *PYTHON, HERE / "same.py", timeout=600)
+    assert done.stdout == f"the same on {n} ranks\n", done.stderr
+
+
+AGREED = {
+    "arguments": "All ranks must be given the same `n_clusters` of cluster. Rank 1 has 3, rank 0"
+    " has 2.",
+    "ranks": "`runtime` of cluster must have at most as many ranks as there are users (2). Got 3.",
+    "rows": "Rank 1 of 3: Row 3 of user 2 must be finite and below 1e+150 (no NaN, no infinity)."
+    " Got nan in column 1.",
+    "features": "Rank 1 of 3: All users must have the same features: user 0 has 2, user 2 has 1.",
+    "clusters": "`n_clusters` of cluster must be at most the number of distinct rows"
+    " (n_samples=60, 60 of them distinct). Got 61.",
+    "mapping": "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or a dict of them"
+    " whose keys are the users' numbers, 0 to 5. Got dict with keys 0, 5, 1, 5, 2 and 1 more.",
+}
+
+
+@pytest.mark.parametrize("way", AGREED)
+def test_an_error_is_the_same_in_all_ranks_and_can_be_caught(way):
+    begin = time.monotonic()
+    done = run_ranks(3, *PYTHON, HERE / "fail.py", way)
+    assert time.monotonic() - begin < 15
+    assert done.returncode != 0
+    said = [f"rank {rank} says: {AGREED[way]}" for rank in range(3)]
+    assert sorted(done.stdout.splitlines()) == said
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("loss", "Rank 1 of 3: the loss broke down"),
+        ("script", "KeyError: 'a mistake of the script's own'"),
+        ("killed", "signal 9"),
+    ],
+)
+def test_a_rank_that_fails_alone_ends_the_job(way, said):
+    begin = time.monotonic()
+    done = run_ranks(3, *PYTHON, HERE / "fail.py", way)
+    assert time.monotonic() - begin < 15
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert said.replace("'a mistake of the script's own'", "") in done.stderr
