@@ -3,6 +3,9 @@
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from peerclust.errors import PeerclustError
 
 
 class Threads:
@@ -25,6 +28,17 @@ class Threads:
     def bring(self, value):
         held = self.collect(value)
         return held if self.rank == 0 else None
+
+    @contextmanager
+    def checking(self):
+        error = None
+        try:
+            yield
+        except PeerclustError as raised:
+            error = raised
+        for raised in self.collect(error):
+            if raised is not None:
+                raise raised
 
 
 def run_crew(n, do):

@@ -57,3 +57,12 @@ def _beside(path: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def explain(error: OSError) -> str:
+    """Give the sentence on a file that cannot be used.
+
+    >>> explain(OSError(28, "No space left on device", "labels.csv"))
+    'labels.csv cannot be used: No space left on device.'
+    """
+    return f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."

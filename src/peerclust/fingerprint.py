@@ -19,6 +19,8 @@ def fingerprint(value: Any) -> str:
 
     >>> fingerprint(3), fingerprint("ring"), fingerprint(np.zeros(2))
     ('3', "'ring'", 'array (2,) 374708fff771')
+    >>> fingerprint([*range(99)])
+    '[0, 1, 2, 3, 4, 5, ...] 9dd7ba3c0669'
     """
     if isinstance(value, np.ndarray):
         return f"array {value.shape} {digest([value])}"

@@ -99,8 +99,8 @@ def give_rows(table: tables.Table, crew: Crew) -> dict[str, Any]:
         shared = "unit" if weights is None else users.split(weights)
         return {"parts": users.split(table.rows), "weights": shared}
     return {
-        "parts": (table.rows[users.order], users.offsets),
-        "weights": "unit" if weights is None else weights[users.order],
+        "parts": (users.take(table.rows), users.offsets),
+        "weights": "unit" if weights is None else users.take(weights),
     }
 
 

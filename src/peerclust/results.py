@@ -32,7 +32,7 @@ import peerclust
 from peerclust import tables
 from peerclust.crew import Crew, lead
 from peerclust.errors import DataError, ParameterError
-from peerclust.files import new_directory
+from peerclust.files import explain, new_directory
 from peerclust.solution import Solution
 from peerclust.tables import ByUser, Table
 
@@ -198,7 +198,10 @@ def _new_directory_of_all(out: Path, crew: Crew) -> Iterator[Path]:
     with ExitStack() as stack:
         folder = lead(crew, lambda: stack.enter_context(new_directory(out)))
         with crew.checking():
-            yield folder
+            try:
+                yield folder
+            except OSError as error:
+                raise DataError(explain(error)) from None
         lead(crew, stack.close)
 
 

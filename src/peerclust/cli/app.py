@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from peerclust import __version__
 from peerclust.errors import PeerclustError
+from peerclust.files import explain
 
 
 class Sentences(TyperGroup):
@@ -27,7 +28,7 @@ class Sentences(TyperGroup):
         except BrokenPipeError:
             raise
         except OSError as error:
-            sentence = f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."
+            sentence = explain(error)
         typer.echo(sentence, err=True)
         raise typer.Exit(2)
 
