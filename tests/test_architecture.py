@@ -52,7 +52,7 @@ BELOW = {
     "stopping.py": set(),
     "crew.py": set(),
     "share.py": {"crew", "graphs", "kernels", "metrics"},
-    "parts.py": {"crew", "share", "graphs", "names", "errors", "validation"},
+    "parts.py": {"crew", "fingerprint", "share", "graphs", "names", "errors", "validation"},
     "fingerprint.py": {"crew", "graphs", "names", "errors"},
     "checkpoint.py": {
         "crew",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from peerclust.crew import Crew
 from peerclust.errors import DataError, ParameterError
+from peerclust.fingerprint import digest
 from peerclust.graphs import Graph
 from peerclust.names import shorten
 from peerclust.share import Share, share_out
@@ -25,11 +26,22 @@ Ints = NDArray[np.int64]
 
 def count_users(parts: Any, crew: Crew) -> int:
     """Give how many users there are in all processes."""
-    m: int
-    if isinstance(parts, Mapping):
-        m = sum(crew.collect(len(parts)))
-    else:
-        m = len(parts[1]) - 1 if is_flat_pair(parts) else _length(parts)
+    with crew.checking():
+        # How many, and whether they are this process's own; else what tells two lists apart.
+        if isinstance(parts, Mapping):
+            held: tuple[int, str] = len(parts), ""
+        else:
+            sizes = _find_sizes(parts)
+            held = len(sizes), digest([sizes])
+    given = crew.collect(held)
+    for rank, each in enumerate(given):
+        if each != given[0] and not each[1] == given[0][1] == "":
+            raise ParameterError(
+                "`parts` of cluster must be the same in all ranks, or a dict of each rank's own"
+                f" users. Rank {rank} has other users, or as many with other numbers of rows, than"
+                " rank 0."
+            )
+    m = held[0] if held[1] else sum(each[0] for each in given)
     if m < 1:
         raise DataError(NO_ROWS)
     return m
@@ -42,8 +54,7 @@ def share_parts(parts: Any, graph: Graph, crew: Crew) -> Share:
     if crew.size == 1:
         return Share(crew, graph, [np.arange(graph.m)])
     check_ranks(crew, graph.m)
-    sizes = np.diff(parts[1]) if is_flat_pair(parts) else [len(part) for part in parts]
-    return Share(crew, graph, share_out(graph, sizes, crew.size))
+    return Share(crew, graph, share_out(graph, _find_sizes(parts), crew.size))
 
 
 def check_ranks(crew: Crew, m: int) -> None:
@@ -124,16 +135,17 @@ def _take_flat(weights: Array, parts: Any, share: Share, n: int) -> list[Array]:
             f"`weights` of cluster must have one weight for each of the {n} rows, as the parts"
             f" are. Got shape {weights.shape}."
         )
-    sizes = np.diff(parts[1]) if is_flat_pair(parts) else [len(part) for part in parts]
-    begins = np.concatenate([[0], np.cumsum(sizes)])
+    begins = np.concatenate([[0], np.cumsum(_find_sizes(parts))])
     return [weights[begins[i] : begins[i + 1]] for i in share.own.tolist()]
 
 
-def _length(parts: Any) -> int:
+def _find_sizes(parts: Any) -> Ints:
+    """Give how many rows each user has, of parts that hold all users."""
     try:
-        return len(parts)
+        sizes = np.diff(parts[1]) if is_flat_pair(parts) else [len(part) for part in parts]
     except TypeError:
         raise DataError(
             "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or (rows, offsets);"
             f" for one user pass [X]. Got {type(parts).__name__}."
         ) from None
+    return np.asarray(sizes, dtype=np.int64)

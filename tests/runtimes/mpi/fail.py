@@ -46,6 +46,8 @@ elif way == "rows" and ranks.rank == 1:
         part[3, 1] = np.nan
 elif way == "features" and ranks.rank == 1:
     parts = [part[:, :1] for part in parts]
+elif way == "users" and ranks.rank == 2:
+    parts = parts[:5]
 elif way == "clusters":
     options["n_clusters"] = 61
 elif way == "mapping":

@@ -38,6 +38,8 @@ AGREED = {
     "rows": "Rank 1 of 3: Row 3 of user 2 must be finite and below 1e+150 (no NaN, no infinity)."
     " Got nan in column 1.",
     "features": "Rank 1 of 3: All users must have the same features: user 0 has 2, user 2 has 1.",
+    "users": "`parts` of cluster must be the same in all ranks, or a dict of each rank's own users."
+    " Rank 2 has other users, or as many with other numbers of rows, than rank 0.",
     "clusters": "`n_clusters` of cluster must be at most the number of distinct rows"
     " (n_samples=60, 60 of them distinct). Got 61.",
     "mapping": "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or a dict of them"
