@@ -23,8 +23,8 @@ BY_FILE = ("fit", *FILES, "--weights-column", "w", "--clusters", "3", "--loss", 
 BY_COLUMN = ("fit", "one.parquet", "two.csv", "--users-column", "site", "--clusters", "3",
              "--rho", "20", "--rounds", "60")  # fmt: skip
 MPI = ("--runtime", "mpi")
-# The most that anything that goes wrong may take.
-SOON = 15
+# The most seconds for a job to end that goes wrong: 15, but that other tests run beside it.
+SOON = 60
 
 
 @pytest.fixture(autouse=True)
@@ -48,11 +48,11 @@ def good(*words):
     return result
 
 
-def run_many(n, *commands, timeout=80):
+def run_many(n, *commands):
     """Give for each command what each of n ranks says: exit code, stdout, stderr."""
     Path("commands.json").write_text(json.dumps(commands))
     script = Path(__file__).with_name("many_fits.py")
-    done = run_ranks(n, sys.executable, script, "commands.json", "answers.json", timeout=timeout)
+    done = run_ranks(n, sys.executable, script, "commands.json", "answers.json", timeout=240)
     assert done.returncode == 0, done.stderr
     return json.loads(Path("answers.json").read_text())
 
@@ -117,7 +117,7 @@ def test_ten_ranks_write_their_own_parts_from_which_predict_works():
     users = pl.read_csv("whole/user_centers.csv")["user"].n_unique()
     assert users == 10
     done = run_ranks(10, Path(sys.prefix, "bin", "peerclust"), *BY_COLUMN, *MPI, "--in-parts",
-                     "--out", "parts")  # fmt: skip
+                     "--out", "parts", timeout=240)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Written to parts.") == 1
     assert "users        │ 10 " in done.stdout
@@ -134,7 +134,7 @@ def test_a_run_that_lost_a_rank_goes_on_from_its_checkpoint():
     words = (*BY_FILE, "--rounds", "600", "--tol", "0", "--trace", "--json")
     keep = ("--checkpoint", "kept", "--checkpoint-every", "50", "--resume")
     with start_ranks(2, *PEERCLUST, *words, *MPI, *keep, "--out", "out") as started:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while not list(Path("kept").glob("run-*-round-*0.rank-1.npz")):
             assert started.poll() is None, started.communicate()
             assert time.monotonic() < until
@@ -228,8 +228,9 @@ def test_ranks_say_once_in_one_sentence_what_they_cannot_use_and_write_nothing()
             "`--runtime` of fit must be mpi in a job of 2 processes, or each would do the same; say"
             " --runtime mpi. Got 'simulator'.",
         ),
+        ((*BY_FILE, *MPI), "Missing option '--out'."),
     ],
-    ids=["other words", "no runtime"],
+    ids=["other words", "no runtime", "no directory"],
 )  # fmt: skip
 def test_jobs_that_were_started_wrongly_end_at_once(words, sentence):
     before = sorted(Path.cwd().rglob("*"))

@@ -11,8 +11,12 @@ import typer
 from typer.core import TyperGroup
 
 from peerclust import __version__
+from peerclust.cli.job import let_first_speak
 from peerclust.errors import PeerclustError
 from peerclust.files import explain
+
+# What is raised for words that no command takes; the name of its module differs between versions.
+USAGE: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class Sentences(TyperGroup):
@@ -25,6 +29,9 @@ class Sentences(TyperGroup):
         except PeerclustError as error:
             inside = ctx.info_name == "peer"
             sentence = in_options(str(error), f"peer {ctx.invoked_subcommand}" if inside else "fit")
+        except USAGE:
+            let_first_speak()
+            raise
         except BrokenPipeError:
             raise
         except OSError as error:

@@ -22,8 +22,8 @@ STARTERS = (
     ("PMI_SIZE", "PMI_RANK"),
     ("SLURM_STEP_NUM_TASKS", "PMIX_RANK"),
 )
-# Seconds for which ranks let rank 0 say what they would say, too; it ends the job.
-PAUSE = 2.0
+# Seconds for which ranks let rank 0 say what they would say, too.
+PAUSE = 5.0
 
 
 @contextmanager
@@ -44,15 +44,20 @@ def together(runtime: str) -> Iterator[Crew]:
 
 def check_started(runtime: str) -> None:
     """Raise if this is one of several processes that were started as ranks, but not told so."""
-    rank, size = find_rank()
+    _, size = find_rank()
     if size == 1 or runtime == "mpi":
         return
-    if rank > 0:
-        time.sleep(PAUSE)
+    let_first_speak()
     raise ParameterError(
         f"`--runtime` of fit must be mpi in a job of {size} processes, or each would do the same;"
         f" say --runtime mpi. Got {runtime!r}."
     )
+
+
+def let_first_speak() -> None:
+    """Wait, unless this is rank 0: where all say the same, what it says ends the job."""
+    if find_rank()[0] > 0:
+        time.sleep(PAUSE)
 
 
 def find_rank() -> tuple[int, int]:
