@@ -96,7 +96,8 @@ def _beside_bare(ranks: int, found: Sequence[Times]) -> Iterator[Measure]:
             yield Measure(
                 label if way == "silent" else f"{label}_voting",
                 times[way] / times["bare"],
-                f"a round {times[way] * 1e6:.2f} us, a bare exchange {times['bare'] * 1e6:.2f} us;"
+                f"a round {times[way] * 1e6:.2f} us, a bare exchange {times['bare'] * 1e6:.2f} us,"
+                f" {times['anew'] * 1e6:.2f} us if what it sends is written each time;"
                 f" {ranks} ranks{_crowded(ranks)}, a user without rows each, K = {K}, d = {d}"
                 + (", all voting" if way == "voting" else ""),
                 at_most=2.0 if ranks == 2 and way == "silent" else None,

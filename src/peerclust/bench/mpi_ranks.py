@@ -58,15 +58,17 @@ class Block:
 def time_letters(ranks: Ranks, *, K: int, d: int, rounds: int, repeats: int) -> dict[str, float]:
     """Give the seconds of a round without rows, a user a rank, beside a bare loop of the letters.
 
-    `silent` is a round in which nobody votes, `voting` one in which all do.
+    `silent` is a round in which nobody votes, `voting` one in which all do; `bare` sends the same
+    numbers again and again, which stay in the caches, `anew` writes them before it sends them.
     """
     graph = graphs.path(2) if ranks.size == 2 else graphs.ring(ranks.size)
     block = _without_rows(ranks, graph, K=K, d=d)
-    exchange = _bare_exchange(ranks, block.runtime.share, K * d)
+    bare, anew = _bare_exchanges(ranks, block.runtime.share, K * d)
     ways: dict[str, Callable[[int], None]] = {
         "silent": block.run,
         "voting": lambda rounds: block.run(rounds, threshold=0.0),
-        "bare": exchange,
+        "bare": bare,
+        "anew": anew,
     }
     return _in_turns(ranks, ways, rounds=rounds, repeats=repeats)
 
@@ -136,20 +138,25 @@ def _without_rows(ranks: Ranks, graph: Graph, *, K: int, d: int) -> Block:
     return Block(ranks.drive(share), users, DGC(rho=_RHO, alpha=_TINY_STEP), x)
 
 
-def _bare_exchange(ranks: Ranks, share: Share, width: int) -> Callable[[int], None]:
-    """Give a loop that sends so many doubles to each neighboring rank, so many times."""
+def _bare_exchanges(ranks: Ranks, share: Share, width: int) -> list[Callable[[int], None]]:
+    """Give loops that send so many doubles to each neighboring rank, so many times."""
     near = [r for r, told in enumerate(share.links.told) if len(told)]
     around = ranks.comm.Create_dist_graph_adjacent(near, near)
-    told, heard = np.zeros(width), np.empty((len(near), width))
+    told, heard = np.ones(width), np.empty((len(near), width))
     # Arrays with their counts and kinds are read fastest.
     places = [told, width, MPI.DOUBLE], [heard, width, MPI.DOUBLE]
+    allgather = around.Neighbor_allgather
 
-    def exchange(rounds: int) -> None:
-        allgather = around.Neighbor_allgather
+    def send(rounds: int) -> None:
         for _ in range(rounds):
             allgather(*places)
 
-    return exchange
+    def write_and_send(rounds: int) -> None:
+        for _ in range(rounds):
+            np.negative(told, out=told)
+            allgather(*places)
+
+    return [send, write_and_send]
 
 
 def _in_turns(
