@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import peerclust as pc
-
 from peerclust.errors import DataError, InputError, ParameterError
 
 ROWS, CLASSES = pc.datasets.iris()

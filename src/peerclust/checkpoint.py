@@ -87,7 +87,7 @@ class Journal:
             with self._crew.checking():
                 middle, header = self._load(runs[number], program.start(users, x))
             if watch is not None and hasattr(watch, "rows"):
-                watch.rows[:] = [tuple(row) for row in header["trace"]]
+                watch.rows[:] = [(*row[:3], int(row[3]), row[4]) for row in header["trace"]]
             if header["ended"]:
                 ended = header["rounds"], header["stopped"]
                 return Run(middle.states, *ended, middle.traffic)
@@ -182,7 +182,9 @@ def _pack(middle: Middle, header: dict[str, Any]) -> bytes:
         arrays[f"vote-{i}"] = np.stack([vote.s, vote.R])
     for i, labels in enumerate(middle.labels):
         arrays[f"labels-{i}"] = labels
-    told = header | {"plain": plain, "blocks": len(middle.states)}
+    # Numbers, as a trace may be long.
+    arrays["trace"] = np.array(header["trace"], dtype=np.float64)
+    told = header | {"plain": plain, "blocks": len(middle.states), "trace": None}
     told["traffic"] = [middle.traffic.messages, middle.traffic.bytes]
     text = json.dumps(told, default=lambda number: number.item())
     file = io.BytesIO()
@@ -195,6 +197,7 @@ def _unpack(data: bytes, like: Any) -> tuple[Middle, dict[str, Any]]:
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     header: dict[str, Any] = json.loads(str(arrays.pop("header")))
+    header["trace"] = arrays["trace"].tolist()
     n, held = range(header["blocks"]), arrays | header["plain"]
     made = [_put_together(like, f"state-{i}", held) for i in n]
     votes = [Vote(*arrays[f"vote-{i}"]) for i in n if f"vote-{i}" in arrays]

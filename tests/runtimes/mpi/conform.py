@@ -34,7 +34,7 @@ def runtime(graph):
     return made
 
 
-with ranks.together():
+def main():
     if "old" in sys.argv:
         kept = ("dgc", "accelerated", "admm", "group lasso", "draw")
         for name in [name for name in testing.PROGRAMS if name not in kept]:
@@ -42,5 +42,10 @@ with ranks.together():
     testing.check_runtime(runtime, Simulator)
     small = [case for case in testing.cases() if max(case.sizes) < 16]
     assert all(may_march(DGC(rho=5.0, alpha=0.1), case.users(), case.start()) for case in small)
-if ranks.rank == 0:
-    print(f"conforms on {ranks.size} ranks")
+    if ranks.rank == 0:
+        print(f"conforms on {ranks.size} ranks")
+
+
+if __name__ == "__main__":
+    with ranks.together():
+        main()

@@ -10,10 +10,7 @@ import numpy as np
 import peerclust as pc
 from peerclust.runtimes.mpi import world
 
-ranks, way = world(), sys.argv[1]
-rows = np.random.default_rng(0).normal(size=(60, 2))
-parts = np.split(rows, 6)
-options = {"n_clusters": 2, "random_state": 0, "rho": 10, "runtime": "mpi"}
+ranks, way = world(), sys.argv[-1]
 
 
 @dataclass(frozen=True)
@@ -34,33 +31,41 @@ class Loss:
         return np.ones_like(r2)
 
 
-if way in ("loss", "killed"):
-    options["loss"] = Loss()
-elif way == "arguments" and ranks.rank == 1:
-    options["n_clusters"] = 3
-elif way == "ranks":
-    parts = parts[:2]
-elif way == "rows" and ranks.rank == 1:
-    parts = [part.copy() for part in parts]
-    for part in parts:
-        part[3, 1] = np.nan
-elif way == "features" and ranks.rank == 1:
-    parts = [part[:, :1] for part in parts]
-elif way == "users" and ranks.rank == 2:
-    parts = parts[:5]
-elif way == "clusters":
-    options["n_clusters"] = 61
-elif way == "mapping":
-    parts = {ranks.rank: parts[0], 5: parts[1]}
-elif way == "folder":
-    options["checkpoint"] = pc.Checkpoint("/proc/none" if ranks.rank == 1 else "kept")
-elif way == "script" and ranks.rank == 1:
-    # Outside of cluster it is mpi4py that ends the job.
-    raise KeyError("a mistake of the script's own")
+def main():
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    parts = np.split(rows, 6)
+    options = {"n_clusters": 2, "random_state": 0, "rho": 10, "runtime": "mpi"}
+    if way in ("loss", "killed"):
+        options["loss"] = Loss()
+    elif way == "arguments" and ranks.rank == 1:
+        options["n_clusters"] = 3
+    elif way == "ranks":
+        parts = parts[:2]
+    elif way == "rows" and ranks.rank == 1:
+        parts = [part.copy() for part in parts]
+        for part in parts:
+            part[3, 1] = np.nan
+    elif way == "features" and ranks.rank == 1:
+        parts = [part[:, :1] for part in parts]
+    elif way == "users" and ranks.rank == 2:
+        parts = parts[:5]
+    elif way == "clusters":
+        options["n_clusters"] = 61
+    elif way == "mapping":
+        parts = {ranks.rank: parts[0], 5: parts[1]}
+    elif way == "folder":
+        options["checkpoint"] = pc.Checkpoint("/proc/none" if ranks.rank == 1 else "kept")
+    elif way == "script" and ranks.rank == 1:
+        # Outside of cluster it is mpi4py that ends the job.
+        raise KeyError("a mistake of the script's own")
 
-try:
-    pc.cluster(parts, **options)
-except pc.errors.PeerclustError as error:
-    print(f"rank {ranks.rank} says: {error}", flush=True)
-    sys.exit(2)
-print("no error", flush=True)
+    try:
+        pc.cluster(parts, **options)
+    except pc.errors.PeerclustError as error:
+        print(f"rank {ranks.rank} says: {error}", flush=True)
+        sys.exit(2)
+    print("no error", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -48,7 +48,7 @@ def tell(solution):
     return certificate, str(solution.status), solution.why, solution.rho, trace, held
 
 
-with ranks.together():
+def main():
     for way in WAYS:
         options = {"n_clusters": 3, "random_state": 7} | way
         alone = tell(pc.cluster(parts, **options))
@@ -69,5 +69,10 @@ with ranks.together():
         )
         assert np.array_equal(alone.labels_, together.labels_), kind
         assert alone.user_centers_.tobytes() == together.user_centers_.tobytes(), kind
-if ranks.rank == 0:
-    print(f"the same on {ranks.size} ranks")
+    if ranks.rank == 0:
+        print(f"the same on {ranks.size} ranks")
+
+
+if __name__ == "__main__":
+    with ranks.together():
+        main()
