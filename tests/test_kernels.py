@@ -267,7 +267,7 @@ def test_descend_takes_the_step_that_numpy_computes(d):
     x, s1, total = rng.normal(size=(3, 5, 3, d))
     s0, degree = rng.uniform(0, 9, (5, 3)), rng.integers(0, 4, 5).astype(float)
     rho, alpha, factor = 7.0, 0.03, 0.5
-    gradient = (s0[..., None] * x - s1) / rho + (degree[:, None, None] * x - total) * factor
+    gradient = (s0[..., None] * x - s1) * (1.0 / rho) + (degree[:, None, None] * x - total) * factor
     out, size = np.zeros_like(x), np.zeros(5)
     flat = [each.reshape(5, -1) for each in (x, s1, total, out)]
     for first, last in ((0, 2), (2, 5)):

@@ -12,14 +12,16 @@ import hashlib
 import io
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust import __version__
 from peerclust.crew import Crew
 from peerclust.errors import DataError, ParameterError
 from peerclust.files import new_file
@@ -51,6 +53,13 @@ class Checkpoint:
     resume: bool = False
 
 
+@runtime_checkable
+class Traced(Protocol):
+    """A watch that keeps a row a round, which goes on where the run does."""
+
+    rows: list[Any]
+
+
 class Journal:
     """The runs of one problem, in the order in which they come; every rank has its own.
 
@@ -62,7 +71,8 @@ class Journal:
     ) -> None:
         check_count(checkpoint.every, "every", "Checkpoint")
         self._folder, self._every, self._crew = Path(checkpoint.folder), checkpoint.every, crew
-        self._held: dict[str, Any] = {"identity": identity | {"ranks": str(crew.size)}}
+        versions = {"number of ranks": str(crew.size), "version of peerclust": __version__}
+        self._held: dict[str, Any] = {"identity": identity | versions}
         self._held |= {"own": crew.collect(own), "runs": [], "done": False}
         with crew.checking():
             found = self._read() if crew.rank == 0 else None
@@ -73,6 +83,8 @@ class Journal:
                 )
             if found is not None and checkpoint.resume:
                 self._check(found)
+            if crew.rank == 0:
+                self._clear(found if checkpoint.resume else None)
         found = crew.tell(found if checkpoint.resume else None)
         self._held = found or self._held
         # Which run is next, of how many that were written down.
@@ -86,12 +98,12 @@ class Journal:
         if number < len(runs):
             with self._crew.checking():
                 middle, header = self._load(runs[number], program.start(users, x))
-            if watch is not None and hasattr(watch, "rows"):
+            if isinstance(watch, Traced):
                 watch.rows[:] = [(*row[:3], int(row[3]), row[4]) for row in header["trace"]]
             if header["ended"]:
                 ended = header["rounds"], header["stopped"]
                 return Run(middle.states, *ended, middle.traffic)
-        trace: Any = getattr(watch, "rows", [])
+        trace: list[Any] = watch.rows if isinstance(watch, Traced) else []
         run = go(watch=watch, keep=self._keeper(number, trace), middle=middle)
         end = {"ended": True, "rounds": run.rounds, "stopped": run.stopped, "trace": trace}
         self._save(number, Middle(run.states, [], run.traffic), run.rounds, end)
@@ -117,10 +129,8 @@ class Journal:
         name = f"run-{number}-round-{round_}{'-end' if header['ended'] else ''}"
         data = _pack(middle, header)
         path = self._folder / f"{name}.rank-{self._crew.rank}.npz"
-        with self._crew.checking(), new_file(path) as place, place.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        with self._crew.checking():
+            self._put(path, data)
         digests = self._crew.collect(hashlib.sha256(data).hexdigest())
         del self._held["runs"][number:]
         self._held["runs"].append({"name": name, "sha256": digests})
@@ -133,10 +143,18 @@ class Journal:
     def _write(self) -> None:
         with self._crew.checking():
             if self._crew.rank == 0:
-                with new_file(self._folder / JOURNAL) as place, place.open("w") as file:
-                    json.dump(self._held, file, indent=1)
-                    file.flush()
-                    os.fsync(file.fileno())
+                self._put(self._folder / JOURNAL, json.dumps(self._held, indent=1).encode())
+
+    def _put(self, path: Path, data: bytes) -> None:
+        """Write a file of which, whatever happens, all or nothing is found on the disk."""
+        with new_file(path) as place, place.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if os.name == "posix":
+            folder = os.open(path.parent, os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
 
     def _read(self) -> dict[str, Any] | None:
         path = self._folder / JOURNAL
@@ -151,13 +169,23 @@ class Journal:
             raise DataError(f"{path} is not a journal that peerclust wrote.") from None
         return found
 
+    def _clear(self, found: dict[str, Any] | None) -> None:
+        """Remove what jobs left that ended while they wrote; of another job everything."""
+        kept = {run["name"] for run in found["runs"]} if found else set()
+        for old in self._folder.glob("run-*.rank-*.npz"):
+            if old.name.split(".")[0] not in kept:
+                old.unlink(missing_ok=True)
+        for pattern in (".run-*.npz.*", f".{JOURNAL}.*"):
+            for half in self._folder.glob(pattern):
+                shutil.rmtree(half, ignore_errors=True)
+
     def _check(self, found: dict[str, Any]) -> None:
         for name, value in self._held["identity"].items():
             before = found["identity"].get(name)
             if before != value:
                 raise ParameterError(
-                    f"A run goes on from {self._folder} only with the `{name}` of cluster that it"
-                    f" had: {before}. Got {value}."
+                    f"A run goes on from {self._folder} only with the {name} that it had:"
+                    f" {before}. Got {value}."
                 )
         if found["own"] != self._held["own"]:
             raise DataError(f"A run goes on from {self._folder} only with the rows that it had.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -145,7 +146,9 @@ def cluster(
     crew = runtimes.muster(runtime)
     with crew.together():
         if crew.size > 1:
-            apart = ("parts", "weights", "runtime", "progress", "random_state")
+            # What `prepare` compares once it is resolved, and what is each rank's own.
+            apart = {"n_clusters", "graph", "loss", "distance", "scale", "weights"}
+            apart |= {"parts", "runtime", "progress", "random_state"}
             common = {name: value for name, value in given.items() if name not in apart}
             check_same(crew, common, "`{}` of cluster")
         with crew.checking():
@@ -185,7 +188,9 @@ def cluster(
         solution = judge_best(problem, plan, tries, certify)
         if problem.journal is not None:
             problem.journal.finish()
-        return solution.gathered(problem.share) if gather else solution
+        solution = solution.gathered(problem.share) if gather else solution
+        problem.close()
+        return solution
 
 
 def _from_one(
@@ -209,9 +214,19 @@ def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> J
             "`random_state` of cluster must be given with a `checkpoint`, so that a run can go on."
             " Got None."
         )
-    apart = ("parts", "weights", "runtime", "progress", "checkpoint", "gather", "random_state")
-    identity = {name: fingerprint(value) for name, value in given.items() if name not in apart}
-    identity |= {"graph": fingerprint(problem.graph), "random_state": str(problem.seed)}
+    if "keep" not in inspect.signature(problem.runtime.run).parameters:
+        raise ParameterError(
+            "`checkpoint` of cluster must be left out with a runtime whose run(...) does not take"
+            f" `keep` and `middle`. Got {show(checkpoint)}."
+        )
+    apart = ("parts", "weights", "progress", "checkpoint", "gather")
+    given = given | {"graph": problem.graph, "random_state": problem.seed}
+    given["runtime"] = type(problem.runtime).__name__
+    identity = {
+        f"`{name}` of cluster": fingerprint(value)
+        for name, value in given.items()
+        if name not in apart
+    }
     users = problem.users
     own = digest([users.rows, users.offsets, users.weights])
     return Journal(checkpoint, problem.share.crew, identity=identity, own=own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from peerclust.names import show
 
 
 def fingerprint(value: Any) -> str:
-    """Give the value itself, or of arrays, graphs and long values a digest, or an object's kind.
+    """Give the value itself, or a digest of what is long, or the name of a function or a kind.
 
     >>> fingerprint(3), fingerprint("ring"), fingerprint(np.zeros(2))
     ('3', "'ring'", 'array (2,) 374708fff771')
@@ -26,6 +27,16 @@ def fingerprint(value: Any) -> str:
         return f"array {value.shape} {digest([value])}"
     if isinstance(value, Graph):
         return f"{value!r} {digest([value.indptr, value.indices])}"
+    if is_dataclass(value) and not isinstance(value, type):
+        # Not its repr, which may leave fields out.
+        held = {each.name: fingerprint(getattr(value, each.name)) for each in fields(value)}
+        told = ", ".join(f"{name}={text}" for name, text in held.items())
+        return f"{type(value).__name__}({told})"
+    if isinstance(value, list | tuple) and any(np.ndim(each) > 0 for each in value):
+        return f"{len(value)} parts {_digest_text(' '.join(map(fingerprint, value)))}"
+    if callable(value):
+        kind = value if hasattr(value, "__qualname__") else type(value)
+        return f"{kind.__module__}.{kind.__qualname__}"
     text = show(value)
     try:
         whole = repr(value)
@@ -34,7 +45,11 @@ def fingerprint(value: Any) -> str:
     if " at 0x" in whole:
         return type(value).__name__
     # What is shown may leave out where two long values differ.
-    return text if text == whole else f"{text} {digest([np.frombuffer(whole.encode(), np.uint8)])}"
+    return text if text == whole else f"{text} {_digest_text(whole)}"
+
+
+def _digest_text(text: str) -> str:
+    return digest([np.frombuffer(text.encode(), np.uint8)])
 
 
 def digest(arrays: Sequence[Any]) -> str:

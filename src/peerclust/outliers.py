@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerclust import distances, losses
+from peerclust import distances, losses, runtimes
 from peerclust.initialize import KMeansPlusPlus, sample_distances
 from peerclust.metrics import check_loss_fits
 from peerclust.nearest import nearest
@@ -79,19 +79,21 @@ def agree_on_delta(
     >>> agree_on_delta(parts, n_clusters=2, random_state=0)[0]
     1.0
     """
-    problem = prepare(
-        parts,
-        n_clusters=n_clusters,
-        graph=graph,
-        loss="kmeans",
-        distance=distance,
-        weights=weights,
-        runtime=runtime,
-        random_state=random_state,
-    )
-    runtime, users, K, seed = problem.runtime, problem.users, problem.K, problem.seed
-    x, sent = KMeansPlusPlus(cap=CAP).centers(runtime, users, K, seed)
-    r2, more = sample_distances(runtime, users, x[0], seed, K)
+    with runtimes.muster(runtime).together():
+        problem = prepare(
+            parts,
+            n_clusters=n_clusters,
+            graph=graph,
+            loss="kmeans",
+            distance=distance,
+            weights=weights,
+            runtime=runtime,
+            random_state=random_state,
+        )
+        runtime, users, K, seed = problem.runtime, problem.users, problem.K, problem.seed
+        x, sent = KMeansPlusPlus(cap=CAP).centers(runtime, users, K, seed)
+        r2, more = sample_distances(runtime, users, x[0], seed, K)
+        problem.close()
     delta = float(np.quantile(np.sqrt(r2), DELTA_QUANTILE))
     # Half of the rows lie on centers: any delta that is small beside the spread will do.
     return (delta if delta > 0 else 1e-3 * problem.spread), sent + more

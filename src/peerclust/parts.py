@@ -7,6 +7,7 @@ a list of memory maps, or of arrays that are made when asked for, is read only w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,13 @@ from peerclust.fingerprint import digest
 from peerclust.graphs import Graph
 from peerclust.names import shorten
 from peerclust.share import Share, share_out
-from peerclust.validation import NO_ROWS, check_parts, check_weights, is_flat_pair
+from peerclust.validation import (
+    NO_ROWS,
+    check_offsets,
+    check_parts,
+    check_weights,
+    is_flat_pair,
+)
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,6 +38,8 @@ def count_users(parts: Any, crew: Crew) -> int:
         if isinstance(parts, Mapping):
             held: tuple[int, str] = len(parts), ""
         else:
+            if is_flat_pair(parts):
+                check_offsets(parts[1], len(parts[0]))
             sizes = _find_sizes(parts)
             held = len(sizes), digest([sizes])
     given = crew.collect(held)
@@ -69,7 +78,8 @@ def check_ranks(crew: Crew, m: int) -> None:
 def _share_mapped(parts: Mapping[Any, Any], graph: Graph, crew: Crew) -> Share:
     held = crew.collect(list(parts))
     numbers = [number for part in held for number in part]
-    if sorted(map(str, numbers)) != sorted(map(str, range(graph.m))):
+    whole = all(isinstance(number, Integral) for number in numbers)
+    if not whole or sorted(numbers) != list(range(graph.m)):
         raise DataError(
             "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or a dict of them"
             f" whose keys are the users' numbers, 0 to {graph.m - 1}. Got dict with keys"
@@ -88,20 +98,16 @@ def take_parts(parts: Any, share: Share) -> tuple[NDArray[Any], Ints]:
     Called by all processes at once, as is `take_weights`.
     """
     crew, own = share.crew, share.own.tolist()
-    if crew.size == 1 and not isinstance(parts, Mapping):
-        return check_parts(parts)
     with crew.checking():
-        taken = [
-            each if np.ma.isMaskedArray(each) else np.asarray(each) for each in _take(parts, own)
-        ]
-        rows = [(i, each) for i, each in zip(own, taken, strict=True) if len(each)]
-        shapes = [(i, each.shape[1], str(each.dtype)) for i, each in rows if each.ndim == 2]
-    first = sorted(shape for part in crew.collect(shapes) for shape in part)
+        taken = _take(parts, own)
+        held = [(i, each) for i, each in zip(own, taken, strict=True) if each.ndim == 2]
+        shapes = [(i, each.shape[1], str(each.dtype)) for i, each in held if len(each)]
+    shapes = sorted(shape for part in crew.collect(shapes) for shape in part)
     with crew.checking():
-        if not first:
+        if not shapes:
             raise DataError(NO_ROWS)
-        flat, offsets = check_parts(taken, numbers=own, features=first[0][:2])
-        single = all(dtype == "float32" for _, _, dtype in first)
+        flat, offsets = check_parts(taken, numbers=own, features=shapes[0][:2])
+        single = all(dtype == "float32" for _, _, dtype in shapes)
         return (flat if single else flat.astype(np.float64, copy=False)), offsets
 
 
@@ -115,18 +121,26 @@ def take_weights(weights: Any, parts: Any, share: Share, offsets: Ints) -> float
         if crew.size > 1 and isinstance(weights, np.ndarray):
             weights = np.concatenate(_take_flat(weights, parts, share, n))
         elif crew.size > 1 or isinstance(weights, Mapping):
-            weights = [np.asarray(weights[i]) for i in share.own.tolist()]
+            weights = _take(weights, share.own.tolist(), "`weights`")
         given = check_weights(weights, offsets, may_be_zero=True)
     if not share.any(bool(np.any(given))):
         raise DataError("`weights` of cluster must not all be zero.")
     return given
 
 
-def _take(parts: Any, own: Sequence[int]) -> list[Any]:
-    if is_flat_pair(parts):
-        rows, offsets = parts
-        return [rows[offsets[i] : offsets[i + 1]] for i in own]
-    return [parts[i] for i in own]
+def _take(parts: Any, own: Sequence[int], what: str = "The rows") -> list[NDArray[Any]]:
+    """Give what these users were given, as arrays."""
+    taken: list[NDArray[Any]] = []
+    for i in own:
+        try:
+            flat = is_flat_pair(parts)
+            each = parts[0][parts[1][i] : parts[1][i + 1]] if flat else parts[i]
+            taken.append(each if np.ma.isMaskedArray(each) else np.asarray(each))
+        except (KeyError, IndexError):
+            raise DataError(f"{what} of user {i} must be given. Got none.") from None
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{what} of user {i} must be an array: {error}.") from None
+    return taken
 
 
 def _take_flat(weights: Array, parts: Any, share: Share, n: int) -> list[Array]:

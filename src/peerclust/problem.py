@@ -6,7 +6,7 @@ judgment of where it ended in `certify`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from peerclust import distances, graphs, losses, runtimes, theory
 from peerclust.bregman import Bregman
 from peerclust.checkpoint import Journal
 from peerclust.errors import DataError, ParameterError
+from peerclust.fingerprint import check_same
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import DENSE
 from peerclust.metrics import check_loss_fits
@@ -27,7 +28,7 @@ from peerclust.programs.protocol import UNKNOWN, Program, State
 from peerclust.runtimes.protocol import Run, Runtime, Traffic, Watch, check_finite
 from peerclust.share import Share
 from peerclust.users import Users
-from peerclust.validation import check_count, check_generator, check_name
+from peerclust.validation import check_count, check_generator, check_name, check_parts
 
 Array = NDArray[np.float64]
 
@@ -114,8 +115,14 @@ class Problem:
             run = go(watch=watch)
         else:
             run = self.journal.run(go, program, self.users, x, watch)
-        check_finite(run.x, run.rounds)
+        with self.share.crew.checking():
+            check_finite(run.x, run.rounds)
         return run
+
+    def close(self) -> None:
+        """Give back what the runtime holds of others, such as communicators."""
+        if hasattr(self.runtime, "close"):
+            self.runtime.close()
 
     def residual(self, states: Sequence[State]) -> float:
         """Give the largest residual of users when their last round began; NaN if one is unknown."""
@@ -165,14 +172,20 @@ def prepare(
         K = check_count(n_clusters, "n_clusters", "cluster")
         loss = losses.resolve(loss)
         distance = distances.resolve(distance)
-    m = count_users(parts, crew)
+    whole = crew.size == 1 and not isinstance(parts, Mapping)
+    flat = check_parts(parts) if whole else None
+    m = count_users(flat or parts, crew)
     with crew.checking():
         network = graphs.resolve(graph, m)
         _check_scale(scale, loss, network)
         seed = draw_seed(random_state)
+    if crew.size > 1:
+        said = weights if isinstance(weights, str | None) else "given"
+        common = {"n_clusters": K, "graph": network, "loss": loss, "distance": distance}
+        check_same(crew, common | {"scale": scale, "weights": said}, "`{}` of cluster")
     seed = crew.tell(seed)
     share = share_parts(parts, network, crew)
-    rows, offsets = take_parts(parts, share)
+    rows, offsets = flat or take_parts(parts, share)
     given = take_weights(weights, parts, share, offsets)
     with crew.checking():
         check_loss_fits(loss, distance, rows, "cluster")

@@ -149,7 +149,7 @@ class Links:
     """
 
     indptr: Ints
-    indices: Ints
+    indices: NDArray[np.integer[Any]]
     told: list[Ints]
     heard: list[Ints]
     inner: Ints
@@ -158,6 +158,10 @@ class Links:
 
 def find_links(graph: Graph, members: Sequence[Ints], rank: int) -> Links:
     """Give the links of one process, having shared out a graph's users."""
+    if len(members) == 1:
+        none = np.empty(0, np.int64)
+        begins = graph.indptr.astype(np.int64)
+        return Links(begins, graph.indices, [none], [none], np.arange(graph.m), none)
     holder = np.empty(graph.m, np.int64)
     for r, those in enumerate(members):
         holder[those] = r

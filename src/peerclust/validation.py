@@ -149,7 +149,7 @@ def check_parts(
     """
     if is_flat_pair(parts):
         rows = _as_rows(parts[0], "cluster")
-        offsets = _check_offsets(parts[1], len(rows))
+        offsets = check_offsets(parts[1], len(rows))
     else:
         rows, offsets = _flatten(parts, numbers, features)
     if len(rows) == 0 and features is None:
@@ -166,7 +166,10 @@ def check_parts(
 
 def is_flat_pair(parts: Any) -> bool:
     """Tell whether parts are (rows, offsets)."""
-    return isinstance(parts, tuple) and len(parts) == 2 and _is_flat(parts[1])
+    try:
+        return isinstance(parts, tuple) and len(parts) == 2 and np.ndim(parts[1]) == 1
+    except ValueError:  # ragged
+        return False
 
 
 def check_weights(
@@ -230,13 +233,6 @@ def _as_rows(rows: Any, what: str) -> NDArray[Any]:
     return np.ascontiguousarray(array)
 
 
-def _is_flat(values: Any) -> bool:
-    try:
-        return np.ndim(values) == 1
-    except ValueError:  # ragged
-        return False
-
-
 def _flatten(
     parts: Any, numbers: Sequence[int] | None, features: tuple[int, int] | None
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -272,7 +268,8 @@ def _flatten(
     return np.concatenate([*held.values()] or [np.empty((0, d))]), offsets
 
 
-def _check_offsets(offsets: Any, n: int) -> NDArray[np.int64]:
+def check_offsets(offsets: Any, n: int) -> NDArray[np.int64]:
+    """Return where users' rows begin and end among n rows."""
     array = np.asarray(offsets)
     if (
         array.dtype.kind not in "iu"

@@ -75,7 +75,6 @@ def in_options(sentence: str, command: str = "fit") -> str:
     commands = {"cluster": command, "peer init": "peer init"}
     words = {"n_clusters": "clusters", "B": "updates", "n_init": "starts", "path": "methods"}
     words |= {"random_state": "seed", "weights": "weights-column", "links": "graph"}
-    sentence = sentence.replace("the `ranks` of cluster", "the number of ranks")
     sentence = sentence.replace("with `resume`", "with --resume")
     return re.sub(
         r"`(\w+)` of (cluster|experiments\.run|methods\.load|mnist|cifar10|peer init)\b",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from peerclust.errors import ParameterError, PeerclustError
+from peerclust.errors import MissingExtraError, ParameterError, PeerclustError
 
 if TYPE_CHECKING:
     from peerclust.crew import Crew
@@ -32,7 +32,11 @@ def together(runtime: str) -> Iterator[Crew]:
     from peerclust import runtimes
 
     check_started(runtime)
-    crew = runtimes.muster(runtime)
+    try:
+        crew = runtimes.muster(runtime)
+    except MissingExtraError:
+        let_first_speak()
+        raise
     try:
         with crew.together():
             yield crew

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from peerclust import graphs, partition
+from peerclust import graphs, partition, runtimes
 from peerclust.errors import DataError
 from peerclust.nearest import nearest
 from peerclust.solution import Solution
@@ -23,6 +23,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, sample_weight: Any, users: Any
     ) -> tuple[tuple[NDArray[Any], NDArray[np.int64]], Any, NDArray[np.intp] | None]:
         """Give the rows in flat form, their weights, and the order that made them so."""
+        crew = runtimes.muster(self.runtime)
+        with crew.together(), crew.checking():
+            return self._read(X, sample_weight, users)
+
+    def _read(
+        self, X: Any, sample_weight: Any, users: Any
+    ) -> tuple[tuple[NDArray[Any], NDArray[np.int64]], Any, NDArray[np.intp] | None]:
         check_count(self.max_iter, "max_iter", type(self).__name__)
         X = self._check(X, reset=True)
         weights: Any = "unit"

@@ -172,35 +172,6 @@ class Graph:
         """The matrix L = diag(degree) - A, (m, m)."""
         return csr_array(diags_array(self.degree) - self.adjacency)
 
-    def differences(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give L x, the sum over neighbors j of x_i - x_j, for x of shape (m, ...).
-
-        >>> from peerclust.graphs import path
-        >>> path(2).differences(np.array([1.0, 3.0])).tolist()
-        [-2.0, 2.0]
-        """
-        flat = x.reshape(self.m, -1)
-        total: NDArray[np.float64] = self.adjacency @ flat
-        return (self.degree[:, None] * flat - total).reshape(x.shape)
-
-    def energy(self, x: NDArray[np.float64]) -> float:
-        """Give <x, L x>, the sum over edges of ||x_i - x_j||^2, for x of shape (m, ...).
-
-        >>> from peerclust.graphs import path
-        >>> path(2).energy(np.array([1.0, 3.0]))
-        4.0
-        """
-        flat = x.reshape(self.m, -1)
-        rows = np.repeat(np.arange(self.m), np.diff(self.indptr))
-        total = 0.0
-        # By edges, some at a time: the product x'(L x) would cancel where users agree.
-        step = max(1, (1 << 22) // flat.shape[1])
-        for begin in range(0, self.indices.size, step):
-            here = slice(begin, begin + step)
-            apart = flat[rows[here]] - flat[self.indices[here]]
-            total += float((apart * apart).sum())
-        return 0.5 * total  # each edge was met from both of its ends
-
     @cached_property
     def lambda_max(self) -> Measure:
         """The largest eigenvalue of the Laplacian, or an upper bound on it."""

@@ -104,7 +104,8 @@ def _end(
     run: Run = made.run(
         trial.make(case),
         case.users(share.own.tolist()),
-        x[share.own],
+        # The start itself where it is all of it, which a program must not write to.
+        x if len(share.own) == len(x) else x[share.own],
         rounds=trial.most_rounds(case),
         threshold=trial.threshold,
         watch=watch if watched else None,

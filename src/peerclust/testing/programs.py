@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +13,16 @@ from peerclust.programs.accelerated import Accelerated
 from peerclust.programs.admm import ADMM
 from peerclust.programs.agree import Average, Maximum
 from peerclust.programs.certificate import Certify
-from peerclust.programs.dgc import DGC
+from peerclust.programs.dgc import DGC, DGCState
 from peerclust.programs.draw import Draw
 from peerclust.programs.exact import Exact
 from peerclust.programs.group_lasso import GroupLasso
 from peerclust.programs.inexact import Inexact
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.programs.nk_means import NKMeans
-from peerclust.programs.protocol import Program
+from peerclust.programs.protocol import UNKNOWN, Max, Program, Sum
 from peerclust.testing.cases import Case
+from peerclust.users import Users
 
 Array = NDArray[np.float64]
 
@@ -54,6 +56,26 @@ def _in_form(form: str) -> Trial:
 
 def _certify(case: Case) -> Certify:
     return Certify(case.graph.averaging_factors, m=case.graph.m, rho=20.0, c=0.5)
+
+
+@dataclass(frozen=True)
+class _Hail(DGC):
+    """DGC whose rounds begin with a maximum over all users, of which nothing is made."""
+
+    def start(self, users: Users, x: Array) -> DGCState:
+        """Begin without a residual."""
+        return replace(super().start(users, x), residual=np.full(users.m, UNKNOWN))
+
+    def say(self, state: DGCState) -> Any:
+        """Tell all the centers' sizes, then the neighbors the centers."""
+        return Max(np.abs(state.x)) if state.update == 0 else Sum(state.x)
+
+    def hear(self, users: Users, state: DGCState, heard: Any) -> DGCState:
+        """Move the centers in the second exchange."""
+        if state.update == 0:
+            return replace(state, update=1)
+        x, residual = self.descend(users, state.x, heard, assign=True)
+        return DGCState(x, state.round + 1, 0, residual)
 
 
 PROGRAMS = {
@@ -92,6 +114,9 @@ PROGRAMS = {
         lambda case: Average(case.graph.averaging_factors),
         rounds=lambda case: Average(case.graph.averaging_factors).rounds,
         threshold=-1.0,
+    ),
+    "dgc, a maximum first": Trial(
+        lambda case: _Hail(rho=20.0, alpha=case.step(20.0)), rounds=60, threshold=40.0
     ),
     "maximum": Trial(lambda _: Maximum(), rounds=1, threshold=-1.0),
 }

@@ -53,13 +53,24 @@ def main():
         options["n_clusters"] = 61
     elif way == "mapping":
         parts = {ranks.rank: parts[0], 5: parts[1]}
-    elif way == "folder":
-        options["checkpoint"] = pc.Checkpoint("/proc/none" if ranks.rank == 1 else "kept")
+    elif way == "weights" and ranks.rank == 1:
+        options["weights"] = [np.ones(10)] * 6
+    elif way == "graph":
+        edges = [(0, i) if ranks.rank == 1 else (i - 1, i) for i in range(1, 6)]
+        options["graph"] = pc.graphs.from_edges(edges)
+    elif way == "offsets":
+        parts = rows, np.array([0, 10, 20, 59])
     elif way == "script" and ranks.rank == 1:
         # Outside of cluster it is mpi4py that ends the job.
         raise KeyError("a mistake of the script's own")
 
+    site, K = np.arange(60) % 6, 2 + (ranks.rank == 1)
     try:
+        if way == "detector":
+            pc.DGCOutlierDetector(K, runtime="mpi").fit(rows, users=site)
+        if way == "estimator":
+            rows[3, 1] = np.nan if ranks.rank == 1 else 0.0
+            pc.DGC(2, runtime="mpi").fit(rows, users=site)
         pc.cluster(parts, **options)
     except pc.errors.PeerclustError as error:
         print(f"rank {ranks.rank} says: {error}", flush=True)

@@ -61,7 +61,8 @@ class Mpi:
         """Drive the program; see `Runtime.run`. Users and x are this rank's."""
         unseen = watch is None and keep is None and middle is None
         if unseen and self._post.persistent and may_march(program, users, x):
-            rules = float(threshold), self._D, 0, rounds
+            self._post.wait()
+            rules = float(threshold), self._D, rounds
             post = self._find_post(x[0].size + _VOTES)
             run = march(program, users, x, links=self._links, post=post.compiled, rules=rules)
             letters = 2 * self.graph.edges * run.rounds
@@ -84,13 +85,16 @@ class Mpi:
         self, said: Sequence[Sum | Max], votes: Sequence[Vote]
     ) -> tuple[list[HeardSum | HeardMax], Traffic]:
         links, told = 2 * self.graph.edges, said[0]
+        self._post.wait()
         if isinstance(told, Max):
+            nothing = np.empty((len(told.v), 0))
+            self._post = self._find_post(_VOTES)
+            self._post.send(nothing, nothing, votes[0])
             size = told.v[0].nbytes
             return [HeardMax(self._most(told.v))], Traffic(self._D * links, self._D * links * size)
         u = len(told.x)
         x = np.ascontiguousarray(told.x).reshape(u, -1)
         most = np.empty((u, 0)) if told.most is None else told.most.reshape(u, -1)
-        self._post.wait()
         post = self._post = self._find_post(x.shape[1] + most.shape[1] + _VOTES)
         post.send(x, most, votes[0])
 
@@ -158,6 +162,12 @@ class Mpi:
         )
         return reduced
 
+    def close(self) -> None:
+        """Free what MPI holds for this runtime; all ranks do so at once."""
+        for post in self._posts.values():
+            post.close()
+        self._around.Free()
+
     def _find_post(self, width: int) -> _Post:
         if width not in self._posts:
             self._posts[width] = _Post(self._around, self._links, width)
@@ -216,6 +226,12 @@ class _Post:
         self._votes[:, 0], self._votes[:, 1] = votes.s[self._index], votes.R[self._index]
         self._start()
         self._traveling = True
+
+    def close(self) -> None:
+        """Free the request."""
+        self.wait()
+        if self.persistent:
+            self._request.Free()
 
     def wait(self) -> None:
         """Wait until what was sent has arrived, if it has not yet."""

@@ -28,6 +28,9 @@ from peerclust.users import Users
 
 Array = NDArray[np.float64]
 
+# So many rounds take a moment.
+STRETCH = 10_000
+
 
 def may_march(program: Program, users: Users, x: Array) -> bool:
     """Tell whether a program's rounds are such; `users.few` is then known."""
@@ -53,32 +56,34 @@ def march(
 ) -> Run:
     """Give where users for whom `may_march` holds end, without the traffic.
 
-    `post` and `rules` are those of `kernels.march`.
+    `post` is that of `kernels.march`, `rules` are threshold, D and rounds.
     """
     start, momentum = program.start(users, x), isinstance(program, Accelerated)
     stepped, t = (start.stepped, start.t) if momentum else (x[:0], x[:0, :, 0])
     degree = np.diff(links.indptr).astype(np.float64)
     stiffness = program.stiffness(users, degree) if momentum else degree[:0]
-    vote, threshold = first_vote(users.m), rules[0]
+    vote, (threshold, D, rounds) = first_vote(users.m), rules
+    s, R, done, last, residual = vote.s, vote.R, 0, x, start.residual
     assert users.few is not None
-    found = users.few.march(
-        users.labels,
-        np.ascontiguousarray(x),
-        stepped,
-        t,
-        momentum,
-        (float(program.rho), float(program.alpha), float(program.consensus_factor)),
-        stiffness,
-        (links.indptr, links.indices, links.inner, links.outer, degree),
-        post,
-        (vote.s, vote.R),
-        rules,
-    )
-    x, stepped, t, residual, _, R, done, last = found
-    if done < 0:
-        raise PeerclustError("A call of the MPI library failed in an exchange.")
-    if threshold >= 0:
-        check_finite(residual, done)
+    while done < rounds and not R[0] < done:
+        # Not all at once, so that a signal gets a hearing.
+        x, stepped, t, residual, s, R, done, last = users.few.march(
+            users.labels,
+            np.ascontiguousarray(x),
+            stepped,
+            t,
+            momentum,
+            (float(program.rho), float(program.alpha), float(program.consensus_factor)),
+            stiffness,
+            (links.indptr, links.indices, links.inner, links.outer, degree),
+            post,
+            (s, R),
+            (threshold, D, done, min(rounds, done + STRETCH)),
+        )
+        if done < 0:
+            raise PeerclustError("A call of the MPI library failed in an exchange.")
+        if threshold >= 0:
+            check_finite(residual, done)
     users.assign(last)
     state = (
         AcceleratedState(x, stepped, t, done, 0, residual)

@@ -64,10 +64,10 @@ class Ranks:
     @contextmanager
     def checking(self) -> Iterator[None]:
         """Raise, in all ranks, the first rank's error that is raised within."""
-        error: PeerclustError | OSError | None = None
+        error: Exception | None = None
         try:
             yield
-        except (PeerclustError, OSError) as raised:
+        except Exception as raised:  # whatever it is, the others must not wait
             error = raised
         said = self.collect(None if error is None else (type(error), str(error)))
         first = next((r for r, each in enumerate(said) if each is not None), None)
@@ -75,6 +75,9 @@ class Ranks:
             return
         kind, text = said[first]
         if error is not None and all(each == said[0] for each in said):
+            raise error
+        if error is not None and not isinstance(error, PeerclustError | OSError):
+            # A mistake, which knows where it comes from.
             raise error
         kind = kind if issubclass(kind, PeerclustError) else PeerclustError
         raise kind(f"Rank {first} of {self.size}: {text}") from None

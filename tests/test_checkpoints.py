@@ -9,6 +9,7 @@ import pytest
 
 import peerclust as pc
 from peerclust.errors import DataError, InputError, ParameterError
+from peerclust.runtimes import Simulator
 
 ROWS, CLASSES = pc.datasets.iris()
 PARTS = [ROWS[i] for i in pc.partition.homogeneous(CLASSES, 6, random_state=0)]
@@ -110,6 +111,51 @@ def test_another_problem_does_not_go_on(changed, error, match, tmp_path):
     with pytest.raises(error, match=match):
         pc.cluster(PARTS, checkpoint=pc.Checkpoint(tmp_path, resume=True), **options)
     assert sorted(path.read_bytes() for path in tmp_path.iterdir()) == kept
+
+
+def test_another_start_does_not_go_on(tmp_path):
+    with pytest.raises(BrokenOffError):
+        break_off(tmp_path, 20, rho=10, init=pc.initialize.Given(ROWS[:3]))
+    with pytest.raises(ParameterError, match="`init` of cluster that it had"):
+        break_off(tmp_path, 20, rho=10, init=pc.initialize.Given(ROWS[3:6]))
+
+
+def test_another_runtime_does_not_go_on(tmp_path):
+    with pytest.raises(BrokenOffError):
+        break_off(tmp_path, 20, rho=10)
+    with pytest.raises(ParameterError, match=r"that it had: 'Simulator'\. Got 'Loopback'"):
+        break_off(tmp_path, 20, rho=10, runtime="loopback")
+
+
+def test_another_version_does_not_go_on(tmp_path, monkeypatch):
+    with pytest.raises(BrokenOffError):
+        break_off(tmp_path, 20, rho=10)
+    monkeypatch.setattr("peerclust.checkpoint.__version__", "9")
+    with pytest.raises(ParameterError, match="version of peerclust that it had"):
+        break_off(tmp_path, 20, rho=10)
+
+
+def test_what_jobs_left_half_written_is_cleared_away(tmp_path):
+    for name in (".run-0-round-5.rank-1.npz.ab12", ".journal.json.cd34"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "run-3-round-9.rank-7.npz").write_bytes(b"of another job")
+    (tmp_path / "notes.txt").write_text("the user's own")
+    pc.cluster(PARTS, rho=10, checkpoint=tmp_path, **COMMON)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[:2] == ["journal.json", "notes.txt"]
+    assert len(names) == 3
+
+
+class Plain(Simulator):
+    """A runtime that cannot go on from the midst."""
+
+    def run(self, program, users, x, *, rounds, threshold=-1.0, watch=None):
+        return super().run(program, users, x, rounds=rounds, threshold=threshold, watch=watch)
+
+
+def test_a_runtime_that_cannot_keep_says_so(tmp_path):
+    with pytest.raises(ParameterError, match="`checkpoint` of cluster must be left out"):
+        pc.cluster(PARTS, rho=10, checkpoint=tmp_path, runtime=Plain, **COMMON)
 
 
 def test_other_rows_do_not_go_on(tmp_path):
