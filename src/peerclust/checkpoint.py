@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import __version__
-from peerclust.crew import Crew
+from peerclust.crew import Crew, lead
 from peerclust.errors import DataError, ParameterError
 from peerclust.files import new_file
 from peerclust.programs.protocol import Program
@@ -74,18 +74,7 @@ class Journal:
         versions = {"number of ranks": str(crew.size), "version of peerclust": __version__}
         self._held: dict[str, Any] = {"identity": identity | versions}
         self._held |= {"own": crew.collect(own), "runs": [], "done": False}
-        with crew.checking():
-            found = self._read() if crew.rank == 0 else None
-            if found is not None and not checkpoint.resume and not found["done"]:
-                raise ParameterError(
-                    f"{self._folder} holds the checkpoint of a run that has not come to its end;"
-                    " go on from it with `resume`, or choose another folder."
-                )
-            if found is not None and checkpoint.resume:
-                self._check(found)
-            if crew.rank == 0:
-                self._clear(found if checkpoint.resume else None)
-        found = crew.tell(found if checkpoint.resume else None)
+        found = lead(crew, lambda: self._open(checkpoint.resume))
         self._held = found or self._held
         # Which run is next, of how many that were written down.
         self._next = 0
@@ -114,6 +103,20 @@ class Journal:
         self._held["done"] = True
         self._write()
 
+    def _open(self, resume: bool) -> dict[str, Any] | None:
+        """Give the journal to go on from, if there is one, and clear the rest away."""
+        found = self._read()
+        if found is not None and not resume and not found["done"]:
+            raise ParameterError(
+                f"{self._folder} holds the checkpoint of a run that has not come to its end;"
+                " go on from it with `resume`, or choose another folder."
+            )
+        found = found if resume else None
+        if found is not None:
+            self._check(found)
+        self._clear(found)
+        return found
+
     def _keeper(self, number: int, trace: Any) -> Keep:
         def keep(middle: Middle, blocks: Sequence[Users]) -> None:
             round_ = int(middle.states[0].round)
@@ -141,9 +144,8 @@ class Journal:
                 old.unlink(missing_ok=True)
 
     def _write(self) -> None:
-        with self._crew.checking():
-            if self._crew.rank == 0:
-                self._put(self._folder / JOURNAL, json.dumps(self._held, indent=1).encode())
+        data = json.dumps(self._held, indent=1).encode()
+        lead(self._crew, lambda: self._put(self._folder / JOURNAL, data))
 
     def _put(self, path: Path, data: bytes) -> None:
         """Write a file of which, whatever happens, all or nothing is found on the disk."""

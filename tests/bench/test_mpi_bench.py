@@ -73,7 +73,7 @@ def test_rounds_are_measured_and_drawn(tmp_path, monkeypatch):
     found = {measure.name: measure for measure in report.measures}
     letters = [f"round_{size}{ranks}" for ranks in ("", "_3_ranks") for size in ("96B", "63KB")]
     assert list(found) == [
-        *(name for each in letters for name in (each, f"{each}_voting")),
+        *(each + more for each in letters for more in ("", "_beside_the_same_letter", "_voting")),
         "speedup_2_ranks", "weak_2_ranks", "memory", "model_strong", "model_weak",
         "predicted_plane", "predicted_images",
     ]  # fmt: skip
