@@ -79,6 +79,17 @@ def test_a_run_that_is_done_is_read_and_not_run_again(tmp_path):
     assert told == []
 
 
+def test_a_new_run_leaves_nothing_of_one_that_is_done(tmp_path):
+    pc.cluster(PARTS, rho=10, checkpoint=tmp_path, **COMMON)
+    with pytest.raises(BrokenOffError):
+        pc.cluster(PARTS, rho=11, checkpoint=tmp_path, progress=fail, **COMMON)
+    assert list(tmp_path.iterdir()) == []
+
+
+def fail(*_):
+    raise BrokenOffError
+
+
 def test_resuming_where_nothing_was_kept_begins_anew(tmp_path):
     kept = pc.Checkpoint(tmp_path / "new", resume=True)
     solution = pc.cluster(PARTS, rho=10, checkpoint=kept, **COMMON)

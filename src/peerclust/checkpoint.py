@@ -174,6 +174,9 @@ class Journal:
     def _clear(self, found: dict[str, Any] | None) -> None:
         """Remove what jobs left that ended while they wrote; of another job everything."""
         kept = {run["name"] for run in found["runs"]} if found else set()
+        if found is None:
+            # First, so that there is never a journal without its files.
+            (self._folder / JOURNAL).unlink(missing_ok=True)
         for old in self._folder.glob("run-*.rank-*.npz"):
             if old.name.split(".")[0] not in kept:
                 old.unlink(missing_ok=True)
