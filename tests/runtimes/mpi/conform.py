@@ -35,11 +35,8 @@ def runtime(graph):
 
 
 def main():
-    if "old" in sys.argv:
-        kept = ("dgc", "accelerated", "admm", "group lasso", "draw")
-        for name in [name for name in testing.PROGRAMS if name not in kept]:
-            del testing.PROGRAMS[name]
-    testing.check_runtime(runtime, Simulator)
+    some = ("dgc", "accelerated", "admm", "group lasso", "draw") if "old" in sys.argv else None
+    testing.check_runtime(runtime, Simulator, programs=some)
     small = [case for case in testing.cases() if max(case.sizes) < 16]
     assert all(may_march(DGC(rho=5.0, alpha=0.1), case.users(), case.start()) for case in small)
     if ranks.rank == 0:
