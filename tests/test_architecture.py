@@ -98,6 +98,7 @@ BELOW = {
 # A package and the only places that may import it.
 OUTSIDE = {
     "numba": {"kernels"},
+    "llvmlite": {"kernels"},
     "matplotlib": {"report"},
     "polars": {"tables"},
     "typer": {"cli"},
