@@ -134,7 +134,7 @@ def test_another_start_does_not_go_on(tmp_path):
 def test_another_runtime_does_not_go_on(tmp_path):
     with pytest.raises(BrokenOffError):
         break_off(tmp_path, 20, rho=10)
-    with pytest.raises(ParameterError, match=r"that it had: 'Simulator'\. Got 'Loopback'"):
+    with pytest.raises(ParameterError, match=r"that it had: 'simulator'\. Got 'loopback'"):
         break_off(tmp_path, 20, rho=10, runtime="loopback")
 
 

@@ -221,7 +221,8 @@ def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> J
         )
     apart = ("parts", "weights", "progress", "checkpoint", "gather")
     given = given | {"graph": problem.graph, "random_state": problem.seed}
-    given["runtime"] = type(problem.runtime).__name__
+    runtime = given["runtime"]
+    given["runtime"] = runtime if isinstance(runtime, str) else type(problem.runtime).__name__
     identity = {
         f"`{name}` of cluster": fingerprint(value)
         for name, value in given.items()

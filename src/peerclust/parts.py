@@ -17,7 +17,6 @@ from peerclust.crew import Crew
 from peerclust.errors import DataError, ParameterError
 from peerclust.fingerprint import digest
 from peerclust.graphs import Graph
-from peerclust.names import shorten
 from peerclust.share import Share, share_out
 from peerclust.validation import (
     NO_ROWS,
@@ -77,17 +76,28 @@ def check_ranks(crew: Crew, m: int) -> None:
 
 def _share_mapped(parts: Mapping[Any, Any], graph: Graph, crew: Crew) -> Share:
     held = crew.collect(list(parts))
-    numbers = [number for part in held for number in part]
-    whole = all(isinstance(number, Integral) for number in numbers)
-    if not whole or sorted(numbers) != list(range(graph.m)):
-        raise DataError(
-            "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or a dict of them"
-            f" whose keys are the users' numbers, 0 to {graph.m - 1}. Got dict with keys"
-            f" {shorten(numbers)}."
-        )
     if [] in held:
         raise ParameterError(
-            f"Each rank must have users in its mapping of `parts`. Rank {held.index([])} has none."
+            f"Each rank must have users in its dict of `parts`. Rank {held.index([])} has none."
+        )
+    holders: dict[Any, int] = {}
+    for rank, numbers in enumerate(held):
+        for number in numbers:
+            if not isinstance(number, Integral) or number < 0:
+                raise DataError(
+                    "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or a dict of"
+                    f" them by the users' numbers, from 0 on. Got dict with the key {number!r}."
+                )
+            if number in holders:
+                raise DataError(
+                    "Each user must be in one rank's dict of `parts` only."
+                    f" Got user {number} in ranks {holders[number]} and {rank}."
+                )
+            holders[int(number)] = rank
+    if missing := sorted(set(range(graph.m)) - set(holders)):
+        raise DataError(
+            "The users in all ranks' dicts of `parts` must be numbered from 0 on."
+            f" Got {graph.m} of them, but no user {missing[0]}."
         )
     return Share(crew, graph, [np.array(sorted(part), dtype=np.int64) for part in held])
 

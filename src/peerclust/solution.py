@@ -181,7 +181,8 @@ class Solution:
     def __repr__(self) -> str:
         m, K, d = self.centers.shape
         rounds = self.certificate.rounds
-        return f"<Solution: m={m}, K={K}, d={d}, {self.status.name} after {rounds} rounds>"
+        name = "Solution" if self.part is None else "Part of a solution"
+        return f"<{name}: m={m}, K={K}, d={d}, {self.status.name} after {rounds} rounds>"
 
     @property
     def consensus(self) -> Array:

@@ -51,8 +51,12 @@ def main():
         parts = parts[:5]
     elif way == "clusters":
         options["n_clusters"] = 61
-    elif way == "mapping":
+    elif way == "twice":
         parts = {ranks.rank: parts[0], 5: parts[1]}
+    elif way == "missing":
+        parts = {2 * ranks.rank: parts[0]}
+    elif way == "none":
+        parts = {} if ranks.rank == 1 else {ranks.rank: parts[0]}
     elif way == "weights" and ranks.rank == 1:
         options["weights"] = [np.ones(10)] * 6
     elif way == "graph":

@@ -56,8 +56,10 @@ AGREED = {
     " has 2.",
     "estimator": "Rank 1 of 3: Row 3 of X must be finite and below 1e+150 (no NaN, no infinity)."
     " Got nan in column 1.",
-    "mapping": "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or a dict of them"
-    " whose keys are the users' numbers, 0 to 5. Got dict with keys 0, 5, 1, 5, 2 and 1 more.",
+    "twice": "Each user must be in one rank's dict of `parts` only. Got user 5 in ranks 0 and 1.",
+    "missing": "The users in all ranks' dicts of `parts` must be numbered from 0 on. Got 3 of them,"
+    " but no user 1.",
+    "none": "Each rank must have users in its dict of `parts`. Rank 1 has none.",
 }
 
 
