@@ -1,4 +1,3 @@
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -8,17 +7,10 @@ from peerclust.bench import mpi, mpi_jobs, mpi_model, mpi_scaling
 from peerclust.bench.mpi_model import Costs, Load
 from peerclust.errors import JobError, MissingExtraError, ParameterError
 from peerclust.share import find_links, share_out
+from ranks import needs_mpi
 
 # Seconds that are easily added up by hand.
 COSTS = Costs(round=1.0, row=0.5, user=2.0, latency=100.0, byte=0.25)
-
-
-def find_mpiexec():
-    with suppress(MissingExtraError):
-        return mpi_jobs.find_mpiexec()
-
-
-needs_mpi = pytest.mark.skipif(find_mpiexec() is None, reason="there is no mpiexec to start ranks")
 
 
 @pytest.mark.parametrize(
