@@ -12,6 +12,10 @@ import pytest
 
 MPIEXEC = Path(sys.prefix, "bin", "mpiexec")
 
+# Seconds within which a job that fails must be over: 15 on a machine of its own, but other tests,
+# of ten ranks on two cores, may run beside it.
+SOON = 60
+
 # Where changes are judged nothing is skipped: without MPI the tests fail.
 needs_mpi = pytest.mark.skipif(
     "CI" not in os.environ and (find_spec("mpi4py") is None or not MPIEXEC.exists()),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import peerclust as pc
 from peerclust.cli import app, job
-from ranks import find_ranks, needs_mpi, run_ranks, start_ranks
+from ranks import SOON, find_ranks, needs_mpi, run_ranks, start_ranks
 
 pytestmark = needs_mpi
 
@@ -23,8 +23,6 @@ BY_FILE = ("fit", *FILES, "--weights-column", "w", "--clusters", "3", "--loss", 
 BY_COLUMN = ("fit", "one.parquet", "two.csv", "--users-column", "site", "--clusters", "3",
              "--rho", "20", "--rounds", "60")  # fmt: skip
 MPI = ("--runtime", "mpi")
-# The most seconds for a job to end that goes wrong: 15, but that other tests run beside it.
-SOON = 60
 
 
 @pytest.fixture(autouse=True)
