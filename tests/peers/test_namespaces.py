@@ -44,6 +44,9 @@ def cable():
 
 def lay_cable():
     try:
+        if Path(f"/var/run/netns/{SPACE}").exists():
+            # With the lock ours, it is left of a test that was killed.
+            ip("netns", "del", SPACE)
         ip("netns", "add", SPACE)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no network namespace can be made here: {error.stderr.decode().strip()}")
