@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from peerclust import __version__
 from peerclust.crew import Crew, lead
 from peerclust.errors import DataError, ParameterError
-from peerclust.files import new_file
+from peerclust.files import write_durably
 from peerclust.programs.protocol import Program
 from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch
 from peerclust.stopping import Vote
@@ -133,30 +133,23 @@ class Journal:
         data = _pack(middle, header)
         path = self._folder / f"{name}.rank-{self._crew.rank}.npz"
         with self._crew.checking():
-            self._put(path, data)
+            write_durably(path, data)
         digests = self._crew.collect(hashlib.sha256(data).hexdigest())
         del self._held["runs"][number:]
         self._held["runs"].append({"name": name, "sha256": digests})
         self._write()
-        kept = {run["name"] for run in self._held["runs"]}
-        for old in self._folder.glob(f"run-*.rank-{self._crew.rank}.npz"):
+        self._remove_old(self._held["runs"], str(self._crew.rank))
+
+    def _remove_old(self, runs: list[dict[str, Any]], rank: str) -> None:
+        """Remove a rank's files, or with * all ranks', but those of these runs."""
+        kept = {run["name"] for run in runs}
+        for old in self._folder.glob(f"run-*.rank-{rank}.npz"):
             if old.name.split(".")[0] not in kept:
                 old.unlink(missing_ok=True)
 
     def _write(self) -> None:
         data = json.dumps(self._held, indent=1).encode()
-        lead(self._crew, lambda: self._put(self._folder / JOURNAL, data))
-
-    def _put(self, path: Path, data: bytes) -> None:
-        """Write a file of which, whatever happens, all or nothing is found on the disk."""
-        with new_file(path) as place, place.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if os.name == "posix":
-            folder = os.open(path.parent, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
+        lead(self._crew, lambda: write_durably(self._folder / JOURNAL, data))
 
     def _read(self) -> dict[str, Any] | None:
         path = self._folder / JOURNAL
@@ -173,13 +166,10 @@ class Journal:
 
     def _clear(self, found: dict[str, Any] | None) -> None:
         """Remove what jobs left that ended while they wrote; of another job everything."""
-        kept = {run["name"] for run in found["runs"]} if found else set()
         if found is None:
             # First, so that there is never a journal without its files.
             (self._folder / JOURNAL).unlink(missing_ok=True)
-        for old in self._folder.glob("run-*.rank-*.npz"):
-            if old.name.split(".")[0] not in kept:
-                old.unlink(missing_ok=True)
+        self._remove_old(found["runs"] if found else [], "*")
         for pattern in (".run-*.npz.*", f".{JOURNAL}.*"):
             for half in self._folder.glob(pattern):
                 shutil.rmtree(half, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +26,18 @@ def new_file(path: Path) -> Iterator[Path]:
     with _beside(path) as folder:
         yield folder / path.name
         (folder / path.name).replace(path)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Write a file of which, whatever happens, all or nothing is found on the disk."""
+    with new_file(path) as place, place.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
 
 
 @contextmanager

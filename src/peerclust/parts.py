@@ -1,7 +1,7 @@
 """The users' rows and weights as a caller gives them, of which a process takes its own users'.
 
 A process that has all users takes what was given as it is. The ranks of a job take only theirs, so
-a list of memory maps, or of arrays that are made when asked for, is read only where it is needed.
+a list of memory maps, of which all are asked for their lengths, is read only where it is needed.
 """
 
 from __future__ import annotations

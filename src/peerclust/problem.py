@@ -174,7 +174,7 @@ def prepare(
         distance = distances.resolve(distance)
     whole = crew.size == 1 and not isinstance(parts, Mapping)
     flat = check_parts(parts) if whole else None
-    m = count_users(flat or parts, crew)
+    m = count_users(parts, crew) if flat is None else len(flat[1]) - 1
     with crew.checking():
         network = graphs.resolve(graph, m)
         _check_scale(scale, loss, network)

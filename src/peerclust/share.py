@@ -96,8 +96,7 @@ class Share:
     def differences(self, x: Array) -> Array:
         """Give the sum over neighbors j of x_i - x_j for this process's users, (u, K, d)."""
         total = self._over_links(kernels.sum_letters, x, x.size // max(len(x), 1))
-        degree = np.diff(self.links.indptr).astype(np.float64)
-        return (degree[:, None] * x.reshape(len(x), -1) - total).reshape(x.shape)
+        return (self.links.degree[:, None] * x.reshape(len(x), -1) - total).reshape(x.shape)
 
     def energy(self, x: Array) -> float:
         """Give <x, L x>, the sum over edges of ||x_i - x_j||^2."""
@@ -155,6 +154,11 @@ class Links:
     inner: Ints
     outer: Ints
 
+    @cached_property
+    def degree(self) -> Array:
+        """How many neighbors each user of this process has, (u,)."""
+        return np.diff(self.indptr).astype(np.float64)
+
 
 def find_links(graph: Graph, members: Sequence[Ints], rank: int) -> Links:
     """Give the links of one process, having shared out a graph's users."""
@@ -162,9 +166,7 @@ def find_links(graph: Graph, members: Sequence[Ints], rank: int) -> Links:
         none = np.empty(0, np.int64)
         begins = graph.indptr.astype(np.int64)
         return Links(begins, graph.indices, [none], [none], np.arange(graph.m), none)
-    holder = np.empty(graph.m, np.int64)
-    for r, those in enumerate(members):
-        holder[those] = r
+    holder = _find_holders(graph.m, members)
     own = members[rank]
     u, degree = len(own), np.diff(graph.indptr)[own].astype(np.int64)
     indptr = np.concatenate([[0], np.cumsum(degree)])
@@ -210,13 +212,19 @@ def share_out(graph: Graph, sizes: Sequence[int] | Ints, n: int) -> list[Ints]:
         lines.append(reverse_cuthill_mckee(graph.adjacency, symmetric_mode=True).astype(np.int64))
     for line in lines:
         parts = np.split(line, _cut(load[line], n))
-        holder = np.empty(graph.m, np.int64)
-        for r, part in enumerate(parts):
-            holder[part] = r
+        holder = _find_holders(graph.m, parts)
         parted = int((holder[rows] != holder[graph.indices]).sum())
         if parted < fewest:
             best, fewest = [np.sort(part) for part in parts], parted
     return best
+
+
+def _find_holders(m: int, members: Sequence[Ints]) -> Ints:
+    """Give the process that each of m users is in."""
+    holder = np.empty(m, np.int64)
+    for r, those in enumerate(members):
+        holder[those] = r
+    return holder
 
 
 def _cut(load: Array, n: int) -> Ints:

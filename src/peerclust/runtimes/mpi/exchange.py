@@ -42,7 +42,6 @@ class Mpi:
         near = [r for r, told in enumerate(share.links.told) if len(told)]
         self._around = comm.Create_dist_graph_adjacent(near, near)
         self._D = int(share.graph.diameter.value)
-        self._degree = np.diff(share.links.indptr).astype(np.float64)
         self._posts: dict[int, _Post] = {}
         self._post = self._find_post(_VOTES)
 
@@ -110,7 +109,9 @@ class Mpi:
                 heard["each"] = each.reshape(len(each), *told.x.shape[1:])
             return heard
 
-        known: dict[str, Any] = {"degree": self._degree.reshape((u,) + (1,) * (told.x.ndim - 1))}
+        known: dict[str, Any] = {
+            "degree": self._links.degree.reshape((u,) + (1,) * (told.x.ndim - 1))
+        }
         known["most"] = None
         if told.most is not None:
             post.wait()

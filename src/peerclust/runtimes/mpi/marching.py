@@ -60,8 +60,7 @@ def march(
     """
     start, momentum = program.start(users, x), isinstance(program, Accelerated)
     stepped, t = (start.stepped, start.t) if momentum else (x[:0], x[:0, :, 0])
-    degree = np.diff(links.indptr).astype(np.float64)
-    stiffness = program.stiffness(users, degree) if momentum else degree[:0]
+    stiffness = program.stiffness(users, links.degree) if momentum else links.degree[:0]
     vote, (threshold, D, rounds) = first_vote(users.m), rules
     s, R, done, last, residual = vote.s, vote.R, 0, x, start.residual
     assert users.few is not None
@@ -75,7 +74,7 @@ def march(
             momentum,
             (float(program.rho), float(program.alpha), float(program.consensus_factor)),
             stiffness,
-            (links.indptr, links.indices, links.inner, links.outer, degree),
+            (links.indptr, links.indices, links.inner, links.outer, links.degree),
             post,
             (s, R),
             (threshold, D, done, min(rounds, done + STRETCH)),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 from peerclust.errors import DataError, WireError
-from peerclust.files import new_file
+from peerclust.files import write_durably
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.messages import Agreed, Message
 
@@ -27,10 +26,7 @@ class Checkpoint(Message, frozen=True, forbid_unknown_fields=True):
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint in place of the one before; that one stays if it cannot be written."""
     data = messages.pack(checkpoint)
-    with new_file(path) as place, place.open("wb") as file:
-        file.write(hashlib.sha256(data).digest() + data)
-        file.flush()
-        os.fsync(file.fileno())
+    write_durably(path, hashlib.sha256(data).digest() + data)
 
 
 def load(path: Path) -> Checkpoint | None:
