@@ -97,7 +97,7 @@ def peer_numbers() -> dict[str, Numbers]:
     """Return the numbers of runs of three real peers in which nothing goes wrong."""
     import peerclust as pc
     from golden_cases import PEERS, data
-    from peerclust.peers.fleet import Fleet
+    from peerclust.testing.local_cluster import Fleet
 
     found = {}
     for name, settings in PEERS.items():
@@ -139,7 +139,7 @@ def check_restarted_peer() -> None:
     """Raise unless a run in which a peer is killed and returns equals its own replay."""
     import peerclust as pc
     from golden_cases import data
-    from peerclust.peers.fleet import Fleet
+    from peerclust.testing.local_cluster import Fleet
 
     settings = {
         "n_clusters": 3, "solver": "dgc", "rho": 150.0, "tol": 1e-6, "rounds": 30_000,

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from peerclust.kernels.compiling import compiled
-from peerclust.kernels.steps import sum_squares
+from peerclust.kernels.gradient_steps import sum_squares
 
 # Other loops hold these numbers as they were when compiled, and the loop here holds `sum_squares`:
 # after a change, delete the folder `__pycache__`.

@@ -17,8 +17,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from peerclust.kernels.compiling import compiled
-from peerclust.kernels.few import assign_few, descend_few
-from peerclust.kernels.steps import go_on, pick, sum_letters
+from peerclust.kernels.gradient_steps import go_on, pick, sum_letters
+from peerclust.kernels.small_users import assign_few, descend_few
 
 _NEVER = np.iinfo(np.int64).max
 

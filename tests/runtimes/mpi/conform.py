@@ -4,10 +4,10 @@ import sys
 
 from peerclust import testing
 from peerclust.programs.dgc import DGC
+from peerclust.ranks.distribution import Share, share_out
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.mpi import world
 from peerclust.runtimes.mpi.marching import may_march
-from peerclust.share import Share, share_out
 
 ranks = world()
 

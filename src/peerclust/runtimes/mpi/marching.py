@@ -13,20 +13,18 @@ from typing import Any
 
 import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from peerclust.errors import PeerclustError
-from peerclust.lazy import WORTH_REMEMBERING
+from peerclust.kernels.threads import WORTH_A_THREAD, cores
 from peerclust.programs.accelerated import Accelerated, AcceleratedState
 from peerclust.programs.dgc import DGC, DGCState
 from peerclust.programs.protocol import Program
+from peerclust.ranks.distribution import Links
 from peerclust.runtimes.protocol import Run, Traffic, check_finite
-from peerclust.share import Links
-from peerclust.stopping import first_vote
-from peerclust.threads import WORTH_A_THREAD, cores
+from peerclust.runtimes.stopping import first_vote
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
+from peerclust.users.cached import WORTH_REMEMBERING
 
 # So many rounds take a moment.
 STRETCH = 10_000
