@@ -16,18 +16,10 @@ from peerclust.kernels.centers import assign, gamma, measure_all, nearest, own_r
 from peerclust.kernels.drifts import add_drifts
 from peerclust.kernels.exact import by_user_exactly
 from peerclust.kernels.few import assign_few, descend_few, sum_few
-from peerclust.kernels.marching import march
 from peerclust.kernels.measuring import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
 from peerclust.kernels.remembered import assign_remembered
 from peerclust.kernels.sorting import halve, lay_out, sort_into_boxes
-from peerclust.kernels.steps import (
-    descend,
-    go_on,
-    pick,
-    sum_energies,
-    sum_letters,
-    sum_neighbors,
-)
+from peerclust.kernels.steps import descend, go_on, sum_energies, sum_letters, sum_neighbors
 
 __all__ = [
     "FAIR",
@@ -51,11 +43,9 @@ __all__ = [
     "halve",
     "hashes",
     "lay_out",
-    "march",
     "measure_all",
     "nearest",
     "own_r2",
-    "pick",
     "pull",
     "put",
     "sort_into_boxes",
