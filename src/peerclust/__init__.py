@@ -28,8 +28,13 @@ if TYPE_CHECKING:
         theory as theory,
     )
     from peerclust.bregman import Bregman as Bregman
-    from peerclust.checkpoint import Checkpoint as Checkpoint
-    from peerclust.clustering import cluster as cluster
+    from peerclust.clustering.checkpoint import Checkpoint as Checkpoint
+    from peerclust.clustering.cluster import cluster as cluster
+    from peerclust.clustering.solution import (
+        Certificate as Certificate,
+        Solution as Solution,
+        Status as Status,
+    )
     from peerclust.distances import Euclidean as Euclidean, Mahalanobis as Mahalanobis
     from peerclust.estimators import DGC as DGC, DGCOutlierDetector as DGCOutlierDetector
     from peerclust.graphs import Graph as Graph
@@ -38,11 +43,6 @@ if TYPE_CHECKING:
         Huber as Huber,
         KMeans as KMeans,
         Logistic as Logistic,
-    )
-    from peerclust.solution import (
-        Certificate as Certificate,
-        Solution as Solution,
-        Status as Status,
     )
 
 _MODULES = (

@@ -6,7 +6,7 @@ from peerclust import bench, graphs
 from peerclust.bench import mpi, mpi_jobs, mpi_model, mpi_scaling
 from peerclust.bench.mpi_model import Costs, Load
 from peerclust.errors import JobError, MissingExtraError, ParameterError
-from peerclust.share import find_links, share_out
+from peerclust.ranks.distribution import find_links, share_out
 from ranks import needs_mpi
 
 # Seconds that are easily added up by hand.

@@ -7,7 +7,7 @@ import pytest
 from peerclust.bench.oracle import BROKEN, HANG, judge
 from peerclust.bench.ordeal import Life, Trial
 from peerclust.bench.schedules import NAMES, draw
-from peerclust.peers.fleet import Fleet
+from peerclust.testing.local_cluster import Fleet
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from peerclust import bench, graphs
 from peerclust.bench import peers, strangers
-from peerclust.peers.fleet import Fleet
+from peerclust.testing.local_cluster import Fleet
 
 
 def test_peers_are_measured_beside_a_bare_loop_and_with_strangers(monkeypatch):

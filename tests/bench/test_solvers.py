@@ -17,9 +17,9 @@ from peerclust.bench import (
 from peerclust.bench.solver_cases import RING_IRIS, Case, tune
 from peerclust.bench.solver_courses import Course, Effort, count_rounds, follow
 from peerclust.bench.solvers import Row
-from peerclust.certify import measure_pooled
+from peerclust.clustering.certificate import measure_pooled
+from peerclust.clustering.solvers import SOLVERS
 from peerclust.errors import ParameterError
-from peerclust.solvers import SOLVERS
 
 CASES = [Case("iris", "ring(10)", "hom"), Case("iris", "ring(50)", "hom")]
 

@@ -9,13 +9,13 @@ import pytest
 from trials import fleet
 
 import peerclust as pc
-from peerclust.peers import together
-from peerclust.peers.folder import Folder
-from peerclust.peers.judging import Verdict
-from peerclust.peers.together import Rows
+from peerclust.clustering.solution import Status
+from peerclust.peers import setup
+from peerclust.peers.setup import Rows
+from peerclust.peers.site_directory import Folder
+from peerclust.peers.verdict import Verdict
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
-from peerclust.solution import Status
 
 
 def shifted_parts():
@@ -55,9 +55,9 @@ def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_pa
         features=tuple("abcd"), n_clusters=3, rho=2.0, scale=scale,
     )  # fmt: skip
     sites = [Rows(part, np.array([0, len(part)]), 1.0, (i,)) for i, part in enumerate(parts)]
-    joint = together.join_rows(sites)
-    agreed, _, x = together.agree(contract, Simulator(contract.graph), joint, (0, 1, 2), [])
-    users = sites[0].users(contract, together.make_scale(contract, agreed))
+    joint = setup.join_rows(sites)
+    agreed, _, x = setup.agree(contract, Simulator(contract.graph), joint, (0, 1, 2), [])
+    users = sites[0].users(contract, setup.make_scale(contract, agreed))
     users.assign(x[:1, ::-1].copy())
     elsewhere = users.labels.tolist()
     folder = Folder(tmp_path)

@@ -14,7 +14,7 @@ from peerclust.bench import Measure
 from peerclust.bench.exchange import exchange
 from peerclust.bench.strangers import Strangers
 from peerclust.errors import PeerError
-from peerclust.peers.fleet import Fleet
+from peerclust.testing.local_cluster import Fleet
 from peerclust.validation import check_count
 
 _PEERS = 4

@@ -8,17 +8,15 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.bench import Measure
 from peerclust.bench.solver_cases import RING_IRIS, Case, tune
 from peerclust.bench.solver_courses import letter_size
-from peerclust.certify import solver_cost
-from peerclust.clustering import cluster
-from peerclust.programs.inexact import FORMS, Inexact
+from peerclust.clustering.certificate import solver_cost
+from peerclust.clustering.cluster import cluster
+from peerclust.programs.lossy import FORMS, Inexact
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 SEEDS = range(10)
 

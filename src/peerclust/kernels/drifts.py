@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from peerclust.kernels.compiling import compiled
-from peerclust.kernels.steps import sum_squares
+from peerclust.kernels.gradient_steps import sum_squares
 
 EPS = 2.0**-52
 # More than what a distance loses when squares underflow.

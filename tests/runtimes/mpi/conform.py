@@ -3,9 +3,9 @@
 import sys
 
 from peerclust import testing
+from peerclust.ranks.distribution import Share, share_out
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.mpi import world
-from peerclust.share import Share, share_out
 
 ranks = world()
 
