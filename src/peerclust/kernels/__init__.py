@@ -21,12 +21,10 @@ from peerclust.kernels.exact_sums import by_user_exactly
 from peerclust.kernels.gradient_steps import (
     descend,
     go_on,
-    pick,
     sum_energies,
     sum_letters,
     sum_neighbors,
 )
-from peerclust.kernels.marching import march
 from peerclust.kernels.small_users import assign_few, descend_few, sum_few
 
 __all__ = [
@@ -51,11 +49,9 @@ __all__ = [
     "halve",
     "hashes",
     "lay_out",
-    "march",
     "measure_all",
     "nearest",
     "own_r2",
-    "pick",
     "pull",
     "put",
     "sort_into_boxes",

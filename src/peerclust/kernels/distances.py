@@ -1,8 +1,4 @@
-"""How a row is measured against centers: what the loops over rows share, compiled into each.
-
-What is kept on disk is compiled again when a loop's own file changes, and not when this one does:
-after a change here, delete the folder `__pycache__`.
-"""
+"""How a row is measured against centers: what the loops over rows share, compiled into each."""
 
 from __future__ import annotations
 

@@ -39,13 +39,6 @@ def sum_neighbors(indptr, indices, x, first, last, total):
 
 
 @compiled(nogil=True)
-def pick(x, users, out):
-    """Write x[i], (n,), of `users` to the first n columns of out."""
-    for t in range(users.size):
-        out[t, : x.shape[1]] = x[users[t]]
-
-
-@compiled(nogil=True)
 def sum_letters(indptr, indices, own, letters, users, first, last, total):
     """Add up, as `sum_neighbors`, what `users` first to last hear from here and from elsewhere.
 

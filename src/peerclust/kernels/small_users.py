@@ -82,7 +82,7 @@ def descend_few(
 ):  # fmt: skip
     """Move the centers of users first to last as `steps.descend` does, to the last bit.
 
-    Here x, total and out are (u, K, d); out may be total.
+    Here x, total and out are (u, K, d).
     """
     K, d = x.shape[1], len(row) if len(row) > 0 else x.shape[2]
     s0, s1, gradient, share = np.empty(K), np.empty((K, d)), np.empty(d), 1.0 / rho

@@ -133,7 +133,6 @@ class Site:
         users = self._entrance.scaled(agreed)
         if reason := self._entrance.refuse(welcome):
             raise PeerError(f"{late.link.name} told a result that cannot be used: {reason}.")
-        users.assign(x[None])
         name = late.link.name
         self.folder.log(f"The run ended in round {welcome.round}; the result is that of {name}.")
         return Result(Verdict.late(welcome.round, name, welcome.status), agreed, users, x)

@@ -118,13 +118,15 @@ class Folder:
         x: Any,
         traffic: dict[str, Any],
     ) -> dict[str, Any]:
-        """Write the result, certificate.json last; give what that holds."""
+        """Write the result at the centers x, certificate.json last; return what that holds."""
         K = len(x)
+        # Not those of the last assignment, which may have been to other centers.
+        labels, _ = users.nearest(x)
         scale = setup.make_scale(contract, agreed)
         centers = x if scale is None else scale.back(x)
         solution = Solution(
             centers=centers[None],
-            labels=[users.labels],
+            labels=[labels],
             status=verdict.status,
             certificate=_certificate(verdict, agreed),
             rho=None if contract.solver in ("admm", "exact") else agreed.rho,
@@ -140,14 +142,14 @@ class Folder:
         with new_file(self.path / "centers.csv") as file:
             tables.write(file, {"cluster": np.arange(K)} | columns)
         with new_file(self.path / "labels.csv") as file:
-            told = {"row": table.row, "label": users.labels, "outlier_score": scores}
+            told = {"row": table.row, "label": labels, "outlier_score": scores}
             tables.write(file, told)
         solution.save(self.path / "solution.npz")
         record = {
             "name": me,
             **verdict.as_dict(),
             "features": list(contract.features),
-            "cluster_sizes": np.bincount(users.labels, minlength=K).tolist(),
+            "cluster_sizes": np.bincount(labels, minlength=K).tolist(),
             "rows": len(table.rows),
             "network_digest": contract.digest.hex(),
             "agreed": {name: getattr(agreed, name) for name in agreed.__struct_fields__},

@@ -216,9 +216,3 @@ class Few(Part):
             )  # fmt: skip
 
         spread(loop, len(self.owner), self._work)
-
-    def march(self, labels: NDArray[np.int32], *others: Any) -> Any:
-        """Do many rounds in one loop; see `kernels.march`, which `others` is for."""
-        data = self._data
-        mine = data.rows, data.weights, data.unit, data.offsets, data.code, data.parameter, labels
-        return kernels.march(mine, *others)

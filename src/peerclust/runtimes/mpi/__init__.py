@@ -2,7 +2,6 @@
 
 - `ranks`: the ranks of a job as a crew.
 - `exchange`: how what users say gets from rank to rank.
-- `marching`: many rounds of small users at once.
 """
 
 from peerclust.errors import MissingExtraError

@@ -10,7 +10,6 @@ waited for when the program asks for it, and users whose neighbors are all here 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from peerclust.kernels.threads import spread
 from peerclust.programs.protocol import Each, HeardEach, HeardMax, HeardSum, Max, Program, Sum
 from peerclust.ranks.distribution import Links, Share
 from peerclust.runtimes.loop import drive
-from peerclust.runtimes.mpi.marching import find_calls, march, may_march
 from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, letter_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.types import Array
@@ -58,14 +56,6 @@ class Mpi:
         middle: Middle | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`. Users and x are this rank's."""
-        unseen = watch is None and keep is None and middle is None
-        if unseen and self._post.persistent and may_march(program, users, x):
-            self._post.wait()
-            rules = float(threshold), self._D, rounds
-            post = self._find_post(x[0].size + _VOTES)
-            run = march(program, users, x, links=self._links, post=post.compiled, rules=rules)
-            letters = 2 * self.graph.edges * run.rounds
-            return replace(run, traffic=Traffic(letters, letters * letter_bytes(Sum(x))))
         return drive(
             program,
             [users],
@@ -188,31 +178,13 @@ class _Post:
             for lists in (links.told, links.heard)
         )
         places = [self._out, (sent, None), MPI.DOUBLE], [self.letters, (heard, None), MPI.DOUBLE]
-        self.persistent = True
+        self._around, self._places = around, places
+        self._request: Any = MPI.REQUEST_NULL
         try:
-            self._request: Any = around.Neighbor_alltoallv_init(*places)
+            self._request = around.Neighbor_alltoallv_init(*places)
             self._start = self._request.Start
         except NotImplementedError:
-            self.persistent, self._start = False, self._begin
-        self._around, self._places, self._traveling = around, places, False
-        # An MPI_Status is smaller than this in every library.
-        self._status = np.empty(64, np.int64)
-
-    @property
-    def compiled(self) -> tuple[Any, ...]:
-        """What `kernels.march` needs to exchange letters by itself."""
-        votes = self._votes, self.letters[:, -_VOTES:].view(np.int64)
-        request = int(MPI._addressof(self._request)) if len(self._index) else 0
-        calls = find_calls() if len(self._index) else (0, 0)
-        return (
-            self._index,
-            self._out,
-            self.letters,
-            *votes,
-            request,
-            self._status.ctypes.data,
-            *calls,
-        )
+            self._start = self._begin
 
     def _begin(self) -> None:
         """Send where the MPI library has no persistent collectives."""
@@ -221,24 +193,21 @@ class _Post:
     def send(self, x: Array, most: Array, votes: Vote) -> None:
         """Let the letters of those who have neighbors elsewhere go."""
         n = x.shape[1]
-        kernels.pick(x, self._index, self._out)
+        self._out[:, :n] = x[self._index]
         if most.shape[1]:
             self._out[:, n:-_VOTES] = most[self._index]
         self._votes[:, 0], self._votes[:, 1] = votes.s[self._index], votes.R[self._index]
         self._start()
-        self._traveling = True
-
-    def close(self) -> None:
-        """Free the request."""
-        self.wait()
-        if self.persistent:
-            self._request.Free()
 
     def wait(self) -> None:
-        """Wait until what was sent has arrived, if it has not yet."""
-        if self._traveling:
-            self._request.Wait()
-            self._traveling = False
+        """Wait until what was sent has arrived; there may be nothing to wait for."""
+        self._request.Wait()
+
+    def close(self) -> None:
+        """Free the request if it is persistent; others are gone after an exchange."""
+        self.wait()
+        if self._request != MPI.REQUEST_NULL:
+            self._request.Free()
 
 
 class _Late:
