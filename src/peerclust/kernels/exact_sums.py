@@ -12,9 +12,31 @@ which rows came; where that lies halfway between two numbers it may be a neighbo
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
 from peerclust.kernels.compiling import compiled
+from peerclust.types import Array
 
 SHRUNK = 2.0**-40
+
+
+class Sums(NamedTuple):
+    """Sums of w gamma and of w gamma y by task and cluster, two numbers each.
+
+    hi0 and lo0 are (tasks, K), hi1 and lo1 (tasks, K, d).
+    """
+
+    hi0: Array
+    lo0: Array
+    hi1: Array
+    lo1: Array
+
+
+def no_sums(tasks: int, K: int, d: int) -> Sums:
+    """Return sums that are zero."""
+    return Sums(*np.zeros((2, tasks, K)), *np.zeros((2, tasks, K, d)))
 
 
 @compiled(inline="always")

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.kernels.exact_sums import Sums, no_sums
 from peerclust.kernels.threads import spread
 from peerclust.types import Array, Ints
 from peerclust.users.chunks import plan_tasks
@@ -56,23 +57,6 @@ class Data:
     def sizes(self) -> Ints:
         """How many rows each user has."""
         return np.diff(self.offsets)
-
-
-class Sums(NamedTuple):
-    """Sums of w gamma and of w gamma y by task and cluster, two numbers each: see `kernels.exact`.
-
-    hi0 and lo0 are (tasks, K), hi1 and lo1 (tasks, K, d).
-    """
-
-    hi0: Array
-    lo0: Array
-    hi1: Array
-    lo1: Array
-
-
-def no_sums(tasks: int, K: int, d: int) -> Sums:
-    """Give sums that are zero."""
-    return Sums(*np.zeros((2, tasks, K)), *np.zeros((2, tasks, K, d)))
 
 
 class Part:
