@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import spread
 from peerclust.types import Array, Ints
-from peerclust.users.assigners import Anew, Data, Few, Part, no_sums
+from peerclust.users.assigners import Anew, Data, Few, Part
 from peerclust.users.boxes import find_layout
 from peerclust.users.chunks import plan_tasks
 

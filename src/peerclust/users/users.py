@@ -17,11 +17,12 @@ from peerclust import kernels
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean
 from peerclust.errors import DivergedError
+from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import spread
 from peerclust.losses import KMeans
 from peerclust.types import Array, Rows
 from peerclust.users import cached
-from peerclust.users.assigners import Anew, Data, Few, Part, add_up, no_sums
+from peerclust.users.assigners import Anew, Data, Few, Part, add_up
 from peerclust.users.chunks import plan_tasks, sum_by_label, sum_values
 from peerclust.users.nearest import nearest
 from peerclust.users.unique import distinct_rows
