@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from peerclust import graphs, partition
-from peerclust.bench import Measure, check_picture
-from peerclust.bench.solver_courses import show_rounds
+from benchmarks.measures import Measure, check_picture
+from benchmarks.solvers.trajectories import show_rounds
 from peerclust.clustering import cluster
 from peerclust.datasets import iris
 from peerclust.files import new_file

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.bench import Measure
-from peerclust.bench.solver_cases import RING_IRIS, Case, tune
-from peerclust.bench.solver_courses import letter_size
+from benchmarks.measures import Measure
+from benchmarks.solvers.cases import RING_IRIS, Case, tune
+from benchmarks.solvers.trajectories import letter_size
 from peerclust.certify import solver_cost
 from peerclust.clustering import cluster
 from peerclust.programs.inexact import FORMS, Inexact

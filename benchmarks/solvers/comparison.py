@@ -20,11 +20,11 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.bench import Measure, check_picture
-from peerclust.bench.solver_cases import DATA, GRAPHS, RHO, SPLITS, Case, choose_auto, tune
-from peerclust.bench.solver_claims import measure_claims
-from peerclust.bench.solver_courses import Course, Effort, follow, show_level, show_rounds
-from peerclust.bench.solver_exchange import measure_exchange, trace_forms
+from benchmarks.measures import Measure, check_picture
+from benchmarks.solvers.cases import DATA, GRAPHS, RHO, SPLITS, Case, choose_auto, tune
+from benchmarks.solvers.claims import measure_claims
+from benchmarks.solvers.trajectories import Course, Effort, follow, show_level, show_rounds
+from benchmarks.solvers.message_formats import measure_exchange, trace_forms
 from peerclust.files import new_file
 from peerclust.losses import KMeans
 from peerclust.solvers import PENALIZED, SOLVERS

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import graphs
-from peerclust.bench.lloyd import choose_centers
+from benchmarks.lloyd import choose_centers
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes import Simulator
 from peerclust.theory import paper_step

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.bench import Measure, ratio
-from peerclust.bench.lloyd import choose_centers, time_lloyd
+from benchmarks.measures import Measure, ratio
+from benchmarks.lloyd import choose_centers, time_lloyd
 from peerclust.datasets import gaussians
 from peerclust.users import Users
 

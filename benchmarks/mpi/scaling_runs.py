@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from peerclust.bench.mpi_jobs import Task, cores, run_job
-from peerclust.bench.mpi_model import Costs, fit_line, fit_row, predict, ring_load
-from peerclust.bench.timing import USERS
+from benchmarks.mpi.jobs import Task, cores, run_job
+from benchmarks.mpi.cost_model import Costs, fit_line, fit_row, predict, ring_load
+from benchmarks.round_timing import USERS
 
 # K and d of the paper's Gaussians in the plane, and of images.
 Shape = tuple[int, int]

@@ -7,11 +7,11 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from peerclust.bench import Measure, check_picture
-from peerclust.bench.mpi_jobs import Task, cores, find_mpiexec, run_job
-from peerclust.bench.mpi_model import Costs, Load, predict, ring_load
-from peerclust.bench.mpi_scaling import IMAGES, PLANE, Point, Shape, measure_costs, time_scaling
-from peerclust.bench.timing import USERS
+from benchmarks.measures import Measure, check_picture
+from benchmarks.mpi.jobs import Task, cores, find_mpiexec, run_job
+from benchmarks.mpi.cost_model import Costs, Load, predict, ring_load
+from benchmarks.mpi.scaling_runs import IMAGES, PLANE, Point, Shape, measure_costs, time_scaling
+from benchmarks.round_timing import USERS
 from peerclust.errors import ParameterError
 from peerclust.files import new_file
 from peerclust.validation import check_count

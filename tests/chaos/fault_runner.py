@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peerclust.bench.schedules import NAMES, Event, Schedule
+from .schedules import NAMES, Event, Schedule
 from peerclust.errors import PeerError
 from peerclust.peers.fleet import Fleet
 from peerclust.runtimes.network.contract import Contract

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from peerclust.bench.solver_exchange import Curve
+from benchmarks.solvers.message_formats import Curve
 from peerclust.report import figures
 from peerclust.report.figures import DASHES, DPI, GRAY, LINES, MARKERS
 from peerclust.report.panels import SMALL, legend_below, make_panels, set_scale, wrap_texts

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import graphs
-from peerclust.bench import Measure, check_picture
-from peerclust.bench.growth import draw, measure_growth
-from peerclust.bench.lloyd import choose_centers, time_lloyd
-from peerclust.bench.timing import USERS, time_rounds
+from benchmarks.measures import Measure, check_picture
+from benchmarks.rounds.cost_growth import draw, measure_growth
+from benchmarks.lloyd import choose_centers, time_lloyd
+from benchmarks.round_timing import USERS, time_rounds
 from peerclust.datasets import gaussians, mnist
 from peerclust.losses import Fair, Huber, Logistic
 

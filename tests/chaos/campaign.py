@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from peerclust.bench import Measure
-from peerclust.bench.oracle import BROKEN, FALSE, HANG, Finding, judge
-from peerclust.bench.ordeal import Ordeal, warm_up
-from peerclust.bench.schedules import NAMES, draw
+from benchmarks.measures import Measure
+from .oracle import BROKEN, FALSE, HANG, Finding, judge
+from .fault_runner import Ordeal, warm_up
+from .schedules import NAMES, draw
 from peerclust.validation import check_count
 
 # Schedules that run at once: peers mostly wait for each other.

@@ -19,8 +19,8 @@ from time import perf_counter
 import numpy as np
 
 from peerclust import threads
-from peerclust.bench import Measure
-from peerclust.bench.hostile import changed_frames, valid_frames
+from benchmarks.measures import Measure
+from .frame_mutations import changed_frames, valid_frames
 from peerclust.errors import WireError
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.messages import Message

@@ -9,9 +9,9 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.bench import Measure
-from peerclust.bench.solver_cases import RING_IRIS, Case, tune
-from peerclust.bench.solver_courses import count_rounds, follow, show_level, show_rounds
+from benchmarks.measures import Measure
+from benchmarks.solvers.cases import RING_IRIS, Case, tune
+from benchmarks.solvers.trajectories import count_rounds, follow, show_level, show_rounds
 from peerclust.certify import solver_cost
 from peerclust.problem import Problem
 from peerclust.solvers import Tuned

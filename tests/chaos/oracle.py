@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import tables
-from peerclust.bench.ordeal import Life, Trial
-from peerclust.bench.schedules import NAMES, PEERS
+from .fault_runner import Life, Trial
+from .schedules import NAMES, PEERS
 from peerclust.errors import PeerclustError
 from peerclust.peers import replay, together, work
 from peerclust.peers.folder import RESULT

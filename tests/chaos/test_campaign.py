@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from peerclust.bench import chaos
-from peerclust.bench.schedules import NAMES, draw
+from .schedules import NAMES, draw
 
 # Peers that come back, one that comes too late, a living graph that falls apart, on_loss = "stop".
 SEEDS = (404, 429, 431, 440, 464)

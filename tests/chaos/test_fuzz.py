@@ -3,7 +3,7 @@ import pytest
 
 from peerclust import bench
 from peerclust.bench import fuzz
-from peerclust.bench.hostile import changed_frames, valid_frames
+from .frame_mutations import changed_frames, valid_frames
 from peerclust.errors import ParameterError, WireError
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.wire import Kind

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from peerclust.bench import Measure
+from benchmarks.measures import Measure
 from peerclust.datasets import scattered_outliers
 from peerclust.estimators import DGCOutlierDetector
 

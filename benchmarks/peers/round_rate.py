@@ -10,9 +10,9 @@ from statistics import median
 import numpy as np
 
 from peerclust import graphs
-from peerclust.bench import Measure
-from peerclust.bench.exchange import exchange
-from peerclust.bench.strangers import Strangers
+from benchmarks.measures import Measure
+from benchmarks.peers.websocket_loop import exchange
+from peerclust.testing.strangers import Strangers
 from peerclust.errors import PeerError
 from peerclust.peers.fleet import Fleet
 from peerclust.validation import check_count

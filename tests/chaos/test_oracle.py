@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from peerclust.bench.oracle import BROKEN, HANG, judge
-from peerclust.bench.ordeal import Life, Trial
-from peerclust.bench.schedules import NAMES, draw
+from .oracle import BROKEN, HANG, judge
+from .fault_runner import Life, Trial
+from .schedules import NAMES, draw
 from peerclust.peers.fleet import Fleet
 
 

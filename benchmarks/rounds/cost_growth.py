@@ -10,8 +10,8 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.bench import Measure
-from peerclust.bench.timing import USERS, time_rounds
+from benchmarks.measures import Measure
+from benchmarks.round_timing import USERS, time_rounds
 from peerclust.files import new_file
 
 Array = NDArray[np.float64]

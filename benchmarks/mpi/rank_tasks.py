@@ -19,8 +19,8 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from peerclust import graphs
-from peerclust.bench.lloyd import choose_centers
-from peerclust.bench.timing import FIRST
+from benchmarks.lloyd import choose_centers
+from benchmarks.round_timing import FIRST
 from peerclust.datasets import gaussians
 from peerclust.graphs import Graph
 from peerclust.losses import Fair
