@@ -1,8 +1,8 @@
-"""What rho, B and the loss do to rounds, agreement and outliers: the numbers behind a choice."""
+"""The effect of rho, B and the loss on rounds, disagreement and robustness to outliers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from benchmarks.measures import Measure, Progress, check_picture, or_not_reached
 from peerclust import graphs, partition
-from benchmarks.measures import Measure, check_picture
-from benchmarks.solvers.trajectories import show_rounds
 from peerclust.clustering import cluster
 from peerclust.datasets import iris
 from peerclust.files import new_file
@@ -25,7 +24,7 @@ Array = NDArray[np.float64]
 _SEEDS = 5
 _USERS = 10
 _TOL = 1e-6
-_MOST = 100_000
+_MAX_ROUNDS = 100_000
 
 _RHOS = (1, 10, 100, 1000, 10_000)
 _UPDATES = (1, 2, 4, 8, 16)
@@ -40,7 +39,7 @@ _LOSSES = {
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One line of the picture: medians over seeds by what is varied."""
+    """One line of the figure: medians over seeds at each value of what is varied."""
 
     panel: str
     label: str
@@ -50,21 +49,21 @@ class Line:
     y: Array
 
     def measures(self) -> Iterator[Measure]:
-        """Give each point."""
+        """Yield one measure per point."""
         for x, y in zip(self.x, self.y, strict=True):
             name = f"{self.label}, {self.x_label} = {x:g}: {self.y_label}"
-            yield Measure(name, show_rounds(y), f"{self.panel}; median of {_SEEDS} seeds")
+            yield Measure(name, or_not_reached(y), f"{self.panel}; median of {_SEEDS} seeds")
 
 
 def measure(
-    say: Callable[[str], None], *, out: str | PathLike[str] = "peerclust-choices.png"
+    progress: Progress, *, out: str | PathLike[str] = "peerclust-choices.png"
 ) -> Iterator[Measure]:
-    """Yield the measures; `out` is the picture."""
+    """Yield the measures; the figure is saved to `out`."""
     check_picture(out)
     lines: list[Line] = []
-    for what, find in (("rho", _vary_rho), ("B", _vary_updates), ("outliers", _vary_outliers)):
-        say(f"varying {what}")
-        for line in find():
+    for what, vary in (("rho", _vary_rho), ("B", _vary_updates), ("outliers", _vary_outliers)):
+        progress(f"varying {what}")
+        for line in vary():
             lines.append(line)
             yield from line.measures()
     _draw(lines, Path(out))
@@ -88,7 +87,7 @@ def _vary_rho() -> Iterator[Line]:
 
 def _solve_at(solver: str, rho: float, seed: int) -> tuple[float, float]:
     end = cluster(
-        _parts(seed), n_clusters=3, solver=solver, rho=rho, rounds=_MOST, tol=_TOL,
+        _parts(seed), n_clusters=3, solver=solver, rho=rho, rounds=_MAX_ROUNDS, tol=_TOL,
         random_state=seed,
     ).certificate  # fmt: skip
     return end.rounds if end.residual <= 10 * _TOL else np.inf, end.disagreement / end.spread
@@ -96,7 +95,7 @@ def _solve_at(solver: str, rho: float, seed: int) -> tuple[float, float]:
 
 def _vary_updates() -> Iterator[Line]:
     panel = "Iris, ring(10), accelerated, rho = 100"
-    given: dict[str, Any] = {"n_clusters": 3, "rho": 100, "rounds": _MOST, "tol": _TOL}
+    given: dict[str, Any] = {"n_clusters": 3, "rho": 100, "rounds": _MAX_ROUNDS, "tol": _TOL}
     rounds = np.array(
         [
             [cluster(_parts(s), B=B, random_state=s, **given).certificate.rounds for B in _UPDATES]
@@ -104,8 +103,8 @@ def _vary_updates() -> Iterator[Line]:
         ]
     )
     middle = np.median(rounds, axis=0)
-    for label, times in (("exchanges", np.array(_UPDATES)), ("looks at the rows", 1)):
-        yield Line(panel, label, "B", _UPDATES, "how many, to 1e-6", middle * times)
+    for label, times in (("exchanges", np.array(_UPDATES)), ("passes over the rows", 1)):
+        yield Line(panel, label, "B", _UPDATES, "number, to 1e-6", middle * times)
 
 
 def _vary_outliers() -> Iterator[Line]:
@@ -117,13 +116,13 @@ def _vary_outliers() -> Iterator[Line]:
 
 
 def _center_error(loss: Any, share: float, seed: int) -> float:
-    """Give how far centers are from the true means, on average; each mean has one of them."""
+    """Return the mean distance between the true means and the centers matched to them."""
     rng = np.random.default_rng(seed)
     means = 10.0 * np.stack([np.cos(angles := np.arange(5) * 0.4 * np.pi), np.sin(angles)], axis=1)
     good = np.repeat(means, 180, axis=0) + rng.standard_normal((900, 2))
     n = round(900 * share / (1.0 - share))
     rows = rng.permutation(np.concatenate([good, rng.uniform(-50, 50, size=(n, 2))]))
-    # From the true means: the question is where the loss wants the centers, not how they start.
+    # Start at the true means: the question is where the loss has its minimum, not the start.
     end = cluster(
         np.array_split(rows, _USERS), n_clusters=5, loss=loss, graph=graphs.ring(_USERS),
         solver="admm", init=means, rounds=3000, tol=1e-4, random_state=seed,

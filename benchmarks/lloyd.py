@@ -1,4 +1,4 @@
-"""The yardstick of `core` and `rounds`: an iteration of scikit-learn's Lloyd algorithm."""
+"""The baseline of `core` and `rounds`: one iteration of scikit-learn's Lloyd algorithm."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from sklearn.exceptions import ConvergenceWarning
 
 Rows = NDArray[Any]
 
-# What scikit-learn's set-up is spread over.
+# The set-up of scikit-learn is averaged over this many iterations.
 ITERATIONS = 25
 
 
 def choose_centers(rows: Rows, K: int) -> NDArray[np.float64]:
-    """Give K of the rows as centers, the same ones each time."""
+    """Return K of the rows as centers, the same ones on each call."""
     chosen = np.random.default_rng(1).choice(len(rows), K, replace=False)
     return rows[chosen].astype(np.float64)
 
 
 def time_lloyd(rows: Rows, centers: Rows) -> float:
-    """Give the seconds of one of 25 Lloyd iterations from these centers, with tol = 0."""
+    """Return the mean seconds of one of 25 Lloyd iterations from these centers, with tol = 0."""
     model = KMeans(
         len(centers), init=centers, n_init=1, max_iter=ITERATIONS, tol=0, algorithm="lloyd"
     )
     with warnings.catch_warnings():
-        # It is meant to be cut off after 25 iterations.
+        # Stopping after 25 iterations is intended.
         warnings.simplefilter("ignore", ConvergenceWarning)
         begin = perf_counter()
         model.fit(rows)

@@ -1,16 +1,11 @@
-"""Benchmarks, one a file: what is claimed of speed, memory and quality, measured within one run.
-
-A benchmark's `measure(say, **options)` yields measures; a target is a ratio or a count, so that a
-slow or busy machine changes both sides alike. `peerclust bench NAME` prints them. The options that
-a benchmark takes are the keyword parameters of its `measure`, each with a default.
-"""
+"""What benchmarks share: a measure with its target, a report of them, and how to take one."""
 
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from os import PathLike
 from pathlib import Path
 from statistics import median
@@ -18,18 +13,18 @@ from time import perf_counter
 from typing import Any
 
 from peerclust.errors import ParameterError
-from peerclust.machine import Machine, this_machine
-from peerclust.validation import check_name
+from peerclust.machine import Machine
 
-NAMES = ("core", "rounds", "outliers", "solvers", "choices", "fuzz", "peers", "chaos", "mpi")
+# Called with a line about what is being measured.
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Measure:
     """One number beside its target.
 
-    `at_most` or `at_least` is the target; without either the number is only told. Words in place of
-    a number, such as "not reached", meet no target.
+    `at_most` or `at_least` is the target; without either the number is only reported. A text in
+    place of a number, such as "not reached", meets no target.
     """
 
     name: str
@@ -53,7 +48,7 @@ class Measure:
         return self.at_least is None or self.value >= self.at_least
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the measure as JSON can say it."""
+        """Return the measure as a JSON object."""
         detail = self.detail
         if self.target is not None:
             sense = "at most" if self.at_most is not None else "at least"
@@ -81,7 +76,7 @@ class Report:
         return all(measure.holds for measure in self.measures)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the report as one JSON object."""
+        """Return the report as one JSON object."""
         return {
             "name": self.name,
             "machine": asdict(self.machine),
@@ -89,43 +84,40 @@ class Report:
         }
 
 
-def run(name: str, say: Callable[[str], None] = lambda _: None, **options: Any) -> Report:
-    """Run a benchmark; `say` is told what is being measured."""
-    check_name(name, NAMES, "name", "bench")
-    if name in ("fuzz", "peers", "chaos"):
-        importlib.import_module("peerclust.runtimes.network")  # says which extra is missing
-    measure = importlib.import_module(f"peerclust.bench.{name}").measure
-    known = [option for option in inspect.signature(measure).parameters if option != "say"]
-    for option, value in options.items():
-        if option not in known:
-            takes = f"takes only {', '.join(known)}" if known else "takes no options"
-            raise ParameterError(
-                f"`{option}` of bench must be left out with {name}, which {takes}. Got {value!r}."
-            )
-    return Report(name, this_machine(), list(measure(say, **options)))
-
-
 def check_picture(out: str | PathLike[str]) -> None:
-    """Raise unless a picture can be written there, which is known only after minutes."""
+    """Raise ParameterError unless a PNG file can be written to `out`.
+
+    Benchmarks check this first, as they draw only after minutes of measuring.
+    """
     if Path(out).suffix.lower() != ".png":
-        raise ParameterError(f"`out` of bench must end in .png. Got {out}.")
+        raise ParameterError(f"`out` of benchmarks must end in .png. Got {out}.")
     if not Path(out).absolute().parent.is_dir():
-        raise ParameterError(f"`out` of bench must be in a folder that exists. Got {out}.")
-    importlib.import_module("peerclust.report.figures")  # says which extra is missing
+        raise ParameterError(f"`out` of benchmarks must be in a folder that exists. Got {out}.")
+    importlib.import_module("peerclust.report.figures")  # names the extra if it is missing
 
 
 def ratio(
     ours: Callable[[], object], theirs: Callable[[], float], *, repeats: int = 5
 ) -> tuple[float, float, float]:
-    """Give (ratio, our seconds, their seconds), medians of measurements taken in turns.
+    """Return (ratio, our seconds, their seconds), medians of alternating measurements.
 
     `theirs` returns its own seconds, as it may time only a part of what it does.
     """
     ours()
-    mine, other = [], []
+    our_seconds, their_seconds = [], []
     for _ in range(repeats):
         begin = perf_counter()
         ours()
-        mine.append(perf_counter() - begin)
-        other.append(theirs())
-    return median(mine) / median(other), median(mine), median(other)
+        our_seconds.append(perf_counter() - begin)
+        their_seconds.append(theirs())
+    ours_median, theirs_median = median(our_seconds), median(their_seconds)
+    return ours_median / theirs_median, ours_median, theirs_median
+
+
+def or_not_reached(value: float) -> float | str:
+    """Return a number of rounds, or a ratio of such numbers, as the value of a measure.
+
+    >>> or_not_reached(12.0), or_not_reached(float("inf"))
+    (12.0, 'not reached')
+    """
+    return value if isfinite(value) else "not reached"

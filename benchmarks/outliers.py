@@ -1,32 +1,32 @@
-"""How well `DGCOutlierDetector` with its defaults finds scattered outliers, over 100 data sets."""
+"""ROC AUC of `DGCOutlierDetector` on scattered outliers, over 100 data sets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.measures import Measure
+from benchmarks.measures import Measure, Progress
 from peerclust.datasets import scattered_outliers
 from peerclust.estimators import DGCOutlierDetector
 
 _SEEDS = 100
 
 
-def measure(say: Callable[[str], None]) -> Iterator[Measure]:
-    """Yield AUC over seeds: with every default, and told the number of clusters."""
-    yield from _auc("defaults", {}, say)
-    yield from _auc("five_clusters", {"n_clusters": 5}, say)
+def measure(progress: Progress) -> Iterator[Measure]:
+    """Yield the AUC over seeds: with every default, and with the number of clusters given."""
+    yield from _auc("defaults", {}, progress)
+    yield from _auc("five_clusters", {"n_clusters": 5}, progress)
 
 
-def _auc(name: str, options: dict[str, Any], say: Callable[[str], None]) -> Iterator[Measure]:
+def _auc(name: str, options: dict[str, Any], progress: Progress) -> Iterator[Measure]:
     users = np.arange(1000) % 10
     auc = np.empty(_SEEDS)
     for seed in range(_SEEDS):
         if seed % 20 == 0:
-            say(f"{name}: data set {seed} of {_SEEDS}")
+            progress(f"{name}: data set {seed} of {_SEEDS}")
         rows, outlier = scattered_outliers(random_state=seed)
         detector = DGCOutlierDetector(**options, random_state=seed).fit(rows, users=users)
         auc[seed] = roc_auc_score(outlier, -detector.score_samples(rows))

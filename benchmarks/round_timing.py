@@ -1,6 +1,6 @@
-"""Times rounds of DGC as the simulator runs them; the first two are the set-up.
+"""Times rounds of DGC in the simulator; the first two rounds count as the set-up.
 
-Both read all rows; the second also sorts them into boxes or finds first bounds (see `lazy`).
+Both read all rows; the second also sorts them into boxes or computes initial bounds.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import graphs
 from benchmarks.lloyd import choose_centers
+from peerclust import graphs
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes import Simulator
 from peerclust.theory import paper_step
@@ -21,26 +21,26 @@ from peerclust.users import Users
 Rows = NDArray[Any]
 
 USERS = 10
-# Rounds of the set-up.
-FIRST = 2
+# Number of rounds that count as the set-up.
+SETUP_ROUNDS = 2
 
 
-class Timed(NamedTuple):
-    """Seconds of the set-up and of a later round, on average."""
+class RoundTimes(NamedTuple):
+    """Seconds of the set-up, and the mean seconds of a later round."""
 
     setup: float
-    each: float
+    later: float
 
 
 def make_users(rows: Rows, m: int, loss: Any = None) -> Users:
-    """Give m users as many rows each, one after the other."""
+    """Return m users that hold consecutive blocks of the rows, equally many each."""
     return Users(rows, np.linspace(0, len(rows), m + 1).astype(np.int64), loss=loss)
 
 
 def time_rounds(
     rows: Rows, *, K: int, rho: float, rounds: int, loss: Any = None, m: int = USERS
-) -> Timed:
-    """Time DGC with the paper's step on a ring, from K rows that all users begin with."""
+) -> RoundTimes:
+    """Time DGC with the paper's step on a ring; all users start from the same K rows."""
     users, graph = make_users(rows, m, loss), graphs.ring(m)
     largest = int(np.diff(users.offsets).max())
     lambda_max = graph.lambda_max.value
@@ -49,9 +49,9 @@ def time_rounds(
     marks = []
 
     def watch(states: Any, _: Any) -> None:
-        if states[0].round in (FIRST, rounds):
+        if states[0].round in (SETUP_ROUNDS, rounds):
             marks.append(perf_counter())
 
     begin = perf_counter()
     Simulator(graph).run(program, users, x, rounds=rounds, watch=watch)
-    return Timed(marks[0] - begin, (marks[1] - marks[0]) / (rounds - FIRST))
+    return RoundTimes(marks[0] - begin, (marks[1] - marks[0]) / (rounds - SETUP_ROUNDS))

@@ -1,4 +1,4 @@
-"""The picture of `bench.mpi`: rounds by ranks as they were measured and as the model has them."""
+"""The figure of the benchmark: seconds per round by ranks, measured and by the model."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from peerclust.report.pictures import CurvePanel, Curves, Series
 
 def draw(
     measured: Mapping[str, Sequence[tuple[int, float, float]]],
-    paper: Mapping[str, Sequence[tuple[int, float]]],
+    predicted: Mapping[str, Sequence[tuple[int, float]]],
     cores: int,
     path: Path,
 ) -> None:
-    """Draw seconds of a round by ranks.
+    """Draw the seconds of a round by the number of ranks.
 
-    `measured` holds ranks, seconds and those of the model for "strong" and "weak"; `paper` ranks
-    and seconds of the model for each case of a thousand million rows.
+    `measured` has ranks, measured seconds and seconds by the model, for "strong" and "weak".
+    `predicted` has ranks and seconds by the model, for each case with 10⁹ rows.
     """
-    titles = {"strong": "Strong: the same rows", "weak": "Weak: as many rows a rank"}
+    titles = {"strong": "Strong scaling", "weak": "Weak scaling"}
     panels = []
     for kind, title in titles.items():
         ranks, seconds, model = np.array(measured[kind], dtype=np.float64).T
@@ -31,16 +31,16 @@ def draw(
                 f"{title}, {cores} cores",
                 [_series("measured", ranks, 1e3 * seconds), _series("model", ranks, 1e3 * model)],
                 x_label="ranks",
-                y_label="ms a round",
+                y_label="ms per round",
             )
         )
-    series = [_series(label, *np.array(points).T) for label, points in paper.items()]
+    series = [_series(label, *np.array(points).T) for label, points in predicted.items()]
     panels.append(
         CurvePanel(
-            "On paper: 10⁹ rows, a core a rank",
+            "Prediction: 10⁹ rows, one core per rank",
             series,
             x_label="ranks",
-            y_label="seconds a round",
+            y_label="seconds per round",
             x_log=True,
             y_log=True,
         )

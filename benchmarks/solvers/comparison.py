@@ -1,15 +1,14 @@
-"""How many rounds, bytes and seconds each solver takes, over data sets, graphs and splits.
+"""The rounds, bytes and seconds of each solver over data sets, graphs and splits.
 
-A level is reached in the first round after which both the pooled residual at the users' mean
-centers and their disagreement, as a fraction of the data's spread, stay at or below it until the
-run ends. A run ends when its users stop it, at a tenth of the smallest level, or after 3000 rounds.
-`dgc` and `accelerated` have rho = 1000, at which they keep users' centers apart; the others have no
-parameter. All begin with the same k-means++ start, which is not counted.
+A level is reached in the first round after which the gap (see `trajectories`) stays at or below it
+until the run ends. A run ends when its users stop it, at a tenth of the smallest level, or after
+3000 rounds. `dgc` and `accelerated` have rho = 1000, at which users' centers still differ; the
+others have no parameter. All start from the same k-means++ centers, whose cost is not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf, isinf
@@ -20,11 +19,11 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measures import Measure, check_picture
+from benchmarks.measures import Measure, Progress, check_picture, or_not_reached
 from benchmarks.solvers.cases import DATA, GRAPHS, RHO, SPLITS, Case, choose_auto, tune
 from benchmarks.solvers.claims import measure_claims
-from benchmarks.solvers.trajectories import Course, Effort, follow, show_level, show_rounds
-from benchmarks.solvers.message_formats import measure_exchange, trace_forms
+from benchmarks.solvers.message_formats import measure_formats, trace_formats
+from benchmarks.solvers.trajectories import Effort, Trajectory, format_level, record
 from peerclust.files import new_file
 from peerclust.losses import KMeans
 from peerclust.solvers import PENALIZED, SOLVERS
@@ -35,15 +34,15 @@ LEVELS = (1e-3, 1e-6)
 SEEDS = range(5)
 ROUNDS = 3000
 
-# Those that tell their neighbors centers, and no sums or counts.
+# Solvers that send their neighbors centers only, neither sums nor counts.
 CENTERS_ONLY = ("dgc", "accelerated", "admm", "group-lasso")
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a solver took to reach a level in a case: medians over seeds.
+    """The effort of a solver to reach a level in a case: medians over seeds.
 
-    `reached` counts the seeds that did; `ended` is after how many rounds runs were over.
+    `reached` is the number of seeds that reached it, `ended` the number of rounds of a run.
     """
 
     case: Case
@@ -58,61 +57,61 @@ class Row:
         """The rounds, with bytes and seconds beside them."""
         detail = f"rounds; {self.median.bytes / 1e6:.3g} MB, {self.median.seconds:.3g} s"
         if isinf(self.median.rounds):
-            detail = f"by the end, after {self.ended:g} rounds"
+            detail = f"within {self.ended:g} rounds"
         if 0 < self.reached < len(SEEDS):
-            detail += f"; reached from {self.reached} of {len(SEEDS)} seeds"
-        name = f"{self.case} {self.solver} {show_level(self.level)}"
-        return Measure(name, show_rounds(self.median.rounds), detail)
+            detail += f"; reached with {self.reached} of {len(SEEDS)} seeds"
+        name = f"{self.case} {self.solver} {format_level(self.level)}"
+        return Measure(name, or_not_reached(self.median.rounds), detail)
 
 
 def measure(
-    say: Callable[[str], None], *, out: str | PathLike[str] = "peerclust-solvers.png"
+    progress: Progress, *, out: str | PathLike[str] = "peerclust-solvers.png"
 ) -> Iterator[Measure]:
-    """Yield the measures; `out` is the picture of them, with one of messages' forms beside it."""
+    """Yield the measures; two figures are saved, to `out` and beside it (NAME-exchange.png)."""
     path = Path(out)
     check_picture(out)
-    yield from measure_claims(say)
-    yield from measure_exchange(say)
+    yield from measure_claims(progress)
+    yield from measure_formats(progress)
     auto = choose_auto(KMeans())
     rows: list[Row] = []
     for case in (Case(*names) for names in product(DATA, GRAPHS, SPLITS)):
-        say(f"{case}, {len(SEEDS)} seeds")
-        rows += compare(case, auto)
+        progress(f"{case}, {len(SEEDS)} seeds")
+        rows += compare_solvers(case, auto)
     for level in LEVELS:
-        yield from judge_auto([row for row in rows if row.level == level], auto)
+        yield from rate_auto([row for row in rows if row.level == level], auto)
     yield from (row.measure for row in rows)
-    say("pictures")
+    progress("figures")
     _draw(rows, auto, path)
 
 
-def compare(case: Case, auto: str) -> list[Row]:
-    """Give the rows of every solver and level; `auto` is the solver that "auto" stands for."""
-    found: dict[str, list[Course]] = {solver: [] for solver in SOLVERS if solver != "auto"}
+def compare_solvers(case: Case, auto: str) -> list[Row]:
+    """Return the rows of every solver and level; `auto` is the solver that "auto" stands for."""
+    paths: dict[str, list[Trajectory]] = {solver: [] for solver in SOLVERS if solver != "auto"}
     for seed in SEEDS:
         problem, x = case.prepare(seed)
-        for solver, courses in found.items():
+        for solver, mine in paths.items():
             program = tune(problem, solver).program
-            tol, beyond = min(LEVELS) / 10, max(LEVELS)
-            courses.append(follow(problem, program, x, rounds=ROUNDS, tol=tol, beyond=beyond))
-    found["auto"] = found[auto]
+            tol, cutoff = min(LEVELS) / 10, max(LEVELS)
+            mine.append(record(problem, program, x, rounds=ROUNDS, tol=tol, cutoff=cutoff))
+    paths["auto"] = paths[auto]
     return [
-        _summarize(case, solver, level, found[solver]) for solver, level in product(SOLVERS, LEVELS)
+        _summarize(case, solver, level, paths[solver]) for solver, level in product(SOLVERS, LEVELS)
     ]
 
 
-def _summarize(case: Case, solver: str, level: float, courses: Sequence[Course]) -> Row:
-    efforts = [course.reach(level) for course in courses]
+def _summarize(case: Case, solver: str, level: float, paths: Sequence[Trajectory]) -> Row:
+    efforts = [path.reach(level) for path in paths]
     typical = Effort(
         median(each.rounds for each in efforts),
         median(each.bytes for each in efforts),
         median(each.seconds for each in efforts),
     )
     reached = sum(not isinf(each.rounds) for each in efforts)
-    return Row(case, solver, level, typical, reached, median(len(each.far) for each in courses))
+    return Row(case, solver, level, typical, reached, median(len(path.gap) for path in paths))
 
 
-def judge_auto(rows: Sequence[Row], auto: str) -> Iterator[Measure]:
-    """Give the rounds of "auto" in those of the best solver that tells only centers.
+def rate_auto(rows: Sequence[Row], auto: str) -> Iterator[Measure]:
+    """Yield the rounds of "auto" / those of the best solver that sends only centers.
 
     The rows are those of one level. A case that no such solver solves is left out.
     """
@@ -127,39 +126,39 @@ def judge_auto(rows: Sequence[Row], auto: str) -> Iterator[Measure]:
     }
     typical = median(ratios.values()) if ratios else inf
     yield Measure(
-        f"auto_{show_level(level)}_median",
-        show_rounds(typical),
-        f"rounds of auto, which is {auto}, in those of the best solver that tells only centers:"
-        f" median of {len(ratios)} cases; no such solver solves {len(cases) - len(ratios)} others",
+        f"auto_{format_level(level)}_median",
+        or_not_reached(typical),
+        f"rounds of auto, which is {auto}, / those of the best solver that sends only centers:"
+        f" median of {len(ratios)} cases; no such solver solves {len(cases) - len(ratios)} more",
         at_most=1.5,
     )
     order = sorted(ratios, key=lambda case: -ratios[case])[:3]
-    told = "; ".join(
-        f"{case} {ratios[case]:.3g} ({rounds[case, 'auto']:g} beside {rounds[case, best[case]]:g}"
-        f" of {best[case]})"
+    detail = "; ".join(
+        f"{case} {ratios[case]:.3g} ({rounds[case, 'auto']:g}, {best[case]}"
+        f" {rounds[case, best[case]]:g})"
         for case in order
     )
     worst = max(ratios.values(), default=inf)
-    yield Measure(f"auto_{show_level(level)}_worst", show_rounds(worst), told, at_most=3.0)
+    yield Measure(f"auto_{format_level(level)}_worst", or_not_reached(worst), detail, at_most=3.0)
 
 
 def _draw(rows: Sequence[Row], auto: str, path: Path) -> None:
-    """Draw what was found, and courses of every solver and form of message on Iris."""
-    from peerclust.report import solvers as pictures
+    """Draw the rounds in all cases, and the trajectory of each solver and format on Iris."""
+    from benchmarks.solvers import figures
 
     case, level = Case("iris", "ring(10)", "het"), min(LEVELS)
     problem, x = case.prepare(SEEDS[0])
-    courses: dict[str, Array] = {}
+    gaps: dict[str, Array] = {}
     rounds: dict[str, list[float]] = {}
     for solver in SOLVERS[1:]:
         label = solver + (" (auto)" if solver == auto else "")
         label += f", rho = {RHO:g}" if solver in PENALIZED else ""
         program = tune(problem, solver).program
-        courses[label] = follow(problem, program, x, rounds=ROUNDS, tol=level / 10).far
+        gaps[label] = record(problem, program, x, rounds=ROUNDS, tol=level / 10).gap
         here = [row for row in rows if row.solver == solver and row.level == level]
         rounds[label] = [row.median.rounds for row in here]
-    titles = f"K-means, {case}", f"K-means, rounds to {show_level(level)}"
+    titles = f"K-means, {case}", f"K-means, rounds to {format_level(level)}"
     with new_file(path) as file:
-        pictures.draw_solvers(courses, rounds, [str(row.case) for row in here], titles, file)
+        figures.draw_solvers(gaps, rounds, [str(row.case) for row in here], titles, file)
     with new_file(path.with_name(f"{path.stem}-exchange.png")) as file:
-        pictures.draw_exchange(trace_forms(), file)
+        figures.draw_formats(trace_formats(), file)

@@ -1,4 +1,4 @@
-"""The pictures of `bench.solvers`: solvers by rounds and cases, and messages' forms by bits."""
+"""The figures of the benchmark: solvers by rounds and cases, and message formats by bits."""
 
 from __future__ import annotations
 
@@ -18,41 +18,46 @@ from peerclust.report.pictures import CurvePanel, Curves, Series
 
 Array = NDArray[np.float64]
 
-# Where the axis of courses ends, far below all levels, and where a cost's digits do.
+# The lower end of the axis of gaps, far below all levels, and the rounding error of a cost.
 _LOWEST = 1e-9
 _ROUNDING = 1e-13
 
 
 def draw_solvers(
-    courses: Mapping[str, Array],
+    gaps: Mapping[str, Array],
     rounds: Mapping[str, Sequence[float]],
     cases: Sequence[str],
     titles: tuple[str, str],
     path: Path,
 ) -> None:
-    """Draw each solver's course, and beside it its rounds in every case.
+    """Draw the gap of each solver round by round, and next to it its rounds in every case.
 
-    `courses` are how far it was after each round, `rounds` infinity where it did not arrive.
+    `gaps` has the gaps after each round; `rounds` is infinity where a level was not reached.
     """
     figure = make_panels(titles, 2, [0.9 + 0.24 * len(cases)])
     figure.set_figwidth(10.0)
     left, right = figure.axes
-    _show_courses(left, courses)
-    _show_rounds(right, rounds, cases)
+    _plot_gaps(left, gaps)
+    _plot_rounds(right, rounds, cases)
     legend_below(figure)
     wrap_texts(figure)
     figure.savefig(path, format="png", dpi=DPI, metadata={"Software": None})
 
 
-def draw_exchange(curves: Sequence[Curve], path: Path) -> None:
-    """Draw cost and disagreement against the bits sent; the first curve is not rounded."""
+def draw_formats(curves: Sequence[Curve], path: Path) -> None:
+    """Draw cost and disagreement against the bits sent; the first curve is that of float64."""
     end = curves[0].cost[-1]
     excess = [_series(each, np.abs(each.cost / end - 1.0)) for each in curves]
-    apart = [_series(each, each.apart) for each in curves]
-    axes: Any = {"x_label": "bits a link has carried, each way", "x_log": True, "y_log": True}
+    disagreement = [_series(each, each.disagreement) for each in curves]
+    axes: Any = {"x_label": "bits per link and direction", "x_log": True, "y_log": True}
     panels = [
-        CurvePanel("J_rho above its end in float64", excess, y_label="relative", **axes),
-        CurvePanel("Disagreement", apart, y_label="share of the spread", **axes),
+        CurvePanel(
+            "J_rho relative to its final value in float64, minus 1",
+            excess,
+            y_label="difference",
+            **axes,
+        ),
+        CurvePanel("Disagreement", disagreement, y_label="fraction of the spread", **axes),
     ]
     figures.draw(Curves(panels), path)
 
@@ -62,33 +67,33 @@ def _series(curve: Curve, values: Array) -> Series:
     return Series(curve.form, curve.bits[shown], values[shown], np.zeros(int(shown.sum())))
 
 
-def _show_courses(axes: Axes, courses: Mapping[str, Array]) -> None:
-    for number, (solver, far) in enumerate(courses.items()):
+def _plot_gaps(axes: Axes, gaps: Mapping[str, Array]) -> None:
+    for number, (solver, gap) in enumerate(gaps.items()):
         axes.plot(
-            np.arange(1, len(far) + 1),
-            far,
-            # Evenly along the line, each solver's a little further on.
+            np.arange(1, len(gap) + 1),
+            gap,
+            # Evenly along the line, shifted a little for each solver.
             markevery=(0.02 * number, 0.15),
             label=solver,
             linestyle=DASHES[number % len(DASHES)],
             linewidth=1.4,
             **_style(number),
         )
-    every = np.concatenate(list(courses.values())).clip(min=_LOWEST)
-    set_scale(axes.xaxis, np.array([1.0, max(map(len, courses.values()))]), log=True)
+    every = np.concatenate(list(gaps.values())).clip(min=_LOWEST)
+    set_scale(axes.xaxis, np.array([1.0, max(map(len, gaps.values()))]), log=True)
     set_scale(axes.yaxis, every, log=True)
     axes.set_xlabel("rounds")
-    axes.set_ylabel("pooled residual or disagreement, the larger")
+    axes.set_ylabel("larger of pooled residual and disagreement")
 
 
-def _show_rounds(axes: Axes, rounds: Mapping[str, Sequence[float]], cases: Sequence[str]) -> None:
+def _plot_rounds(axes: Axes, rounds: Mapping[str, Sequence[float]], cases: Sequence[str]) -> None:
     found = np.array(list(rounds.values()), dtype=np.float64)
     finite = found[np.isfinite(found)]
     largest = finite.max() if finite.size else 1.0
-    # Solvers that do not arrive stand beside each other.
+    # Solvers that do not reach the level are drawn next to each other.
     never = 2.0 * largest * 1.25 ** np.arange(len(rounds))
     for number, solver in enumerate(rounds):
-        # One below the other, for many take as many rounds as another.
+        # One below the other, as several may take the same number of rounds.
         places = np.arange(len(cases)) + 0.21 * (number - 0.5 * (len(rounds) - 1))
         shown = np.where(np.isfinite(found[number]), found[number], never[number])
         style = _style(number) | {"markersize": 3.4}

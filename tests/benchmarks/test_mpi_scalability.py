@@ -1,10 +1,10 @@
 from dataclasses import replace
 
 import pytest
+from peerclust.bench.mpi_model import Costs, Load
 
 from peerclust import bench, graphs
 from peerclust.bench import mpi, mpi_jobs, mpi_model, mpi_scaling
-from peerclust.bench.mpi_model import Costs, Load
 from peerclust.errors import JobError, MissingExtraError, ParameterError
 from peerclust.share import find_links, share_out
 from ranks import needs_mpi

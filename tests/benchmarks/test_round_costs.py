@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from peerclust.bench.timing import time_rounds
 
 from peerclust import bench
 from peerclust.bench import growth, rounds
-from peerclust.bench.timing import time_rounds
 from peerclust.errors import DataError, ParameterError
 from peerclust.losses import Fair
 

@@ -5,6 +5,9 @@ from math import inf, nan
 
 import numpy as np
 import pytest
+from peerclust.bench.solver_cases import RING_IRIS, Case, tune
+from peerclust.bench.solver_courses import Course, Effort, count_rounds, follow
+from peerclust.bench.solvers import Row
 
 from peerclust import bench
 from peerclust.bench import (
@@ -14,9 +17,6 @@ from peerclust.bench import (
     solver_exchange,
     solvers,
 )
-from peerclust.bench.solver_cases import RING_IRIS, Case, tune
-from peerclust.bench.solver_courses import Course, Effort, count_rounds, follow
-from peerclust.bench.solvers import Row
 from peerclust.certify import measure_pooled
 from peerclust.errors import ParameterError
 from peerclust.solvers import SOLVERS

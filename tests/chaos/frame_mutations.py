@@ -1,7 +1,7 @@
-"""Frames as a hostile peer may send them: valid ones of all kinds, and ways to change them.
+"""Valid frames of all kinds, and random mutations of them as a hostile peer might send.
 
-Three of four changed frames get their checksum mended, and most of these their length, so that what
-lies behind these checks is reached as well.
+Three of four mutated frames get a correct checksum, and most of these a correct length, so that
+fuzzing also reaches the code behind these checks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.messages import Message
 from peerclust.runtimes.network.wire import HEADER_BYTES, Frame, Kind
 
-# Where the fields of the header begin, and how wide they are.
+# Offset and width of each field of the header.
 _FIELDS = (
     (0, 4), (4, 1), (5, 1), (6, 1), (7, 1), (8, 8), (16, 8), (24, 8), (32, 8), (40, 8), (48, 4),
     (52, 4), (56, 4), (60, 4), (64, 4), (68, 4),
@@ -25,8 +25,8 @@ _FIELDS = (
 _EXTREMES = (0, 1, 2, 8, 0x7F, 0x80, 1 << 15, 1 << 20, (1 << 31) - 1, 1 << 31, (1 << 32) - 1,
              1 << 61, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)  # fmt: skip
 
-# What MessagePack calls long or deep: arrays, maps, texts, bytes and extensions of up to 4 GB,
-# lists within lists, numbers that are none, and a byte that means nothing.
+# Extreme MessagePack: arrays, maps, texts, bytes and extensions of up to 4 GB, deep nesting, NaN,
+# and a byte without a meaning.
 _HOSTILE = (
     b"\xdd\xff\xff\xff\xff", b"\xdd\x00\x0f\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc1",
     b"\xdb\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xc9\xff\xff\xff\xff\x05", b"\x91" * 2000,
@@ -37,7 +37,7 @@ _HOSTILE = (
 
 
 def valid_frames() -> list[bytes]:
-    """Give frames of all kinds and of several shapes, as peers send them."""
+    """Return frames of all kinds and several shapes, as peers send them."""
     network, run = bytes(range(8)), bytes(range(8, 16))
     four = [0.5, -1.25, 1e300, 3.0]
     agreed = messages.Agreed(
@@ -49,7 +49,7 @@ def valid_frames() -> list[bytes]:
         messages.View(3, 5, 40, [2, 300, 70000], ended=ended),
     ]
     settings = '{"B": 1, "features": ["age", "größe"], "links": [["a", "b"]], "rho": "auto"}'
-    said: list[tuple[Kind, Message]] = [
+    control: list[tuple[Kind, Message]] = [
         (Kind.HELLO, messages.Hello("a", "5f" * 8, "", "agreeing", False, settings)),
         (Kind.ALIVE, messages.Alive("running", True)),
         (Kind.LOST, messages.Lost([(0, 1), (2, 1000)], ["5f" * 8])),
@@ -63,35 +63,35 @@ def valid_frames() -> list[bytes]:
     shapes = [(1,), (5,), (1, 9), (3, 4), (10, 2, 4)]
     arrays = [(kind, rng.normal(size=shape)) for kind in wire.ARRAYS for shape in shapes]
     frames = [
-        *(Frame(kind, network, messages.pack(message), run, 3) for kind, message in said),
+        *(Frame(kind, network, messages.pack(message), run, 3) for kind, message in control),
         *(Frame(kind, network, x, run, 70, 2, 90, 12345) for kind, x in arrays),
     ]
     centers, most = rng.normal(size=(3, 4)), rng.random(6)
     codes = wire.Codes(-7, rng.integers(-127, 128, (3, 4)).astype(np.int8))
     for maxima in (None, most):
-        coarse = Frame(Kind.ROUND, network, codes, run, 70, 2, 90, 12345, maxima)
-        single = coarse._replace(payload=centers, dtype=wire.FLOAT32)
-        frames += [coarse, single, single._replace(dtype=wire.FLOAT64)]
+        rounded = Frame(Kind.ROUND, network, codes, run, 70, 2, 90, 12345, maxima)
+        single = rounded._replace(payload=centers, dtype=wire.FLOAT32)
+        frames += [rounded, single, single._replace(dtype=wire.FLOAT64)]
     return [wire.encode(frame) for frame in frames]
 
 
-def changed_frames(
+def mutated_frames(
     good: list[bytes], n: int, rng: np.random.Generator
 ) -> Iterator[tuple[bytes, bool]]:
-    """Yield n frames, each changed once to three times, and whether its checksum was mended."""
+    """Yield n frames with one to three mutations each, and whether the checksum was corrected."""
     noise = rng.bytes(1 << 16)
-    for first, times, mend, *numbers in rng.integers(1 << 32, size=(n, 15)).tolist():
+    for first, times, correct, *numbers in rng.integers(1 << 32, size=(n, 15)).tolist():
         data = bytearray(good[first % len(good)])
         for at in range(0, 4 * (1 + times % 8 // 5 + times % 64 // 60), 4):
-            change = _CHANGES[numbers[at] % len(_CHANGES)]
-            change(data, numbers[at + 1 : at + 4], good, noise)
-        mended = mend % 4 > 0 and len(data) >= HEADER_BYTES
-        if mended:
-            _mend(data, length=mend % 4 > 1)
-        yield bytes(data), mended
+            mutate = _MUTATIONS[numbers[at] % len(_MUTATIONS)]
+            mutate(data, numbers[at + 1 : at + 4], good, noise)
+        corrected = correct % 4 > 0 and len(data) >= HEADER_BYTES
+        if corrected:
+            _correct(data, length=correct % 4 > 1)
+        yield bytes(data), corrected
 
 
-def _mend(data: bytearray, *, length: bool) -> None:
+def _correct(data: bytearray, *, length: bool) -> None:
     size = len(data) - HEADER_BYTES
     if length:
         struct.pack_into("<I", data, 64, size)
@@ -101,7 +101,7 @@ def _mend(data: bytearray, *, length: bool) -> None:
     struct.pack_into("<I", data, 68, check)
 
 
-# How a frame is changed in place: by three random numbers r, valid frames and random bytes.
+# Mutations change a frame in place, given three random numbers r, valid frames and random bytes.
 
 
 def _flip_bits(data: bytearray, r: list[int], _: list[bytes], __: bytes) -> None:
@@ -143,7 +143,7 @@ def _set_field(data: bytearray, r: list[int], _: list[bytes], __: bytes) -> None
 
 
 def _set_shape(data: bytearray, r: list[int], _: list[bytes], __: bytes) -> None:
-    """Set all three numbers of the shape, each to something extreme or small; if it can, fit it."""
+    """Set all three numbers of the shape to extreme or small values; adapt a small payload."""
     wanted = [_EXTREMES[n % 11] if n & 64 else (n >> 7) % 12 for n in r]
     ndim = 1 + (r[0] >> 20) % 3
     data[7:8] = bytes([ndim])
@@ -159,7 +159,7 @@ def _insert_hostile(data: bytearray, r: list[int], _: list[bytes], __: bytes) ->
     data[at : at + r[2] % 10] = piece
 
 
-_CHANGES = (
+_MUTATIONS = (
     _flip_bits, _set_bytes, _truncate, _extend, _cut_out, _splice, _swap_payload, _set_field,
     _set_shape, _insert_hostile,
 )  # fmt: skip

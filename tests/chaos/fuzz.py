@@ -1,8 +1,8 @@
-"""What hostile bytes do to the decoder of frames: millions of valid frames, each changed somehow.
+"""Fuzzes the decoder of frames with millions of mutated valid frames.
 
-A changed frame goes through `wire.decode` and, if it is a message, through `messages.unpack`, as in
-a peer. Nothing but a WireError may come of it, soon and with little memory. How frames are changed
-is in `hostile`.
+A mutated frame goes through `wire.decode` and, if it is a message, through `messages.unpack`, as in
+a peer. Nothing but a WireError may be raised, quickly and with little memory. `frame_mutations` has
+the mutations.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
@@ -18,25 +18,27 @@ from time import perf_counter
 
 import numpy as np
 
+from benchmarks.measures import Measure, Progress
 from peerclust import threads
-from benchmarks.measures import Measure
-from .frame_mutations import changed_frames, valid_frames
 from peerclust.errors import WireError
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.messages import Message
 from peerclust.runtimes.network.wire import Kind
 from peerclust.validation import check_count
 
-# Of a payload, as it is given to `decode`; headers claim up to 4 GB.
+from .frame_mutations import mutated_frames, valid_frames
+
+# The limit of a payload that `decode` is called with; headers claim up to 4 GB.
 LIMIT = 1 << 20
 
-# No frame is to take longer; a valid one of these takes about 0.01 ms.
+# No frame may take longer; a valid one takes about 0.01 ms.
 _SLOW_MS = 100.0
 
-# Frames a block; a block has a random stream of its own. One of so many frames is decoded once
-# more with its memory traced.
+# Frames per block; each block has a random stream of its own.
 _BLOCK = 10_000
-_TRACED = 16
+
+# One frame in this many is decoded once more with its memory traced.
+_TRACE_EVERY = 16
 
 _TYPES: dict[Kind, type[Message]] = {
     Kind.HELLO: messages.Hello,
@@ -51,8 +53,8 @@ _TYPES: dict[Kind, type[Message]] = {
 
 
 @dataclass(frozen=True)
-class Found:
-    """What came of some frames; a crash is told with its frame in hex."""
+class BlockResult:
+    """The results of a block of frames; a crash is described with its frame in hex."""
 
     frames: int
     decoded: int
@@ -63,22 +65,24 @@ class Found:
     crashes: tuple[str, ...]
 
 
-def measure(
-    say: Callable[[str], None], *, frames: int = 10_000_000, seed: int = 0
-) -> Iterator[Measure]:
-    """Yield what so many changed frames did, the same for the same seed on any machine."""
-    check_count(frames, "frames", "bench")
-    check_count(seed, "seed", "bench", at_least=0)
-    found: list[Found] = []
-    done, told, begin = 0, 0, perf_counter()
+def measure(progress: Progress, *, frames: int = 10_000_000, seed: int = 0) -> Iterator[Measure]:
+    """Yield the failures of mutated frames, which are the same for the same seed everywhere."""
+    check_count(frames, "frames", "chaos")
+    check_count(seed, "seed", "chaos", at_least=0)
+    results: list[BlockResult] = []
+    done, reported, begin = 0, 0, perf_counter()
     for each in _run_blocks(frames, seed):
-        found.append(each)
+        results.append(each)
         done += each.frames
-        if done - told >= 500_000 or done == frames:
-            told = done
-            say(f"{done:,} of {frames:,} frames, {done / (perf_counter() - begin):,.0f} a second")
-    crashes = [crash for each in found for crash in each.crashes]
-    decoded, unpacked = sum(each.decoded for each in found), sum(each.unpacked for each in found)
+        if done - reported >= 500_000 or done == frames:
+            reported = done
+            rate = done / (perf_counter() - begin)
+            progress(f"{done:,} of {frames:,} frames, {rate:,.0f} per second")
+    crashes = [crash for each in results for crash in each.crashes]
+    decoded, unpacked = (
+        sum(each.decoded for each in results),
+        sum(each.unpacked for each in results),
+    )
     yield Measure(
         "crashes",
         len(crashes),
@@ -88,29 +92,30 @@ def measure(
     )
     yield Measure(
         "forged",
-        sum(each.forged for each in found),
-        "changed frames that were taken, though their checksum was not mended",
+        sum(each.forged for each in results),
+        "mutated frames that were accepted although their checksum was not corrected",
         at_most=0,
     )
     yield Measure(
         "largest_allocation",
-        max(each.allocation for each in found),
-        f"bytes, of one frame in {_TRACED}; the limit of a payload, headers claim up to 4 GB",
+        max(each.allocation for each in results),
+        f"bytes for a frame, one in {_TRACE_EVERY} traced; the limit of a payload, although headers"
+        " claim up to 4 GB",
         at_most=LIMIT,
     )
-    slowest = 1e3 * max(each.slowest for each in found)
+    slowest = 1e3 * max(each.slowest for each in results)
     yield Measure(
         "slowest_ms",
         slowest,
-        "one frame, decoded and unpacked, the least of ten tries",
+        "to decode and unpack a frame, the fastest of ten attempts",
         at_most=_SLOW_MS,
     )
 
 
-def _run_blocks(frames: int, seed: int) -> Iterator[Found]:
+def _run_blocks(frames: int, seed: int) -> Iterator[BlockResult]:
     blocks = math.ceil(frames / _BLOCK)
     sizes = [_BLOCK] * (blocks - 1) + [frames - _BLOCK * (blocks - 1)]
-    # A process takes about as long to start as 20 blocks.
+    # Starting a process takes about as long as 20 blocks.
     workers = min(threads.cores(), math.ceil(blocks / 20))
     if workers == 1:
         yield from map(run_block, repeat(seed), range(blocks), sizes)
@@ -120,56 +125,56 @@ def _run_blocks(frames: int, seed: int) -> Iterator[Found]:
         yield from pool.map(run_block, repeat(seed), range(blocks), sizes, chunksize=10)
 
 
-def run_block(seed: int, block: int, n: int) -> Found:
-    """Decode n changed frames of one random stream."""
+def run_block(seed: int, block: int, n: int) -> BlockResult:
+    """Decode n mutated frames from one random stream."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block,)))
     good = valid_frames()
     originals = set(good)
     decoded = unpacked = forged = allocation = 0
     slowest, crashes = 0.0, []
-    for i, (data, mended) in enumerate(changed_frames(good, n, rng)):
+    for i, (data, corrected) in enumerate(mutated_frames(good, n, rng)):
         begin = perf_counter()
-        what, crash = _try(data)
+        stage, crash = _decode(data)
         took = perf_counter() - begin
-        decoded += what >= 1
-        unpacked += what == 2
-        forged += what >= 1 and not mended and data not in originals
+        decoded += stage >= 1
+        unpacked += stage == 2
+        forged += stage >= 1 and not corrected and data not in originals
         if crash:
-            crashes.append(f"{crash} of {data.hex()}")
+            crashes.append(f"{crash}, from {data.hex()}")
         if took > slowest:
-            # Another process may have had the core: the least of ten tries is this frame's own.
+            # Another process may have had the core, so take the fastest of ten attempts.
             slowest = max(slowest, min(took, *(_time(data) for _ in range(9))))
-        if i % _TRACED == 0:
+        if i % _TRACE_EVERY == 0:
             allocation = max(allocation, _trace(data))
-    return Found(n, decoded, unpacked, forged, slowest, allocation, tuple(crashes))
+    return BlockResult(n, decoded, unpacked, forged, slowest, allocation, tuple(crashes))
 
 
-def _try(data: bytes) -> tuple[int, str]:
-    """Give how far a frame got, 1 if decoded and 2 if unpacked as well, and what it crashed."""
-    got = 0
+def _decode(data: bytes) -> tuple[int, str]:
+    """Return the stage that a frame reached (1: decoded, 2: unpacked) and the crash, if any."""
+    stage = 0
     try:
         frame = wire.decode(data, limit=LIMIT)
-        got = 1
+        stage = 1
         if frame.kind in _TYPES:
             messages.unpack(frame.payload, _TYPES[frame.kind])
-            got = 2
+            stage = 2
     except WireError:
-        return got, ""
+        return stage, ""
     except Exception as error:
-        return got, f"{type(error).__name__}: {error}"
-    return got, ""
+        return stage, f"{type(error).__name__}: {error}"
+    return stage, ""
 
 
 def _time(data: bytes) -> float:
     begin = perf_counter()
-    _try(data)
+    _decode(data)
     return perf_counter() - begin
 
 
 def _trace(data: bytes) -> int:
-    """Give how many bytes decoding a frame held at most."""
+    """Return the peak memory of decoding a frame in bytes."""
     tracemalloc.start()
-    _try(data)
+    _decode(data)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak

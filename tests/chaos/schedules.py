@@ -1,7 +1,8 @@
-"""Random schedules of faults for six peers; all of one is drawn from its seed. No I/O.
+"""Random schedules of faults for six peers, each drawn completely from its seed. No I/O.
 
-A schedule has a graph, rows and settings, and events: who is killed, started, stopped or told to
-go, and which wires are cut, held or mended, and when. `ordeal` carries it out.
+A schedule has a graph, rows and settings, and events: which process is killed, terminated, stopped,
+continued or started, and which link is cut, stalled or restored, and when. `fault_runner` executes
+it.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ from peerclust.losses import LOSSES
 Array = NDArray[np.float64]
 Rng = np.random.Generator
 Pair = tuple[str, str]
-Act = tuple[str, tuple[str, ...]]
+Action = tuple[str, tuple[str, ...]]
 When = Literal["start", "near", "end", "after"]
 
 PEERS = 6
 NAMES = tuple(f"p{i}" for i in range(PEERS))
 
-# Seconds; what peers wait for each other is short, so that all of it happens in a few seconds.
+# Seconds; peers wait for each other only briefly, so that a schedule takes a few seconds.
 TIMEOUTS = {"timeout": 1.0, "join_timeout": 6.0, "linger": 1.5, "checkpoint_every": 0.3}
 
-# The order in which moments come.
-_MOMENTS: tuple[When, ...] = ("start", "near", "end")
-_WORDS = {
+# The order of the phases in which events occur.
+_PHASES: tuple[When, ...] = ("start", "near", "end")
+_DESCRIPTIONS = {
     "kill": "kill -9 {0}",
     "terminate": "SIGTERM to {0}",
     "start": "start {0}",
     "stop": "SIGSTOP to {0}",
     "continue": "SIGCONT to {0}",
     "cut": "cut {0} - {1}",
-    "mend": "mend {0} - {1}",
-    "hold": "hold all from {0} to {1}",
+    "restore": "restore {0} - {1}",
+    "stall": "stall {0} to {1}",
 }
-# How often each fault is drawn where it is possible; "part" cuts a group of peers off.
+# Relative frequency of each action where it is possible; "partition" cuts off a group of peers.
 _WEIGHTS = {
     "kill": 4,
     "start": 5,
@@ -48,42 +49,42 @@ _WEIGHTS = {
     "stop": 1.5,
     "continue": 4,
     "cut": 2,
-    "hold": 1.5,
-    "mend": 3,
-    "part": 1,
+    "stall": 1.5,
+    "restore": 3,
+    "partition": 1,
 }
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happens to a peer, or to the wire between two.
+    """A fault or a repair of a process or of the link between two peers.
 
-    `at` is in seconds after the start, when all who were started answer; "near" the end it is the
-    largest residual as a multiple of tol; at the "end", seconds after the first peer has ended;
-    "after" the event before this one, seconds.
+    The unit of `at` depends on `when`. "start": seconds after all started peers answer. "near": the
+    largest residual in multiples of tol. "end": seconds after the first peer has ended. "after":
+    seconds after the previous event.
     """
 
     when: When
     at: float
-    act: str
+    action: str
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        moment = {
+        moments = {
             "start": f"{self.at:.2f} s after the start",
             "near": f"once all residuals are below {self.at:.2f} tol",
-            "end": f"{self.at:.2f} s after the first end",
+            "end": f"{self.at:.2f} s after the first peer has ended",
             "after": f"{self.at:.2f} s later",
         }
-        return f"{moment[self.when]}: {_WORDS[self.act].format(*self.names)}"
+        return f"{moments[self.when]}: {_DESCRIPTIONS[self.action].format(*self.names)}"
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """What happens to six peers, in the order of the events.
+    """The setting of a run of six peers and its events in order.
 
-    `delay` is what bytes take over a wire, in seconds; `absent` are not started with the others;
-    `rest` seconds after the last event everything that is stopped goes on.
+    `delay` is the latency of a link in seconds; the peers in `absent` are not started with the
+    others; `rest` seconds after the last event all stopped processes are continued.
     """
 
     seed: int
@@ -97,7 +98,7 @@ class Schedule:
 
     @property
     def links(self) -> list[Pair]:
-        """The wires, by the names of their ends."""
+        """The links, by the names of the peers at their ends."""
         return [(NAMES[i], NAMES[j]) for i, j in self.graph.pairs]
 
     def __str__(self) -> str:
@@ -106,10 +107,10 @@ class Schedule:
         settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
         lines = [
             f"schedule {self.seed}: {links}; {rows} rows; {settings}",
-            f"  wires take {1e3 * self.delay:g} ms",
+            f"  latency {1e3 * self.delay:g} ms",
             *(f"  {name} is not started with the others" for name in self.absent),
             *(f"  {event}" for event in self.events),
-            f"  {self.rest:.2f} s later: SIGCONT to all who are stopped",
+            f"  {self.rest:.2f} s later: SIGCONT to all stopped processes",
         ]
         return "\n".join(lines)
 
@@ -160,14 +161,14 @@ def _draw_graph(rng: Rng) -> Graph:
 
 def _draw_settings(rng: Rng) -> dict[str, Any]:
     solver = str(rng.choice(["dgc", "accelerated"]))
-    # Momentum needs a larger rho for as many rounds.
-    more = 1.0 if solver == "dgc" else 100.0
+    # With momentum, the same number of rounds needs a larger rho.
+    factor = 1.0 if solver == "dgc" else 100.0
     return {
         "n_clusters": int(rng.integers(2, 5)),
         "loss": str(rng.choice(list(LOSSES))),
         "solver": solver,
         "exchange": str(rng.choice(["float64", "float32", "8-bit"], p=[0.6, 0.1, 0.3])),
-        "rho": float(np.round(more * np.exp(rng.uniform(np.log(90), np.log(350))))),
+        "rho": float(np.round(factor * np.exp(rng.uniform(np.log(90), np.log(350))))),
         "B": int(rng.choice([1, 2], p=[0.7, 0.3])),
         "tol": float(rng.choice([1e-4, 1e-5])),
         "rounds": int(rng.choice([4000, 300], p=[0.93, 0.07])),
@@ -179,7 +180,7 @@ def _draw_settings(rng: Rng) -> dict[str, Any]:
 
 
 def _draw_parts(rng: Rng, K: int, absent: tuple[str, ...]) -> tuple[Array, ...]:
-    """Draw each peer's rows; those of who comes late often fit into what others agreed on."""
+    """Draw the rows of each peer; those of absent peers mostly lie within the others' range."""
     d = int(rng.integers(2, 5))
     means = 3 * rng.standard_normal((K, d))
     parts = []
@@ -194,7 +195,7 @@ def _draw_parts(rng: Rng, K: int, absent: tuple[str, ...]) -> tuple[Array, ...]:
 
 
 def _draw_events(rng: Rng, links: list[Pair], absent: tuple[str, ...]) -> list[Event]:
-    """Draw one to six faults and the late starts, in their order."""
+    """Draw one to six faults and the late starts, in order."""
     moments: list[tuple[When, float, str]] = [
         (*_draw_moment(rng), "") for _ in range(rng.integers(1, 7))
     ]
@@ -203,97 +204,97 @@ def _draw_events(rng: Rng, links: list[Pair], absent: tuple[str, ...]) -> list[E
     ]
     state = _State(rng, links, absent)
     events: list[Event] = []
-    for when, at, comes in sorted(moments, key=_place):
-        acts: list[Act] = [("start", (comes,))] if comes else state.draw_act()
-        state.absent.discard(comes)
-        events += [Event(when, at, act, names) for act, names in acts]
-        if not comes and rng.random() < 0.5:
-            later = float(rng.uniform(0.1, 2.5))
-            for act, names in state.undo(acts):
-                events.append(Event("after", later, act, names))
-                later = 0.0
+    for when, at, late in sorted(moments, key=_order):
+        actions: list[Action] = [("start", (late,))] if late else state.draw_actions()
+        state.absent.discard(late)
+        events += [Event(when, at, action, names) for action, names in actions]
+        if not late and rng.random() < 0.5:
+            delay = float(rng.uniform(0.1, 2.5))
+            for action, names in state.undo(actions):
+                events.append(Event("after", delay, action, names))
+                delay = 0.0
     return events
 
 
 def _draw_moment(rng: Rng) -> tuple[When, float]:
-    when = _MOMENTS[rng.choice(3, p=[0.65, 0.2, 0.15])]
+    when = _PHASES[rng.choice(3, p=[0.65, 0.2, 0.15])]
     low, high = {"start": (0.0, 3.5), "near": (1.0, 1.6), "end": (0.0, 1.5)}[when]
     if when != "near" and rng.random() < 0.3:
-        high = 0.3  # while all agree, or before the last have ended
+        high = 0.3  # during the set-up, or before the last peer has ended
     return when, float(rng.uniform(low, high))
 
 
-def _place(moment: tuple[When, float, str]) -> tuple[int, float]:
+def _order(moment: tuple[When, float, str]) -> tuple[int, float]:
     when, at, _ = moment
-    # A residual falls.
-    return _MOMENTS.index(when), -at if when == "near" else at
+    # The residual decreases with time.
+    return _PHASES.index(when), -at if when == "near" else at
 
 
 class _State:
-    """Who is up and which wires carry, as far as the events drawn so far go."""
+    """The processes that run and the links that work after the events drawn so far."""
 
     def __init__(self, rng: Rng, links: list[Pair], absent: tuple[str, ...]) -> None:
         self.rng, self.links = rng, links
         self.absent, self.down, self.stopped = set(absent), set[str](), set[str]()
         self.broken: set[Pair] = set()
 
-    def draw_act(self) -> list[Act]:
-        """Draw what happens next; one thing, except where many wires are cut or mended."""
+    def draw_actions(self) -> list[Action]:
+        """Draw the next action, or several where many links are cut or restored at once."""
         up = [name for name in NAMES if name not in self.down | self.absent]
-        going = [name for name in up if name not in self.stopped]
-        whole = [link for link in self.links if link not in self.broken]
+        active = [name for name in up if name not in self.stopped]
+        working = [link for link in self.links if link not in self.broken]
         choices: dict[str, list[Any]] = {
             "kill": up,
             "start": sorted(self.down),
-            "terminate": going,
-            "stop": going,
+            "terminate": active,
+            "stop": active,
             "continue": sorted(self.stopped),
-            "cut": whole,
-            "hold": whole,
-            "mend": sorted(self.broken),
-            "part": whole,
+            "cut": working,
+            "stall": working,
+            "restore": sorted(self.broken),
+            "partition": working,
         }
-        possible = [act for act, held in choices.items() if held]
-        weights = np.array([_WEIGHTS[act] for act in possible])
-        act = str(self.rng.choice(possible, p=weights / weights.sum()))
-        chosen = choices[act][int(self.rng.integers(len(choices[act])))]
-        if act in ("cut", "hold", "mend", "part"):
-            return self._change_wires(act, chosen, whole)
-        if act == "stop":
-            self.stopped.add(chosen)
+        possible = [action for action, targets in choices.items() if targets]
+        weights = np.array([_WEIGHTS[action] for action in possible])
+        action = str(self.rng.choice(possible, p=weights / weights.sum()))
+        target = choices[action][int(self.rng.integers(len(choices[action])))]
+        if action in ("cut", "stall", "restore", "partition"):
+            return self._change_links(action, target, working)
+        if action == "stop":
+            self.stopped.add(target)
         else:
-            self.stopped.discard(chosen)
-        if act in ("kill", "terminate"):
-            self.down.add(chosen)
+            self.stopped.discard(target)
+        if action in ("kill", "terminate"):
+            self.down.add(target)
         else:
-            self.down.discard(chosen)
-        return [(act, (chosen,))]
+            self.down.discard(target)
+        return [(action, (target,))]
 
-    def undo(self, acts: list[Act]) -> list[Act]:
-        """Give what undoes some acts, as far as it can be undone."""
+    def undo(self, actions: list[Action]) -> list[Action]:
+        """Return the actions that undo others, where that is possible."""
         undone = []
-        for act, names in acts:
-            if act in ("kill", "terminate", "stop"):
+        for action, names in actions:
+            if action in ("kill", "terminate", "stop"):
                 self.down.discard(names[0])
                 self.stopped.discard(names[0])
-                undone.append(("continue" if act == "stop" else "start", names))
-            elif act in ("cut", "hold"):
+                undone.append(("continue" if action == "stop" else "start", names))
+            elif action in ("cut", "stall"):
                 link = min(names), max(names)
                 self.broken.discard(link)
-                undone.append(("mend", link))
+                undone.append(("restore", link))
         return undone
 
-    def _change_wires(self, act: str, chosen: Pair, whole: list[Pair]) -> list[Act]:
-        if act == "mend":
-            mended = sorted(self.broken) if self.rng.random() < 0.6 else [chosen]
-            self.broken -= set(mended)
-            return [("mend", link) for link in mended]
-        if act == "part":
+    def _change_links(self, action: str, target: Pair, working: list[Pair]) -> list[Action]:
+        if action == "restore":
+            restored = sorted(self.broken) if self.rng.random() < 0.6 else [target]
+            self.broken -= set(restored)
+            return [("restore", link) for link in restored]
+        if action == "partition":
             side = set(self.rng.choice(NAMES, self.rng.integers(1, 4), replace=False).tolist())
-            cut = [link for link in whole if len(side & set(link)) == 1]
+            cut = [link for link in working if len(side & set(link)) == 1]
             self.broken |= set(cut)
             return [("cut", link) for link in cut]
-        self.broken.add(chosen)
-        if act == "hold" and self.rng.random() < 0.5:
-            chosen = chosen[1], chosen[0]
-        return [(act, chosen)]
+        self.broken.add(target)
+        if action == "stall" and self.rng.random() < 0.5:
+            target = target[1], target[0]
+        return [(action, target)]

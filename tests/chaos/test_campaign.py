@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from peerclust.bench import chaos
+
 from .schedules import NAMES, draw
 
 # Peers that come back, one that comes too late, a living graph that falls apart, on_loss = "stop".

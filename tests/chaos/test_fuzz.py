@@ -3,10 +3,11 @@ import pytest
 
 from peerclust import bench
 from peerclust.bench import fuzz
-from .frame_mutations import changed_frames, valid_frames
 from peerclust.errors import ParameterError, WireError
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.wire import Kind
+
+from .frame_mutations import changed_frames, valid_frames
 
 
 def test_a_hundred_thousand_changed_frames_crash_nothing():

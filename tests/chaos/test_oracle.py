@@ -4,10 +4,11 @@ from collections import Counter
 
 import pytest
 
-from .oracle import BROKEN, HANG, judge
-from .fault_runner import Life, Trial
-from .schedules import NAMES, draw
 from peerclust.peers.fleet import Fleet
+
+from .fault_runner import Life, Trial
+from .oracle import BROKEN, HANG, judge
+from .schedules import NAMES, draw
 
 
 @pytest.fixture
