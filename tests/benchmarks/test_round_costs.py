@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from peerclust.bench.timing import time_rounds
 
-from peerclust import bench
-from peerclust.bench import growth, rounds
-from peerclust.errors import DataError, ParameterError
+from benchmarks.round_timing import time_rounds
+from benchmarks.rounds import cost_growth, round_costs
 from peerclust.losses import Fair
 
 
@@ -17,7 +15,7 @@ def rows():
 
 def test_the_exponent_is_that_of_a_power_law():
     values = (10, 100, 1000)
-    curve = growth.Curve("N", values, "K = 4", 3.0 * np.array(values) ** 0.5)
+    curve = cost_growth.Curve("N", values, "K = 4", 3.0 * np.array(values) ** 0.5)
     assert curve.exponent == pytest.approx(0.5)
     assert curve.measure.name == "exponent_of_N"
     assert curve.measure.target is None
@@ -25,23 +23,25 @@ def test_the_exponent_is_that_of_a_power_law():
 
 
 def test_costs_are_measured_and_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(growth, "_REPEATS", 1)
-    monkeypatch.setattr(growth, "_ROUNDS", 3)
+    monkeypatch.setattr(cost_growth, "_REPEATS", 1)
+    monkeypatch.setattr(cost_growth, "_ROUNDS", 3)
     sweeps = (("N", (1000, 2000), {"K": 2, "d": 2}), ("d", (3, 20), {"N": 400, "K": 2}))
-    monkeypatch.setattr(growth, "_SWEEPS", sweeps)
-    said = []
-    curves = list(growth.measure_growth(said.append))
+    monkeypatch.setattr(cost_growth, "_SWEEPS", sweeps)
+    lines = []
+    curves = list(cost_growth.measure_growth(lines.append))
     assert [curve.name for curve in curves] == ["N", "d"]
     assert all((curve.ms > 0).all() for curve in curves)
-    assert len(said) == 4
-    growth.draw(curves, tmp_path / "costs.png")
+    assert len(lines) == 4
+    cost_growth.draw(curves, tmp_path / "costs.png")
     assert (tmp_path / "costs.png").read_bytes()[:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize("loss", [None, Fair()], ids=["kmeans", "fair"])
-def test_a_round_is_measured_beside_scikit_learn(rows, loss, monkeypatch):
-    monkeypatch.setattr(rounds, "_REPEATS", 1)
-    each, setup = rounds._beside_lloyd("some", rows, K=3, rho=10.0, rounds=5, to=1e9, loss=loss)
+def test_a_round_is_compared_with_scikit_learn(rows, loss, monkeypatch):
+    monkeypatch.setattr(round_costs, "_REPEATS", 1)
+    each, setup = round_costs._compare_with_lloyd(
+        "some", rows, K=3, rho=10.0, rounds=5, target=1e9, loss=loss
+    )
     assert each.value > 0
     assert each.holds
     assert "5 rounds of 6,000 x 2 rows" in each.detail
@@ -50,30 +50,15 @@ def test_a_round_is_measured_beside_scikit_learn(rows, loss, monkeypatch):
 
 
 def test_memory_and_many_users_are_measured(rows, monkeypatch):
-    monkeypatch.setattr(rounds, "_REPEATS", 1)
-    memory = rounds._memory("bytes", rows, K=3, rho=10.0, paid=16, what="a copy")
+    monkeypatch.setattr(round_costs, "_REPEATS", 1)
+    memory = round_costs._measure_memory("bytes", rows, K=3, rho=10.0, allowed=16, what="a copy")
     assert 0 < memory.value < 1000
-    users = rounds._many_users(rows)
+    users = round_costs._compare_with_product(rows)
     assert users.value > 0
     assert "3,000 users x 2 rows" in users.detail
 
 
-def test_the_set_up_is_told_apart(rows):
-    timed = time_rounds(rows, K=3, rho=10.0, rounds=6)
-    assert timed.setup > 0
-    assert timed.each > 0
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"out": "costs.jpg"}, ParameterError, "must end in .png. Got costs.jpg"),
-        ({"data_dir": "no/such/folder"}, DataError, "must be a folder. Got no/such/folder"),
-        ({"schedules": 3}, ParameterError, "must be left out with rounds"),
-    ],
-)
-def test_bad_options_end_before_anything_is_measured(options, error, words):
-    said = []
-    with pytest.raises(error, match=words):
-        bench.run("rounds", said.append, **options)
-    assert said == []
+def test_the_set_up_is_timed_separately(rows):
+    times = time_rounds(rows, K=3, rho=10.0, rounds=6)
+    assert times.setup > 0
+    assert times.later > 0
