@@ -55,6 +55,7 @@ def test_a_noisy_line_has_no_cost_below_zero():
     assert cost_model.fit_line((1, 1.0), (2, 4.0)) == (0.0, 3.0)
 
 
+@pytest.mark.mpi
 @needs_mpi
 def test_rounds_are_measured_and_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(scaling_runs, "RANKS", (1, 2))
@@ -89,6 +90,7 @@ def test_memory_is_compared_per_byte_of_rows():
     assert unknown.value == "not known"
 
 
+@pytest.mark.mpi
 @needs_mpi
 def test_a_job_that_fails_or_takes_too_long_says_so():
     options = {"K": 3, "d": 4, "users": [10, 20], "rounds": 1, "repeats": 1}

@@ -11,6 +11,7 @@ from peerclust.peers.fleet import Fleet
 from peerclust.testing import unauthorized_clients
 
 
+@pytest.mark.peers
 def test_peers_are_compared_with_a_bare_loop_and_with_unauthorized_clients(monkeypatch):
     # Large messages run the same code, and their rows take long to make.
     monkeypatch.setattr(round_rate, "_PAYLOADS", round_rate._PAYLOADS[:1])
