@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.measures import Progress, Report
 from peerclust.errors import ParameterError
-from peerclust.machine import this_machine
+from peerclust.report.machine import this_machine
 from peerclust.validation import check_name
 
 BENCHMARKS = {

@@ -19,8 +19,8 @@ from rich.table import Table
 from benchmarks.measures import Progress, Report
 from peerclust.errors import ParameterError, PeerclustError
 from peerclust.files import explain
-from peerclust.names import guess
 from peerclust.report import terminal
+from peerclust.text import guess
 from peerclust.validation import check_name
 
 

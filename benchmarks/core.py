@@ -8,18 +8,15 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.lloyd import choose_centers, time_lloyd
 from benchmarks.measures import Measure, Progress, ratio
 from benchmarks.round_timing import make_users
 from peerclust.datasets import gaussians
+from peerclust.types import Rows
 from peerclust.users import Users
-
-Rows = NDArray[Any]
 
 
 def measure(progress: Progress) -> Iterator[Measure]:

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from peerclust.errors import ParameterError
-from peerclust.machine import Machine
+from peerclust.report.machine import Machine
 
 # Called with a line about what is being measured.
 Progress = Callable[[str], None]

@@ -98,7 +98,6 @@ BELOW = {
 # A package and the only places that may import it.
 OUTSIDE = {
     "numba": {"kernels"},
-    "llvmlite": {"kernels"},
     "matplotlib": {"report"},
     "polars": {"tables"},
     "typer": {"cli"},

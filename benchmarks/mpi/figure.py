@@ -9,6 +9,7 @@ import numpy as np
 
 from peerclust.report import figures
 from peerclust.report.pictures import CurvePanel, Curves, Series
+from peerclust.types import Array
 
 
 def draw(
@@ -48,5 +49,5 @@ def draw(
     figures.draw(Curves(panels, columns=3), path)
 
 
-def _series(label: str, x: figures.Array, y: figures.Array) -> Series:
+def _series(label: str, x: Array, y: Array) -> Series:
     return Series(label, x, y, np.zeros_like(y))

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from benchmarks.lloyd import choose_centers
 from benchmarks.round_timing import SETUP_ROUNDS
@@ -25,12 +24,11 @@ from peerclust.datasets import gaussians
 from peerclust.graphs import Graph
 from peerclust.losses import Fair
 from peerclust.programs.dgc import DGC
+from peerclust.ranks.distribution import Share, share_out
 from peerclust.runtimes.mpi import Mpi, Ranks, world
-from peerclust.share import Share, share_out
 from peerclust.theory import paper_step
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 _RHO = 100.0
 

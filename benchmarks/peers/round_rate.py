@@ -13,7 +13,7 @@ from benchmarks.measures import Measure, Progress
 from benchmarks.peers import websocket_loop
 from peerclust import graphs
 from peerclust.errors import PeerError
-from peerclust.peers.fleet import Fleet
+from peerclust.testing.local_cluster import Fleet
 from peerclust.testing.unauthorized_clients import UnauthorizedClients
 from peerclust.validation import check_count
 

@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.lloyd import choose_centers, time_lloyd
 from benchmarks.measures import Measure, Progress, check_picture
@@ -20,8 +19,7 @@ from benchmarks.rounds.cost_growth import draw, measure_growth
 from peerclust import graphs
 from peerclust.datasets import gaussians, mnist
 from peerclust.losses import Fair, Huber, Logistic
-
-Rows = NDArray[Any]
+from peerclust.types import Rows
 
 _REPEATS = 3
 _MILLION = 1_000_000

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.measures import Measure, Progress, or_not_reached
 from benchmarks.solvers.cases import RING_IRIS, Case, tune
 from benchmarks.solvers.trajectories import count_rounds, format_level, record
-from peerclust.certify import solver_cost
-from peerclust.problem import Problem
-from peerclust.solvers import Tuned
-
-Array = NDArray[np.float64]
+from peerclust.clustering.certificate import solver_cost
+from peerclust.clustering.problem import Problem
+from peerclust.clustering.solvers import Tuned
+from peerclust.types import Array
 
 SEEDS = range(10)
 

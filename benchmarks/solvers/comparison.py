@@ -16,19 +16,15 @@ from os import PathLike
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-from numpy.typing import NDArray
-
 from benchmarks.measures import Measure, Progress, check_picture, or_not_reached
 from benchmarks.solvers.cases import DATA, GRAPHS, RHO, SPLITS, Case, choose_auto, tune
 from benchmarks.solvers.claims import measure_claims
 from benchmarks.solvers.message_formats import measure_formats, trace_formats
 from benchmarks.solvers.trajectories import Effort, Trajectory, format_level, record
+from peerclust.clustering.solvers import PENALIZED, SOLVERS
 from peerclust.files import new_file
 from peerclust.losses import KMeans
-from peerclust.solvers import PENALIZED, SOLVERS
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 LEVELS = (1e-3, 1e-6)
 SEEDS = range(5)

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from benchmarks.solvers.message_formats import Curve
 from peerclust.report import figures
 from peerclust.report.figures import DASHES, DPI, GRAY, LINES, MARKERS
 from peerclust.report.panels import SMALL, legend_below, make_panels, set_scale, wrap_texts
 from peerclust.report.pictures import CurvePanel, Curves, Series
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 # The lower end of the axis of gaps, far below all levels, and the rounding error of a cost.
 _LOWEST = 1e-9

@@ -8,17 +8,15 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.measures import Measure, Progress
 from benchmarks.solvers.cases import RING_IRIS, Case, tune
 from benchmarks.solvers.trajectories import message_size
-from peerclust.certify import solver_cost
-from peerclust.clustering import cluster
-from peerclust.programs.inexact import FORMS, Inexact
+from peerclust.clustering.certificate import solver_cost
+from peerclust.clustering.cluster import cluster
+from peerclust.programs.lossy import FORMS, Inexact
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 SEEDS = range(10)
 

@@ -13,14 +13,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from peerclust.problem import Problem
+from peerclust.clustering.problem import Problem
 from peerclust.programs.protocol import Program, State, Sum
 from peerclust.runtimes.protocol import letter_bytes
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import benchmarks
 from benchmarks.__main__ import main
 from benchmarks.measures import Measure, Report
 from peerclust.errors import DataError, ParameterError
-from peerclust.machine import Machine
+from peerclust.report.machine import Machine
 
 MACHINE = Machine("abacus", 2, "3.11", {"numpy": "2"})
 FAST = Measure("time", 1.0, "seconds per second", at_most=2)

@@ -7,7 +7,7 @@ from benchmarks.mpi import cost_model, jobs, scalability, scaling_runs
 from benchmarks.mpi.cost_model import Costs, Load
 from peerclust import graphs
 from peerclust.errors import JobError, MissingExtraError
-from peerclust.share import find_links, share_out
+from peerclust.ranks.distribution import find_links, share_out
 from ranks import needs_mpi
 
 # Seconds that are easily added up by hand.

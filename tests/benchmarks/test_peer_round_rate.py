@@ -7,8 +7,8 @@ import pytest
 import benchmarks
 from benchmarks.peers import round_rate
 from peerclust import graphs
-from peerclust.peers.fleet import Fleet
 from peerclust.testing import unauthorized_clients
+from peerclust.testing.local_cluster import Fleet
 
 
 @pytest.mark.peers

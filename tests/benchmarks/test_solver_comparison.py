@@ -11,8 +11,8 @@ from benchmarks.solvers import cases, claims, comparison, message_formats
 from benchmarks.solvers.cases import RING_IRIS, Case, tune
 from benchmarks.solvers.comparison import Row
 from benchmarks.solvers.trajectories import Effort, Trajectory, count_rounds, record
-from peerclust.certify import measure_pooled
-from peerclust.solvers import SOLVERS
+from peerclust.clustering.certificate import measure_pooled
+from peerclust.clustering.solvers import SOLVERS
 
 CASES = [Case("iris", "ring(10)", "hom"), Case("iris", "ring(50)", "hom")]
 

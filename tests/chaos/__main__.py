@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from benchmarks.command_line import Parser, add_json_option, run_command
 from benchmarks.measures import Progress, Report
-from peerclust.machine import this_machine
+from peerclust.report.machine import this_machine
 
 COMMANDS = {
     "schedules": "run random schedules of faults on six peer processes",

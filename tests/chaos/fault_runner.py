@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from peerclust.errors import PeerError
-from peerclust.peers.fleet import Fleet
 from peerclust.runtimes.network.contract import Contract
+from peerclust.testing.local_cluster import Fleet
 
 from .schedules import NAMES, Event, Schedule
 
@@ -73,7 +73,7 @@ class FaultRun:
 def warm_up() -> None:
     """Start the fork server, so that the first peers start as fast as later ones."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["peerclust.peers.nursery"])
+    context.set_forkserver_preload(["peerclust.testing.preload"])
     process = context.Process(target=time.sleep, args=(0,))
     process.start()
     process.join()

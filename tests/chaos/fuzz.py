@@ -19,8 +19,8 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.measures import Measure, Progress
-from peerclust import threads
 from peerclust.errors import WireError
+from peerclust.kernels import threads
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.messages import Message
 from peerclust.runtimes.network.wire import Kind

@@ -12,12 +12,11 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.graphs import Graph, erdos_renyi, from_edges, ring
 from peerclust.losses import LOSSES
+from peerclust.types import Array
 
-Array = NDArray[np.float64]
 Rng = np.random.Generator
 Pair = tuple[str, str]
 Action = tuple[str, tuple[str, ...]]

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from peerclust.peers.fleet import Fleet
+from peerclust.testing.local_cluster import Fleet
 
 from .fault_runner import FaultRun, PeerProcess
 from .oracle import BROKEN, HANG, check_run

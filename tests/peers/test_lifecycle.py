@@ -14,9 +14,9 @@ from trials import check_ended, check_replay, fleet, iris
 
 import peerclust as pc
 from peerclust.initialize import KMeansPlusPlus
-from peerclust.peers import demo
-from peerclust.peers.work import check_dates, find_identity
+from peerclust.peers.commands import check_dates, find_identity
 from peerclust.runtimes.network import contract_file
+from peerclust.testing import peer_demo
 from peerclust.testing.unauthorized_clients import make_kinds
 
 
@@ -319,8 +319,8 @@ def test_weights_a_matrix_and_several_updates_are_as_in_the_simulator(tmp_path):
 
 def test_the_demo_holds(tmp_path, monkeypatch):
     # Ten processes beside other tests would take long; five show the same.
-    monkeypatch.setattr(demo, "PEERS", 5)
-    monkeypatch.setitem(demo._SETTINGS, "rho", 1000.0)
-    found = demo.run(tmp_path / "demo", 0, lambda _: None)
+    monkeypatch.setattr(peer_demo, "PEERS", 5)
+    monkeypatch.setitem(peer_demo._SETTINGS, "rho", 1000.0)
+    found = peer_demo.run(tmp_path / "demo", 0, lambda _: None)
     assert found.holds
     assert len(found.contributed) >= 2
