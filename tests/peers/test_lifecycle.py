@@ -13,11 +13,11 @@ import pytest
 from trials import check_ended, check_replay, fleet, iris
 
 import peerclust as pc
-from peerclust.bench.strangers import make_kinds
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.peers.commands import check_dates, find_identity
 from peerclust.runtimes.network import contract_file
 from peerclust.testing import peer_demo
+from peerclust.testing.unauthorized_clients import make_kinds
 
 
 def test_a_peer_asked_to_end_says_goodbye_and_goes_on_from_its_checkpoint(tmp_path):
