@@ -36,7 +36,10 @@ if TYPE_CHECKING:
         Status as Status,
     )
     from peerclust.distances import Euclidean as Euclidean, Mahalanobis as Mahalanobis
-    from peerclust.estimators import DGC as DGC, DGCOutlierDetector as DGCOutlierDetector
+    from peerclust.estimators import (
+        PeerClustering as PeerClustering,
+        PeerOutlierDetector as PeerOutlierDetector,
+    )
     from peerclust.graphs import Graph as Graph
     from peerclust.losses import (
         Fair as Fair,
@@ -53,8 +56,8 @@ _HOMES = {
     "Bregman": "bregman",
     "Certificate": "clustering.solution",
     "Checkpoint": "clustering.checkpoint",
-    "DGC": "estimators",
-    "DGCOutlierDetector": "estimators",
+    "PeerClustering": "estimators",
+    "PeerOutlierDetector": "estimators",
     "Euclidean": "distances",
     "Fair": "losses",
     "Graph": "graphs",

@@ -166,7 +166,7 @@ def replay(
         told = commands.replay(
             network,
             [_parse_site(each) for each in sites],
-            watch=lambda round_, here: progress(round_, None, len(here)),
+            on_round=lambda round_, here: progress(round_, None, len(here)),
         )
     if as_json:
         print_json(told)
