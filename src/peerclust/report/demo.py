@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.demo import NAMES, Demo, Outcome
+from peerclust.paper.demo import NAMES, Demo, Outcome
 from peerclust.errors import MissingExtraError
 
 try:

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from peerclust.demo import NAMES, Outcome
+from peerclust.paper.demo import NAMES, Outcome
 from peerclust.solution import Solution
 
 # Seconds between two lines of progress where there is no terminal.

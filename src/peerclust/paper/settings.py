@@ -1,0 +1,206 @@
+"""The paper's settings: a data set, its split over users, the graph and the starts, from a seed.
+
+Each run draws its own subset, split, graph and starts. Data sets are read once a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust import datasets, graphs, initialize, partition
+from peerclust.graphs import Graph
+from peerclust.baselines import Task
+from peerclust.runtimes.simulator import Simulator
+from peerclust.users import Users
+
+Array = NDArray[np.float64]
+Classes = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A data set over users on a graph.
+
+    Attributes
+    ----------
+    data : str
+        "iris", "gaussians", "mnist" or "cifar10".
+    K : int
+        How many clusters: the first K classes of the data.
+    per_class : int or None
+        So many rows of each class are drawn; None for all rows.
+    uneven : int or None
+        So many rows are drawn in all, classes in random proportions.
+    m : int
+        How many users.
+    per_user : None, int or pair
+        How many classes a user holds: all of them (homogeneous data), so many, or from so many
+        to so many.
+    graph : "ring" or "erdos-renyi"
+        The latter with p = 0.5, drawn anew for each run.
+    title : str
+        As the paper's tables name it.
+    """
+
+    data: str
+    K: int
+    title: str
+    per_class: int | None = None
+    uneven: int | None = None
+    m: int = 10
+    per_user: int | tuple[int, int] | None = None
+    graph: str = "ring"
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "iris": Setting("iris", 3, "Iris"),
+    "iris-het": Setting("iris", 3, "Iris", m=15, per_user=2),
+    "gaussians": Setting("gaussians", 4, "Gaussian"),
+    "mnist7": Setting("mnist", 7, "MNIST7", per_class=1000),
+    "mnist7-het": Setting("mnist", 7, "MNIST7", uneven=8380, per_user=(3, 5), graph="erdos-renyi"),
+    "cifar3": Setting("cifar10", 3, "CIFAR3", per_class=1000),
+    "cifar3-het": Setting("cifar10", 3, "CIFAR3", per_class=1000, per_user=2, graph="erdos-renyi"),
+    "cifar8": Setting("cifar10", 8, "CIFAR8", per_class=1000),
+    "mnist": Setting("mnist", 10, "MNIST"),
+    "cifar10": Setting("cifar10", 10, "CIFAR10"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """The rows of all users, user after user, with their classes, and the graph.
+
+    `seeds` are those of the users' starts, of the pooled start, and of methods that draw.
+    """
+
+    rows: NDArray[Any]
+    classes: Classes
+    offsets: NDArray[np.int64]
+    graph: Graph
+    K: int
+    seeds: list[int]
+
+    @property
+    def parts(self) -> list[NDArray[Any]]:
+        """The rows of each user."""
+        return np.split(self.rows, self.offsets[1:-1])
+
+
+def make_scene(
+    setting: Setting, seed: int, *, data_dir: str | None = None, n: int | None = None
+) -> Scene:
+    """Draw the data and its split; `n` is the number of rows of the Gaussian set."""
+    subset, split, network, *rest = draw_seeds(seed)
+    rows, classes = load(setting.data, data_dir, n, subset if setting.data == "gaussians" else 0)
+    if setting.per_class is not None:
+        rows, classes = datasets.first_classes(
+            rows, classes, setting.K, setting.per_class, random_state=subset
+        )
+    elif setting.uneven is not None:
+        rows, classes = datasets.uneven_classes(
+            rows, classes, setting.K, setting.uneven, random_state=subset
+        )
+    if setting.per_user is None:
+        parts = partition.homogeneous(classes, setting.m, random_state=split)
+    else:
+        uneven = None if setting.uneven is None else "random"
+        parts = partition.by_class(
+            classes, setting.m, per_user=setting.per_user, proportions=uneven, random_state=split
+        )
+    return gather(rows, classes, parts, make_graph(setting, network), setting.K, rest)
+
+
+def draw_seeds(seed: int) -> list[int]:
+    """Give the seeds of the subset, the split, the graph, and the three of `Scene.seeds`.
+
+    >>> len(draw_seeds(0)), draw_seeds(0) == draw_seeds(1)
+    (6, False)
+    """
+    return [int(state) for state in np.random.SeedSequence(seed).generate_state(6, np.uint64)]
+
+
+def gather(
+    rows: NDArray[Any],
+    classes: Classes,
+    parts: partition.Parts,
+    graph: Graph,
+    K: int,
+    seeds: list[int],
+) -> Scene:
+    """Put the rows in the order of their users."""
+    order = np.concatenate(parts)
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+    return Scene(np.ascontiguousarray(rows[order]), classes[order], offsets, graph, K, seeds)
+
+
+def make_graph(setting: Setting, seed: int) -> Graph:
+    """Give the graph of a setting."""
+    if setting.graph == "ring":
+        return graphs.ring(setting.m)
+    return graphs.erdos_renyi(setting.m, 0.5, random_state=seed)
+
+
+def make_task(
+    scene: Scene,
+    *,
+    start: str,
+    rho: float,
+    rounds: int,
+    B: int = 1,
+    pooled: str | None = None,
+    sklearn: str = "k-means++",
+) -> Task:
+    """Give the task of a scene.
+
+    `start` is "warm" (a row of each class) or "random" (rows at random, each user its own);
+    `pooled` is the start of CGC, the same unless given, or "k-means++"; `sklearn` is "k-means++",
+    or "pooled" for the start of CGC.
+    """
+    own_seed, pooled_seed, method_seed = scene.seeds
+    all_rows = np.array([0, len(scene.rows)])
+    x = _centers(scene, start, scene.offsets, scene.graph, own_seed)
+    at = _centers(scene, pooled or start, all_rows, graphs.path(1), pooled_seed)[0]
+    return Task(
+        rows=scene.rows,
+        offsets=scene.offsets,
+        graph=scene.graph,
+        start=x,
+        pooled_start=at,
+        sklearn_start=at if sklearn == "pooled" else None,
+        rho=rho,
+        rounds=rounds,
+        B=B,
+        seed=method_seed % (1 << 32),
+    )
+
+
+def _centers(
+    scene: Scene, start: str, offsets: NDArray[np.int64], graph: Graph, seed: int
+) -> Array:
+    ways: dict[str, initialize.Start] = {
+        "warm": initialize.Warm(scene.classes),
+        "random": initialize.Random(),
+        "k-means++": initialize.KMeansPlusPlus(),
+    }
+    users = Users(scene.rows, offsets)
+    # 62 bits, as the seeds of `cluster`.
+    return ways[start].centers(Simulator(graph), users, scene.K, seed >> 2)[0]
+
+
+@lru_cache(maxsize=2)
+def load(
+    data: str, data_dir: str | None, n: int | None = None, seed: int = 0
+) -> tuple[NDArray[Any], Classes]:
+    """Give the rows and classes of a whole data set; `n` and `seed` are the Gaussian set's."""
+    if data == "gaussians":
+        return datasets.gaussians(n or 2_000_000, random_state=seed)
+    if data == "iris":
+        return datasets.iris()
+    rows, classes = (datasets.mnist if data == "mnist" else datasets.cifar10)(data_dir)
+    return rows, classes
