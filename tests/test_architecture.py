@@ -79,9 +79,9 @@ BELOW = {
     "metrics.py": {"users", "losses", "distances", "bregman", "errors", "validation"},
     "partition.py": {"errors", "validation"},
     "datasets": {"datasets", "partition", "names", "errors", "validation"},
-    "methods": {
+    "baselines": {
         "names",
-        "methods",
+        "baselines",
         "programs",
         "runtimes",
         "users",

@@ -1,4 +1,4 @@
-"""The methods that experiments compare, by the names of the paper's tables.
+"""The methods that the paper's tables compare, by the names used there.
 
 | name | what it is |
 |---|---|
@@ -11,15 +11,15 @@
 | LSP2P-KM | Datta, Giannella and Kargupta 2009, from the pooled start |
 | CORESET-KM, CORESET-MED | Balcan, Ehrlich and Liang 2013: K-means, K-median |
 
-Huber has delta = 5 and fair has eta = 1, as in the paper. `register` adds one's own.
+Huber has delta = 5 and fair has eta = 1, as in the paper. `register` adds your own method.
 """
 
 from __future__ import annotations
 
+from peerclust.baselines.centralized import CGC, LGC, SklearnKMeans
 from peerclust.baselines.coreset import Coreset
 from peerclust.baselines.decentralized import OverNetwork
-from peerclust.baselines.centralized import CGC, LGC, SklearnKMeans
-from peerclust.baselines.protocol import Method, Outcome, Task, judge
+from peerclust.baselines.protocol import Method, Outcome, Task, make_outcome
 from peerclust.baselines.registry import (
     LOSSES,
     METHODS,
@@ -32,5 +32,5 @@ from peerclust.baselines.registry import (
 )
 
 __all__ = ["CGC", "LGC", "LOSSES", "METHODS", "Coreset", "Method", "Outcome", "OverNetwork"]
-__all__ += ["SklearnKMeans", "Task", "get", "judge", "load", "register", "registered", "shared"]
-__all__ += ["unregister"]
+__all__ += ["SklearnKMeans", "Task", "get", "load", "make_outcome", "register", "registered"]
+__all__ += ["shared", "unregister"]

@@ -1,4 +1,4 @@
-"""Methods that are no programs: CGC and scikit-learn see all rows, LGC leaves each user alone."""
+"""Methods without a network: CGC and scikit-learn see all rows, LGC runs each user on its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import graphs
+from peerclust.baselines.protocol import Outcome, Task, make_outcome, warm_up
 from peerclust.losses import KMeans
-from peerclust.baselines.protocol import Outcome, Task, judge, warm_up
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes.protocol import Watch, check_finite
 from peerclust.runtimes.simulator import Simulator
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CGC:
-    """Centralized gradient clustering: one user who holds all rows.
+    """Centralized gradient clustering: one user holds all rows.
 
     x(k) <- x(k) - alpha sum over C(k) of grad f(x(k), y), alpha = 1 / (2 |D|). For a loss with
     beta > 2 the step is 0.99 / (beta |D|) instead, the longest that is proved safe.
@@ -40,12 +40,12 @@ class CGC:
         x = _descend(pooled, task.pooled_start[None], task.rounds, watch)
         seconds = perf_counter() - begin
         users = Users(task.rows, task.offsets, loss=self.loss)
-        return judge(users, users.everywhere(x[0]), task.rounds, seconds)
+        return make_outcome(users, users.everywhere(x[0]), task.rounds, seconds)
 
 
 @dataclass(frozen=True)
 class LGC:
-    """Local gradient clustering: each user clusters its own rows, and nobody talks.
+    """Local gradient clustering: each user clusters its own rows, without any messages.
 
     As `CGC`, with alpha_i = 1 / (2 |D_i|).
     """
@@ -53,7 +53,7 @@ class LGC:
     loss: Any = field(default_factory=KMeans)
 
     def fit(self, task: Task, watch: Watch | None = None) -> Outcome:  # noqa: ARG002
-        """Cluster each user's rows from its own start; there is nothing to watch."""
+        """Cluster each user's rows from its own start; `watch` is not called."""
         users = Users(task.rows, task.offsets, loss=self.loss)
         warm_up(users, task.start)
         begin = perf_counter()
@@ -61,21 +61,21 @@ class LGC:
             _descend(users.block(i), task.start[i : i + 1], task.rounds) for i in range(users.m)
         ]
         seconds = perf_counter() - begin
-        return judge(users, np.concatenate(each), task.rounds, seconds)
+        return make_outcome(users, np.concatenate(each), task.rounds, seconds)
 
 
 @dataclass(frozen=True)
 class SklearnKMeans:
     """scikit-learn's K-means (Lloyd) on all rows, by its own stopping rule.
 
-    From the task's start for it, or else the best of `n_init` starts by k-means++; 10 was
-    scikit-learn's default before its version 1.4. The seconds are those of all starts.
+    It runs from `task.sklearn_start`, or else takes the best of `n_init` k-means++ starts; 10 was
+    scikit-learn's default before version 1.4. The seconds are those of all starts.
     """
 
     n_init: int = 10
 
     def fit(self, task: Task, watch: Watch | None = None) -> Outcome:  # noqa: ARG002
-        """Cluster all rows; there is nothing to watch."""
+        """Cluster all rows; `watch` is not called."""
         from sklearn.cluster import KMeans as Sklearn
 
         given = task.sklearn_start
@@ -91,11 +91,11 @@ class SklearnKMeans:
         seconds = perf_counter() - begin
         users = Users(task.rows, task.offsets)
         x = users.everywhere(model.cluster_centers_.astype(np.float64))
-        return judge(users, x, int(model.n_iter_), seconds)
+        return make_outcome(users, x, int(model.n_iter_), seconds)
 
 
 def _descend(alone: Users, x: Array, rounds: int, watch: Watch | None = None) -> Array:
-    """Give the centers (1, K, d) of one user alone after so many gradient steps."""
+    """Return the centers (1, K, d) of a single user after `rounds` gradient steps."""
     n = max(len(alone.rows), 1)
     alpha = min(0.5, SAFETY / float(alone.loss.smoothness)) / n
     program, simulator = DGC(rho=1.0, alpha=alpha), Simulator(graphs.path(1))

@@ -1,32 +1,32 @@
 """CORESET-KM and CORESET-MED: K-means and K-median on a small weighted summary of all rows.
 
 M.-F. Balcan, S. Ehrlich and Y. Liang, "Distributed k-means and k-median clustering on general
-topologies", NIPS 2013. Each user i finds K centers B_i of its own rows P_i and tells everybody
-their cost. With m_p = cost(p, B_i) it then draws, with replacement, t_i of its rows,
+topologies", NIPS 2013. Each user i finds K centers B_i of its own rows P_i and sends their cost to
+all users. With m_p = cost(p, B_i) it then draws, with replacement, t_i of its rows,
 
     t_i = t cost(P_i, B_i) / sum_j cost(P_j, B_j),    row q with probability m_q / cost(P_i, B_i),
     w_q = sum_j cost(P_j, B_j) / (t m_q)          for each row q that was drawn,
     w_b = |P_b| - sum of w_q over the q in P_b    for each center b in B_i, P_b its cluster,
 
-and tells everybody these rows and centers with their weights. Everybody solves the weighted problem
-on the union of all, by the same random numbers, and so has the same centers.
+and sends these rows and centers with their weights to all users. Each user solves the weighted
+problem on the union, with the same random numbers, so all have the same centers.
 
 | symbol             | here                                                  |
 |--------------------|-------------------------------------------------------|
 | t                  | `size`                                                |
-| t_i                | the answer of `apportion`                             |
+| t_i                | returned by `apportion`                               |
 | B_i, P_b           | `Local.centers`, `Local.labels`                       |
 | m_p, cost(P_i, B_i)| `Local.cost`, its sum                                 |
 | w_q, w_b           | `Portion.weights`, the drawn rows first               |
 
-Where the paper leaves a choice: B_i is a k-means++ draw and a few steps of alternation (see
-`weighted`); a user with at most K distinct rows takes these, at no cost. t_i is rounded up or down
-at random so that the t_i add up to t and the coreset's cost, at any centers, is right on average.
-That needs weights of either sign, and as w_b is about 0 on average, half of them come out negative.
-A solver has no use for those: they count as 0, and so the coreset weighs somewhat more than N.
+Choices that the paper leaves open: B_i is a k-means++ draw and a few steps of alternation (see
+`weighted_kmeans`); a user with at most K distinct rows takes these, at no cost. t_i is rounded up
+or down at random so that the t_i add up to t and the coreset's cost, at any centers, is unbiased.
+That needs weights of either sign, and as w_b is about 0 on average, half of them are negative. A
+solver cannot use those: they count as 0, so the coreset weighs somewhat more than N.
 
-Messages are flooded: everybody passes each message once to all neighbors, so that it crosses every
-link in both directions. All of it is counted: a cost is a number, a point d + 1 numbers of 8 bytes.
+Messages are flooded: each user passes each message once to all neighbors, so it crosses every link
+in both directions. All of it is counted: a cost is one number, a point d + 1 numbers of 8 bytes.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.graphs import Graph
 from peerclust.baselines.decentralized import flood
-from peerclust.baselines.protocol import Outcome, Task, judge
+from peerclust.baselines.protocol import Outcome, Task, make_outcome
 from peerclust.baselines.weighted_kmeans import cost, descend, draw, solve
+from peerclust.graphs import Graph
 from peerclust.runtimes.protocol import Traffic, Watch
 from peerclust.users import Users
 from peerclust.validation import check_count
 
 Array = NDArray[np.float64]
 
-# Steps of alternation to a user's own centers.
+# Steps of alternation to find a user's own centers.
 LOCAL_STEPS = 10
-# Drawn rows for each local center, unless `size` says how many.
+# Drawn rows per local center, unless `size` is given.
 PER_CENTER = 10
-# Random streams apart from those that starts take (see `initialize`): two of each user, and two
-# that all users have in common, which are those of a user after the last.
+# Random streams that starts do not use (see `initialize`): two per user, and two common to all
+# users, which are those of a user after the last.
 _CENTERS, _ROWS, _SHARES, _SOLVE = range(1 << 21, (1 << 21) + 4)
 
 
@@ -76,7 +76,7 @@ class Portion:
 
     @property
     def bytes(self) -> int:
-        """What it takes to tell it."""
+        """The size of the message that carries it."""
         return self.points.nbytes + self.weights.nbytes
 
 
@@ -89,10 +89,10 @@ class Coreset:
     median : bool
         Whether the cost is the distance (K-median) or its square (K-means).
     size : int, optional
-        t, how many rows are drawn in all. By default 10 for each of the m K local centers, but no
-        more than half of the rows. The theorem for K-means asks for a multiple of m K log(m K)
-        beside a term of the accuracy; with 10 the negative w_b that count as 0 add about a fifth
-        to the weight of the Iris data or of Gaussian clusters.
+        t, the number of rows drawn in total. By default 10 for each of the m K local centers, but
+        at most half of the rows. The theorem for K-means asks for a multiple of m K log(m K) plus
+        a term that depends on the accuracy; with 10, counting the negative w_b as 0 adds about a
+        fifth to the weight of the Iris data or of Gaussian clusters.
 
     Examples
     --------
@@ -112,9 +112,9 @@ class Coreset:
             check_count(self.size, "size", "Coreset")
 
     def fit(self, task: Task, watch: Watch | None = None) -> Outcome:  # noqa: ARG002
-        """Cluster the task's rows in 2 rounds, each a flood; there is nothing to watch.
+        """Cluster the task's rows in 2 rounds, each a flood; `watch` is not called.
 
-        The task's starts are not used, its seed is.
+        The task's seed is used, its starts are not.
         """
         users = Users(task.rows, task.offsets)
         t = self.size or max(1, min(PER_CENTER * users.m * task.K, len(task.rows) // 2))
@@ -124,19 +124,19 @@ class Coreset:
         weights = np.maximum(np.concatenate([portion.weights for portion in portions]), 0.0)
         rng = _common_generator(users, task.seed, _SOLVE)
         found = solve(points, weights, task.K, median=self.median, rng=rng)
-        # With fewer distinct points than centers some are given twice.
+        # With fewer distinct points than centers, some points are repeated.
         x = users.everywhere(found[np.arange(task.K) % len(found)])
         seconds = perf_counter() - begin
-        return judge(users, x, 2, seconds, traffic(task.graph, portions))
+        return make_outcome(users, x, 2, seconds, traffic(task.graph, portions))
 
 
 def _common_generator(users: Users, seed: int, step: int) -> np.random.Generator:
-    """Return a stream that all users have in common."""
+    """Return a random stream that is common to all users."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(users.m, step)))
 
 
 def build(users: Users, K: int, t: int, *, median: bool, seed: int) -> list[Portion]:
-    """Give each user's portion of a coreset with t drawn rows."""
+    """Return each user's portion of a coreset with t drawn rows."""
     local = [_approximate(users, i, K, median, seed) for i in range(users.m)]
     costs = np.array([each.cost.sum() for each in local])
     u = _common_generator(users, seed, _SHARES).random()
@@ -148,10 +148,10 @@ def build(users: Users, K: int, t: int, *, median: bool, seed: int) -> list[Port
 
 
 def apportion(costs: Array, t: int, u: float) -> NDArray[np.int64]:
-    """Share t out in proportion to the costs, (m,), in whole numbers that add up to t.
+    """Return shares of t in proportion to the costs, (m,): whole numbers that add up to t.
 
-    Each share is rounded up or down; for u uniform in [0, 1) it is exact on average. If there is no
-    cost, nobody has a share.
+    Each share is rounded up or down; for u uniform in [0, 1) it is unbiased. If all costs are 0, so
+    are the shares.
 
     >>> apportion(np.array([1.0, 0.0, 2.0]), 2, 0.5).tolist()
     [1, 0, 1]
@@ -164,7 +164,7 @@ def apportion(costs: Array, t: int, u: float) -> NDArray[np.int64]:
 
 
 def traffic(graph: Graph, portions: Sequence[Portion]) -> Traffic:
-    """Give what flooding each user's cost and portion sends; an empty portion is told too."""
+    """Return the traffic of flooding each user's cost and portion; empty portions are sent too."""
     sent = Traffic()
     for portion in portions:
         sent += flood(graph, 8) + flood(graph, portion.bytes)
@@ -172,7 +172,7 @@ def traffic(graph: Graph, portions: Sequence[Portion]) -> Traffic:
 
 
 def _approximate(users: Users, i: int, K: int, median: bool, seed: int) -> Local:
-    """Find user i's own centers."""
+    """Compute user i's own centers."""
     here = slice(users.offsets[i], users.offsets[i + 1])
     rows = np.asarray(users.rows[here], dtype=np.float64)
     unit = np.ones(len(rows))

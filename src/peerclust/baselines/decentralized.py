@@ -1,4 +1,4 @@
-"""Methods that are programs over the network: DGC-F_rho, NK-means, ADMM-KM, LSP2P."""
+"""Methods that run as programs on the communication graph: DGC, NK-means, ADMM-KM, LSP2P."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from peerclust import theory
+from peerclust.baselines.protocol import Outcome, Task, make_outcome, warm_up
 from peerclust.graphs import Graph
 from peerclust.losses import KMeans
-from peerclust.baselines.protocol import Outcome, Task, judge, warm_up
 from peerclust.programs.admm import ADMM
 from peerclust.programs.dgc import DGC
 from peerclust.programs.lsp2p import LSP2P
@@ -22,25 +22,26 @@ from peerclust.runtimes.protocol import Traffic, Watch, check_finite
 from peerclust.runtimes.simulator import Simulator
 from peerclust.users import Users
 
-# The step of NK-means is this share of the bound it must stay below.
+# The step of NK-means is this fraction of the bound that it must stay below.
 NK_SHARE = 0.99
 
 
 @dataclass(frozen=True)
 class OverNetwork:
-    """The method of a program: `make(task)` gives the program, `loss` what it minimizes.
+    """A program as a method: `make(task)` returns the program, `loss` is what it minimizes.
 
-    With `common` all users begin at the task's pooled start, which one of them floods; that is
-    counted as traffic. Otherwise each begins at its own. With a `tol` above 0 they stop once every
-    user's residual is below it (in the units of `Certificate.residual`); else after all rounds.
+    With `common` all users start at the task's pooled start, which one of them floods; that counts
+    as traffic. Otherwise each user has its own start. With a `tol` above 0 they stop once every
+    user's residual is below it (in the units of `Certificate.residual`), otherwise after all
+    rounds.
 
-    A program of one's own joins the experiments by this and a name:
+    Your own program joins the paper's tables by this class and a name:
 
-    >>> from peerclust import methods
+    >>> from peerclust import baselines
     >>> from peerclust.programs.dgc import DGC
     >>> mine = OverNetwork(lambda task: DGC(rho=task.rho, alpha=0.01))
-    >>> methods.register("MINE", mine)
-    >>> methods.unregister("MINE")
+    >>> baselines.register("MINE", mine)
+    >>> baselines.unregister("MINE")
     """
 
     make: Callable[[Task], Program]
@@ -49,7 +50,7 @@ class OverNetwork:
     tol: float = 0.0
 
     def fit(self, task: Task, watch: Watch | None = None) -> Outcome:
-        """Drive the program for the task's rounds on the simulator, weights of 1."""
+        """Run the program on the simulator, with weights of 1."""
         users = Users(task.rows, task.offsets, loss=self.loss)
         program, simulator = self.make(task), Simulator(task.graph)
         start, before = task.start, Traffic()
@@ -68,19 +69,19 @@ class OverNetwork:
         )
         seconds = perf_counter() - begin
         check_finite(run.x, run.rounds)
-        return judge(users, run.x, run.rounds, seconds, before + run.traffic)
+        return make_outcome(users, run.x, run.rounds, seconds, before + run.traffic)
 
 
 def _scale(users: Users) -> float:
-    """Give W s: the rows of the largest user times the spread of all rows."""
+    """Return W s: the rows of the largest user times the spread of all rows."""
     spread = np.sqrt(users.rows.var(axis=0, dtype=np.float64).sum())
     return float(users.total_weights.max() * spread)
 
 
 def flood(graph: Graph, size: int) -> Traffic:
-    """Give what it takes to tell everybody one message of so many bytes.
+    """Return the traffic of flooding one message of `size` bytes to all users.
 
-    Everybody passes it once to all neighbors, so that it crosses every link in both directions.
+    Each user passes it once to all neighbors, so it crosses every link in both directions.
 
     >>> from peerclust.graphs import ring
     >>> flood(ring(5), 8)
@@ -90,7 +91,7 @@ def flood(graph: Graph, size: int) -> Traffic:
 
 
 def make_dgc(task: Task) -> DGC:
-    """Give DGC-F_rho with the step of the paper's experiments."""
+    """Return DGC-F_rho with the step of the paper's experiments."""
     alpha = theory.paper_step(
         m=task.graph.m,
         largest=int(np.diff(task.offsets).max()),
@@ -101,17 +102,17 @@ def make_dgc(task: Task) -> DGC:
 
 
 def make_admm(task: Task) -> ADMM:
-    """Give ADMM-KM whose penalty is the task's rho, as in the paper's tables."""
+    """Return ADMM-KM whose penalty is the task's rho, as in the paper's tables."""
     return ADMM.plain(c=task.rho)
 
 
 def make_nk_means(task: Task) -> NKMeans:
-    """Give NK-means with the step of the paper's footnote."""
+    """Return NK-means with the step of the paper's footnote."""
     largest = float(np.diff(task.offsets).max())
     bound = task.graph.degree.min() / (largest / task.rho + task.graph.lambda_max.value)
     return NKMeans(rho=task.rho, alpha=NK_SHARE * float(bound))
 
 
 def make_lsp2p(task: Task) -> LSP2P:  # noqa: ARG001
-    """Give LSP2P K-means, which has no parameters."""
+    """Return LSP2P K-means, which has no parameters."""
     return LSP2P()

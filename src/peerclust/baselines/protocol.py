@@ -1,4 +1,4 @@
-"""What a method of clustering is: what it is given, and what it must give; no method itself."""
+"""What a method is: the task that it is given and the outcome that it returns."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Task:
     offsets : (m + 1,) int array
         User i holds the rows offsets[i]:offsets[i + 1].
     graph : Graph
-        Who talks with whom.
+        The communication graph.
     start : (m, K, d) array
-        Where each user's centers start.
+        Each user's initial centers.
     pooled_start : (K, d) array
-        Where the centers of a method that sees all rows start.
+        Initial centers of methods that see all rows.
     sklearn_start : (K, d) array or None
-        Where scikit-learn's K-means starts; None for its own k-means++.
+        Initial centers of scikit-learn's K-means; None for its own k-means++.
     rho : float
-        The penalty; methods of other papers take it as theirs.
+        The consensus penalty; methods of other papers use it as theirs.
     rounds : int
-        How many rounds (T).
+        Number of rounds (T).
     B : int
-        Center updates a round, for methods that make several.
+        Center updates per round, for methods that make several.
     seed : int
-        For methods that draw.
+        Seed of randomized methods.
     """
 
     rows: Rows
@@ -79,26 +79,26 @@ class Task:
 
     @property
     def K(self) -> int:
-        """How many clusters."""
+        """The number of clusters."""
         return int(self.start.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Where a method ended.
+    """The result of a method.
 
     Attributes
     ----------
     centers : (m, K, d) array
-        Each user's centers; the same for all where a method has one set of them.
+        Each user's centers; all equal if the method has one common set.
     labels : (N,) int array
-        Each row's cluster, by its own user's centers.
+        Each row's cluster, by its user's centers.
     rounds : int
-        How many rounds, or iterations, it made; of several starts, the best one's.
+        Rounds, or iterations, until it ended; of several starts, those of the best.
     seconds : float
-        How long it took, without preparations; of several starts, all of them.
+        Run time without set-up; of several starts, the time of all.
     traffic : Traffic
-        What went over the links; a start counts only where it is common and must be told.
+        What was sent over the links. A start counts only if it is common and must be sent.
     """
 
     centers: Array
@@ -109,11 +109,11 @@ class Outcome:
 
 
 def check_outcome(outcome: Any, task: Task, method: str) -> Outcome:
-    """Raise unless a method has given an outcome that fits its task."""
+    """Raise unless a method returned an outcome that fits its task."""
     of = f"the outcome of {method}"
     if not isinstance(outcome, Outcome):
         raise ParameterError(
-            f"`fit` of {method} must give an Outcome. Got {type(outcome).__name__}."
+            f"`fit` of {method} must return an Outcome. Got {type(outcome).__name__}."
         )
     labels, shape = np.asarray(outcome.labels), task.start.shape
     if np.shape(outcome.centers) != shape or not np.isfinite(outcome.centers).all():
@@ -137,16 +137,16 @@ def check_outcome(outcome: Any, task: Task, method: str) -> Outcome:
 
 
 class Method(Protocol):
-    """A way to cluster a task."""
+    """A clustering method."""
 
     def fit(self, task: Task, watch: Watch | None = None) -> Outcome:
-        """Cluster; `watch` is called between rounds, by methods that are programs."""
+        """Cluster the task; methods that are programs call `watch` between rounds."""
 
 
 def warm_up(users: Users, x: Array) -> None:
-    """Run the loops on one user's rows, so that compiling them is not taken for a part of rounds.
+    """Run the loops on one user's rows, so that rounds are timed without compilation.
 
-    What users remember from one assignment to the next is found by themselves, and counts.
+    The users' own caches stay empty: filling them is part of the timed rounds.
     """
     largest = int(np.diff(users.offsets).argmax())
     one, start = users.block(largest), x[largest : largest + 1]
@@ -155,9 +155,9 @@ def warm_up(users: Users, x: Array) -> None:
         one.pull(start)
 
 
-def judge(
+def make_outcome(
     users: Users, x: Array, rounds: int, seconds: float, traffic: Traffic | None = None
 ) -> Outcome:
-    """Label every row by the centers x (m, K, d) of its user and give the outcome."""
+    """Label every row by the centers x (m, K, d) of its user and return the outcome."""
     users.assign(x)
     return Outcome(x, users.labels.copy(), rounds, seconds, traffic or Traffic())

@@ -1,4 +1,4 @@
-"""The methods by their names, and how one's own join them."""
+"""The methods by name, and how users add their own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 from peerclust import names
-from peerclust.errors import ParameterError, PeerclustError
-from peerclust.losses import Fair, Huber, KMeans, Logistic
+from peerclust.baselines.centralized import CGC, LGC, SklearnKMeans
 from peerclust.baselines.coreset import Coreset
 from peerclust.baselines.decentralized import (
     OverNetwork,
@@ -19,8 +18,9 @@ from peerclust.baselines.decentralized import (
     make_lsp2p,
     make_nk_means,
 )
-from peerclust.baselines.centralized import CGC, LGC, SklearnKMeans
 from peerclust.baselines.protocol import Method
+from peerclust.errors import ParameterError, PeerclustError
+from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.validation import check_name
 
 LOSSES = {"KM": KMeans(), "HL": Huber(5.0), "LL": Logistic(), "FL": Fair(1.0)}
@@ -36,15 +36,15 @@ METHODS["LSP2P-KM"] = OverNetwork(make_lsp2p, common=True, tol=1e-6)
 METHODS["CORESET-KM"] = Coreset()
 METHODS["CORESET-MED"] = Coreset(median=True)
 
-# What users have added, and the files that were loaded to do so with the names they added.
+# The methods that users have added, and the files that added some of them, with their names.
 _OWN: dict[str, Method] = {}
 _FILES: dict[Path, list[str]] = {}
 
 
 def register(name: str, method: Method) -> None:
-    """Add a method of one's own to every experiment that compares methods, under a new name.
+    """Add your own method to every table that compares methods, under a new name.
 
-    `method.fit(task, watch=None)` gives an `Outcome`; `OverNetwork` makes one of a program.
+    `method.fit(task, watch=None)` returns an `Outcome`; `OverNetwork` makes one of a program.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
         raise ParameterError(
@@ -58,7 +58,7 @@ def register(name: str, method: Method) -> None:
 
 
 def unregister(name: str) -> None:
-    """Take out a method that `register` has added."""
+    """Remove a method that `register` has added."""
     if name not in _OWN:
         raise ParameterError(
             f"`name` of unregister must be one that `register` has added. Got {name!r}."
@@ -67,35 +67,35 @@ def unregister(name: str) -> None:
 
 
 def registered() -> dict[str, Method]:
-    """Give the methods that users have added, by name."""
+    """Return the methods that users have added, by name."""
     return dict(_OWN)
 
 
 def load(path: str | os.PathLike[str]) -> None:
-    """Run a Python file that registers methods; other processes of an experiment run it too.
+    """Run a Python file that registers methods; worker processes of an experiment run it too.
 
     A file that was loaded before is not run again.
     """
     place = Path(path).resolve()
     if place in _FILES:
         return
-    # A name of our own, so that no other module is hidden.
-    name = f"peerclust_methods_{place.stem}"
+    # A prefix, so that no other module is shadowed.
+    name = f"peerclust_baselines_{place.stem}"
     spec = importlib.util.spec_from_file_location(name, place)
     if place.suffix != ".py" or not place.is_file() or spec is None or spec.loader is None:
-        raise ParameterError(f"`path` of methods.load must be a Python file. Got {path}.")
+        raise ParameterError(f"`path` of baselines.load must be a Python file. Got {path}.")
     before = set(_OWN)
     module = importlib.util.module_from_spec(spec)
-    # What the file defines can then be found by the name of its module, as pickle does.
+    # Pickle looks up what the file defines by the name of its module.
     sys.modules[name] = module
     problem = ""
-    # The file may import its neighbors, as a script may.
+    # Like a script, the file may import modules beside it.
     sys.path.insert(0, str(place.parent))
     try:
         spec.loader.exec_module(module)
     except PeerclustError as error:
         problem = str(error)
-    except Exception as error:  # whatever a user's file may do
+    except Exception as error:  # the file may raise anything
         problem = f"{type(error).__name__}: {error} ({names.place(error)})."
     finally:
         sys.path.remove(str(place.parent))
@@ -105,22 +105,22 @@ def load(path: str | os.PathLike[str]) -> None:
         for each in added:
             del _OWN[each]
         raise ParameterError(
-            "`path` of methods.load must be a file that runs and calls methods.register."
+            "`path` of baselines.load must be a file that runs and calls baselines.register."
             f" Got {path}. {problem}".rstrip()
         )
     _FILES[place] = added
 
 
 def shared() -> tuple[list[Path], dict[str, Method]]:
-    """Give what another process needs: files to load, and the methods that none of them adds."""
+    """Return what a worker process needs: files to load, and the methods that none of them adds."""
     from_files = {name for names in _FILES.values() for name in names}
     return list(_FILES), {name: _OWN[name] for name in _OWN if name not in from_files}
 
 
 def get(name: str) -> Method:
-    """Give the method of a name.
+    """Return the method of a name.
 
     >>> get("ADMM-KM").fit.__name__
     'fit'
     """
-    return (METHODS | _OWN)[check_name(name, METHODS | _OWN, "name", "methods.get")]
+    return (METHODS | _OWN)[check_name(name, METHODS | _OWN, "name", "baselines.get")]

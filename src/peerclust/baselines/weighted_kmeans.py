@@ -1,23 +1,23 @@
-"""Weighted K-means and K-median of one set of points, by plain alternation; no users, no network.
+"""Weighted K-means and K-median of one set of points, by alternation; no users, no network.
 
     minimize over x    sum_p w_p cost(p, x),    cost(p, x) = min_k ||p - x(k)||^z,
 
 with z = 2 for K-means and z = 1 for K-median. A start is drawn as in k-means++, in proportion to
-w_p cost(p, x). Then each step assigns every point to its nearest center and moves the centers:
+w_p cost(p, x). Each step then assigns every point to its nearest center and moves the centers:
 
     x(k) <- (1 - s) T(k) + s x(k),    T(k) = sum_{p in C(k)} v_p p / sum_{p in C(k)} v_p,
 
 For K-means v = w and s = 0, Lloyd's algorithm. For K-median v_p = w_p / ||p - x(k)|| over the
 points that are not at x(k), and s = min(1, E / ||sum v_p (p - x(k))||) with E the weight of those
 that are: Weiszfeld's step toward the geometric median as Y. Vardi and C.-H. Zhang, PNAS 97(4),
-2000, mend it. Neither step raises the cost. A cluster without weight keeps its center.
+2000, modify it. Neither step raises the cost. A cluster without weight keeps its center.
 
 | symbol            | here                           |
 |-------------------|--------------------------------|
 | p, w_p            | `points[p]`, `weights[p]`      |
 | x(k)              | `x[k]`                         |
 | z = 1             | `median`                       |
-| cost(p, x), C(k)  | the answer of `cost`           |
+| cost(p, x), C(k)  | returned by `cost`             |
 | v, s              | `pull`, `stay`                 |
 """
 
@@ -38,7 +38,7 @@ TOLERANCE = 1e-10
 
 
 def cost(points: Array, x: Array, *, median: bool) -> tuple[NDArray[np.int32], Array]:
-    """Give each point's nearest center among x (k, d), and its cost, both (n,).
+    """Return each point's nearest center among x (k, d), and its cost, both (n,).
 
     >>> label, each = cost(np.array([[0.0], [3.0]]), np.array([[0.0], [5.0]]), median=False)
     >>> label.tolist(), each.tolist()
@@ -49,7 +49,7 @@ def cost(points: Array, x: Array, *, median: bool) -> tuple[NDArray[np.int32], A
 
 
 def draw(points: Array, weights: Array, K: int, *, median: bool, rng: np.random.Generator) -> Array:
-    """Draw K distinct points, or all distinct points that have weight if these are fewer."""
+    """Draw K distinct points, or all distinct points with weight if there are fewer."""
     chosen: list[int] = []
     mass = weights
     while len(chosen) < K and mass.any():
@@ -59,7 +59,7 @@ def draw(points: Array, weights: Array, K: int, *, median: bool, rng: np.random.
 
 
 def descend(points: Array, weights: Array, x: Array, *, median: bool, steps: int) -> Array:
-    """Give the centers (k, d) after at most so many steps from x, or where these end.
+    """Return the centers (k, d) after at most `steps` steps from x; fewer if the cost settles.
 
     >>> points, x = np.array([[0.0], [2.0], [10.0]]), np.array([[0.0], [10.0]])
     >>> descend(points, np.array([3.0, 1.0, 1.0]), x, median=False, steps=9).tolist()
@@ -85,7 +85,7 @@ def solve(
     starts: int = 10,
     steps: int = 300,
 ) -> Array:
-    """Give the best centers of so many starts, (K, d), or fewer if there are fewer points.
+    """Return the best centers of several starts, (K, d), or fewer if there are fewer points.
 
     >>> points = np.array([[0.0], [1.0], [3.0], [9.0], [9.0]])
     >>> rng = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def solve(
 def _move(
     points: Array, weights: Array, x: Array, labels: NDArray[np.int32], each: Array, median: bool
 ) -> Array:
-    """Give the centers one step later."""
+    """Return the centers after one step."""
     pull, at_center = weights, np.zeros(len(x))
     if median:
         pull = np.divide(weights, each, out=np.zeros_like(each), where=each > 0)

@@ -1,45 +1,49 @@
-"""Every table and figure of the paper as an experiment, one a file, run by name.
+"""Every table and figure of the paper as an experiment that is run by name.
 
-    experiments.run("table-1", out="results")
+    paper.run("table-3", out="results", data_dir="images")
 
-What an experiment is says `plan`; how it is run, and taken up again, `runner`; what the paper has,
-`paper`. A method of one's own joins by `peerclust.baselines.register`.
+| module | what it holds |
+|---|---|
+| `tables` | one row per table of the paper |
+| `figures` | one row per figure; the long ones in `noisy_iris`, `cost_curves`, `score_curves` |
+| `extras` | experiments that the paper does not have |
+| `published` | the numbers that the paper prints |
+| `settings` | the paper's data sets, their splits over users, graphs and starts |
+| `experiment`, `method_jobs`, `curves` | what an experiment is made of |
+| `runner`, `output`, `comparison` | running it, writing its files, our numbers beside the paper's |
+| `demo` | `peerclust demo`: the paper's noisy Iris |
+
+Your own method joins the tables by `peerclust.baselines.register`.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from peerclust.errors import ParameterError
-from peerclust.paper.experiment import Experiment, Settings
-from peerclust.paper.runner import Progress, run_experiment
+from peerclust.paper.experiment import Experiment, RunOptions
+from peerclust.paper.extras import EXTRAS
+from peerclust.paper.figures import FIGURES
 from peerclust.paper.output import Result
+from peerclust.paper.runner import Progress, run_experiment
+from peerclust.paper.tables import TABLES
 from peerclust.validation import check_count, check_name
 
-NAMES = (
-    *(f"table-{i}" for i in range(1, 8)),
-    *(f"figure-{i}" for i in range(2, 10)),
-    "splits",
-    "cifar-classes",
-    "rivals",
-)
+EXPERIMENTS = {each.name: each for each in (*TABLES, *FIGURES, *EXTRAS)}
+NAMES = tuple(EXPERIMENTS)
 
-__all__ = ["NAMES", "Experiment", "Result", "Settings", "get", "run"]
+__all__ = ["EXPERIMENTS", "NAMES", "Experiment", "Result", "RunOptions", "get", "run"]
 
 
 def get(name: str) -> Experiment:
-    """Give the experiment of a name.
+    """Return the experiment of a name.
 
     >>> get("table-1").title
     'effect of rho on the maximum center distance'
     """
-    check_name(name, NAMES, "name", "experiments.get")
-    module = importlib.import_module(f"peerclust.paper.{name.replace('-', '_')}")
-    experiment: Experiment = module.EXPERIMENT
-    return experiment
+    return EXPERIMENTS[check_name(name, NAMES, "name", "paper.get")]
 
 
 def run(
@@ -52,7 +56,7 @@ def run(
     data_dir: str | os.PathLike[str] | None = None,
     data: Sequence[str] = (),
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = lambda *_: None,
 ) -> Result:
     """Run a table or figure and write it to the directory `out` / `name` (with `-quick`, if quick).
 
@@ -61,43 +65,41 @@ def run(
     name : str
         One of `NAMES`.
     out : path
-        Results go to a directory of the experiment's name in it; an interrupted run goes on there.
+        Parent of the result directory. An interrupted run resumes there.
     runs : int, optional
-        How often each cell is repeated; each experiment has its own default.
+        Runs per cell; each experiment has its own default.
     seed : int
-        The seed of the first run; the others follow.
+        Seed of the first run; the following runs use the following seeds.
     quick : bool
-        A smaller version, marked as such.
+        Run a smaller version, which is marked as such.
     data_dir : path, optional
-        Where MNIST and CIFAR-10 are; without it they are fetched from OpenML.
+        Directory with MNIST and CIFAR-10; without it they are downloaded from OpenML.
     data : sequence of str
-        Only these data sets, of an experiment that has several; all if empty.
+        Run these data sets only, in an experiment with several; all of them if empty.
     workers : int
-        How many processes; an experiment that compares times always has one. A script that asks
-        for several needs its `if __name__ == "__main__":`, as with any process pool.
+        Number of processes; an experiment that compares times always uses one. A script with
+        several workers needs `if __name__ == "__main__":`, as with any process pool.
     progress : callable, optional
-        Told (effort done, effort in all, what was done).
+        Called with (effort done, total effort, what was done).
 
     Returns
     -------
     Result
     """
     experiment = get(name)
-    check_count(workers, "workers", "experiments.run")
-    check_count(seed, "seed", "experiments.run", at_least=0)
+    check_count(workers, "workers", "paper.run")
+    check_count(seed, "seed", "paper.run", at_least=0)
     if runs is not None:
-        check_count(runs, "runs", "experiments.run")
+        check_count(runs, "runs", "paper.run")
     if isinstance(data, str):
-        raise ParameterError(f"`data` of experiments.run must be a sequence. Got {data!r}.")
+        raise ParameterError(f"`data` of paper.run must be a sequence. Got {data!r}.")
     if data_dir is not None and not Path(data_dir).is_dir():
-        raise ParameterError(f"`data_dir` of experiments.run must be a folder. Got {data_dir}.")
+        raise ParameterError(f"`data_dir` of paper.run must be a directory. Got {data_dir}.")
     for each in data:
         if not experiment.data:
-            raise ParameterError(
-                f"`data` of experiments.run must be left out with {name}. Got {each!r}."
-            )
-        check_name(each, experiment.data, "data", "experiments.run")
-    settings = Settings(
+            raise ParameterError(f"`data` of paper.run must be left out with {name}. Got {each!r}.")
+        check_name(each, experiment.data, "data", "paper.run")
+    options = RunOptions(
         runs=runs or (experiment.quick_runs if quick else experiment.runs),
         asked=runs is not None,
         seed=seed,
@@ -105,5 +107,4 @@ def run(
         data_dir=None if data_dir is None else os.fspath(data_dir),
         data=tuple(data),
     )
-    tell: Callable[..., None] = progress or (lambda *_: None)
-    return run_experiment(experiment, settings, Path(out), workers=workers, progress=tell)
+    return run_experiment(experiment, options, Path(out), workers=workers, progress=progress)

@@ -6,14 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.paper.experiment import Line, Row, Stat
 from peerclust.report.pictures import Dot, DotPanel, Dots
 
-Array = NDArray[np.float64]
-
-# A mean agrees with the paper's if it is within so many of the paper's deviations, or so near.
+# A mean agrees with the paper's within DEVIATIONS of the paper's deviations, or within NEAR.
 DEVIATIONS = 2.0
 NEAR = {"percent": 2.0, "score": 0.02}
 # A scale agrees if its ratio to the paper's is in this range.
@@ -21,14 +18,14 @@ RATIOS = (0.6, 1.5)
 
 
 def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
-    """Give the rows that have these values."""
+    """Return the rows that have these values."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 def stat(rows: Sequence[Row], column: str, factor: float = 1.0) -> Stat:
-    """Give the mean and the standard deviation (of the runs, not of the mean) of a column.
+    """Return the mean and the standard deviation (of the runs, not of the mean) of a column.
 
-    One run has no deviation.
+    The deviation of a single run is None.
 
     >>> stat([{"a": 0.5}, {"a": 1.0}], "a", 100)
     Stat(mean=75.0, std=25.0, text='')
@@ -38,7 +35,7 @@ def stat(rows: Sequence[Row], column: str, factor: float = 1.0) -> Stat:
 
 
 def agrees(line: Line) -> bool | None:
-    """Tell whether our mean agrees with the paper's; None where the paper has none.
+    """Return whether our mean agrees with the paper's; None if they are not compared.
 
     >>> agrees(Line({}, Stat(90.0), Stat(88.5, 0.1)))
     True
@@ -52,7 +49,7 @@ def agrees(line: Line) -> bool | None:
 
 
 def difference(line: Line) -> str:
-    """Say how far ours is from the paper's, in its deviations where it has them.
+    """Return the difference from the paper's number as text, with the paper's deviations (σ).
 
     >>> difference(Line({}, Stat(90.0), Stat(89.0, 0.5)))
     '+1.0 (+2.0 σ)'
@@ -67,7 +64,7 @@ def difference(line: Line) -> str:
 
 
 def show(stat: Stat | None, form: str) -> str:
-    """Write a number with its deviation.
+    """Return a number with its deviation as text.
 
     >>> show(Stat(90.64, 0.5), "percent"), show(Stat(0.047), "scale")
     ('90.6 ± 0.5 %', '0.047')
@@ -80,17 +77,18 @@ def show(stat: Stat | None, form: str) -> str:
     digits = {"percent": ".1f", "score": ".3f", "count": ",.0f"}.get(form, ".3g")
     text = f"{stat.mean:{digits}}"
     if stat.std is not None:
-        # What is below the rounding of the mean is none.
+        # A deviation below the rounding error of the mean is shown as 0.
         std = stat.std if stat.std > 1e-12 * abs(stat.mean) else 0.0
         text += f" ± {std:{digits}}"
     return text + unit
 
 
 def markdown(lines: Sequence[Line], *, verdicts: bool = True) -> str:
-    """Give the Markdown table: where | paper | ours | difference | agrees.
+    """Return the Markdown table: where | paper | ours | difference | agrees.
 
-    If the paper has none of the numbers, ours alone, with a column for each measure. Without
-    verdicts nothing is said of differences, as of a smaller problem than the paper's.
+    If the paper has none of the numbers, the table has ours alone, with one column per measure.
+    Without `verdicts` it leaves out the last two columns: a smaller problem than the paper's is not
+    compared.
     """
     names = list(lines[0].where)
     if all(line.paper is None for line in lines):
@@ -130,50 +128,12 @@ def dots(
     x_log: bool = False,
     columns: int = 2,
 ) -> Dots:
-    """Give the lines as a picture: a panel for each value of one column, a dot for each other's."""
-    # A number alone does not say what it is the value of.
-    before = "" if label in ("method", "measure") else f"{label} = "
-    titles = list(dict.fromkeys(line.where[panel] for line in lines))
-    return Dots(
-        [
-            DotPanel(
-                title,
-                [
-                    _dot(line, before + line.where[label])
-                    for line in lines
-                    if line.where[panel] == title
-                ],
-                x_label,
-                x_log,
-            )
-            for title in titles
-        ],
-        columns,
-    )
-
-
-def _dot(line: Line, label: str) -> Dot:
-    paper = None if line.paper is None else (line.paper.mean, line.paper.std or 0.0)
-    return Dot(label, (line.ours.mean, line.ours.std or 0.0), paper)
-
-
-def curve(rows: Sequence[Row], column: str) -> tuple[Array, Array, Array]:
-    """Give the rounds, and the mean and deviation of a column over the runs at each of them."""
-    by_round: dict[int, list[float]] = {}
-    for row in rows:
-        by_round.setdefault(int(row["round"]), []).append(float(row[column]))
-    rounds = np.array(sorted(by_round))
-    mean = np.array([np.mean(by_round[t]) for t in rounds])
-    std = np.array([np.std(by_round[t]) for t in rounds])
-    return rounds.astype(np.float64), mean, std
-
-
-def kept_rounds(rounds: int, most: int = 100) -> list[int]:
-    """Give the rounds whose values are kept for a curve: dense at first, then sparser.
-
-    >>> kept_rounds(10)
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
-    """
-    even = np.linspace(1, rounds, min(rounds, most))
-    dense = np.geomspace(1, rounds, min(rounds, most))
-    return sorted({round(float(t)) for t in np.concatenate([even, dense, [rounds // 2 or 1]])})
+    """Return the lines as a picture: one panel per value of one column, one dot per line."""
+    # A number by itself does not say what it is the value of.
+    before = "" if label in ("method", "measure", "classes") else f"{label} = "
+    panels: dict[str, list[Dot]] = {}
+    for line in lines:
+        paper = None if line.paper is None else (line.paper.mean, line.paper.std or 0.0)
+        dot = Dot(before + line.where[label], (line.ours.mean, line.ours.std or 0.0), paper)
+        panels.setdefault(line.where[panel], []).append(dot)
+    return Dots([DotPanel(title, each, x_label, x_log) for title, each in panels.items()], columns)

@@ -1,25 +1,24 @@
-"""The work of the figures that show a run round by round, on Iris; and the panels they share."""
+"""Figures 2, 6 and 7: the cost J_rho round by round on Iris, for different rho or B."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from peerclust import methods
+from peerclust import baselines
 from peerclust.clustering import cluster
-from peerclust.paper.comparison import curve, kept_rounds, select, stat
-from peerclust.paper.experiment import Experiment, Job, Line, Row, Settings, Summary
-from peerclust.paper.settings import SETTINGS, make_scene, make_task
-from peerclust.report.pictures import CurvePanel, Curves, Series
+from peerclust.paper.comparison import select, stat
+from peerclust.paper.curves import METHODS, kept_rounds, panels
+from peerclust.paper.experiment import Experiment, Job, Line, Row, RunOptions, Summary
+from peerclust.paper.settings import SETTINGS, draw_instance, make_task
+from peerclust.report.pictures import Curves
 from peerclust.share import Share
 from peerclust.users import Users
 
-LOSSES = ("DGC-KM", "DGC-HL", "DGC-LL", "DGC-FL")
 
-
-def cost_sweep(
+def cost_curves(
     name: str,
     title: str,
     *,
@@ -28,39 +27,38 @@ def cost_sweep(
     B: Sequence[int] = (1,),
     normalized: bool = False,
 ) -> Experiment:
-    """Give the experiment that traces J_rho, or what it is above its last value, for each loss.
+    """Return the experiment that traces J_rho of each loss, with one curve per `rho` or `B`.
 
-    There are several values of `rho` or of `B`, a curve each.
+    If `normalized`, it shows J_rho minus its last value.
     """
     by, values = ("rho", rho) if len(rho) > 1 else ("B", B)
 
-    def plan(settings: Settings) -> list[Job]:
+    def plan(options: RunOptions) -> list[Job]:
         return [
             Job(f"{method}-{r}-{b}-{seed}", trace_cost, given, rounds * (1.0 + b))
-            for method in LOSSES
+            for method in METHODS
             for r in rho
             for b in B
-            for seed in settings.seeds()
+            for seed in options.seeds()
             for given in [{"method": method, "rho": r, "B": b, "rounds": rounds, "seed": seed}]
         ]
 
-    def summarize(rows: Sequence[Row], settings: Settings) -> Summary:  # noqa: ARG001
+    def summarize(rows: Sequence[Row], options: RunOptions) -> Summary:  # noqa: ARG001
         lines = []
-        for method in LOSSES:
+        for method in METHODS:
             for value in values:
                 cell = select(rows, method=method, **{by: value})
                 last, half = select(cell, round=rounds), select(cell, round=rounds // 2)
-                where = {"method": method, by: str(value)}
-                measure = {"measure": f"J_rho after round {rounds}"}
-                lines.append(Line(where | measure, stat(last, "cost"), form="scale"))
+                second = ("rounds until 1 % of the way is left", stat(last, "settled"), "count")
                 if normalized:
-                    measure = {"measure": f"above that after round {rounds // 2}"}
-                    lines.append(Line(where | measure, stat(half, "above_last"), form="scale"))
-                else:
-                    measure = {"measure": "rounds until 1 % of the way is left"}
-                    lines.append(Line(where | measure, stat(last, "settled"), form="count"))
+                    above = f"above that after round {rounds // 2}"
+                    second = (above, stat(half, "above_last"), "scale")
+                first = (f"J_rho after round {rounds}", stat(last, "cost"), "scale")
+                for measure, ours, form in (first, second):
+                    where = {"method": method, by: str(value), "measure": measure}
+                    lines.append(Line(where, ours, form=form))
         drawn = panels(
-            # The last value less itself has no place on a log axis.
+            # The last value minus itself has no place on a log axis.
             [row for row in rows if row["round"] < rounds or not normalized],
             by=by,
             values=values,
@@ -69,20 +67,26 @@ def cost_sweep(
             x_log=not normalized,
             y_log=True,
         )
-        return Summary(lines, Curves(drawn), [count_rises(rows)])
+        ends = select(rows, round=rounds)
+        rises, all_rounds = sum(row["rises"] for row in ends), rounds * len(ends)
+        note = f"J_rho rose in {rises} of {all_rounds:,} rounds (the theory says in none)."
+        return Summary(lines, Curves(drawn), [note])
 
     return Experiment(name, title, plan, summarize, runs=10)
 
 
 def trace_cost(*, method: str, rho: float, B: int, rounds: int, seed: int) -> list[dict[str, Any]]:
-    """Give J_rho after the kept rounds, less its last value too, and in how many rounds it rose."""
-    scene = make_scene(SETTINGS["iris"], seed)
-    start = make_task(scene, start="warm", rho=rho, rounds=rounds).start
-    loss = methods.LOSSES[method.removeprefix("DGC-")]
+    """Return J_rho after the kept rounds, also minus its last value, and how often it rose.
+
+    A run has `settled` once the cost has covered 99 % of the way from the start to its last value.
+    """
+    instance = draw_instance(SETTINGS["iris"], seed)
+    start = make_task(instance, start="warm", rho=rho, rounds=rounds).start
+    loss = baselines.LOSSES[method.removeprefix("DGC-")]
     solution = cluster(
-        scene.parts,
-        n_clusters=scene.K,
-        graph=scene.graph,
+        instance.split(instance.rows),
+        n_clusters=instance.K,
+        graph=instance.graph,
         loss=loss,
         solver="dgc",
         rho=rho,
@@ -94,12 +98,12 @@ def trace_cost(*, method: str, rho: float, B: int, rounds: int, seed: int) -> li
         trace=True,
     )
     assert solution.trace is not None
-    # From the start on: cost[t] is that after round t.
-    users = Users(scene.rows, scene.offsets, loss=loss)
+    # With the cost of the start in front, cost[t] is the cost after round t.
+    users = Users(instance.rows, instance.offsets, loss=loss)
     users.assign(start)
-    first = float(users.cost(start).sum()) / rho + 0.5 * Share.of_all(scene.graph).energy(start)
+    first = float(users.cost(start).sum()) / rho + 0.5 * Share.of_all(instance.graph).energy(start)
     cost = np.concatenate([[first], solution.trace.cost])
-    # A rise within rounding of the sum is none.
+    # A rise within the rounding error of the sum does not count.
     rises = int((np.diff(cost) > 1e-12 * cost[:-1]).sum())
     above = cost - cost[-1]
     settled = int(np.flatnonzero(above > 0.01 * above[0])[-1]) + 1
@@ -108,37 +112,3 @@ def trace_cost(*, method: str, rho: float, B: int, rounds: int, seed: int) -> li
         {**shared, "settled": settled, "round": t, "cost": cost[t], "above_last": above[t]}
         for t in kept_rounds(rounds)
     ]
-
-
-def panels(
-    rows: Sequence[Row],
-    *,
-    by: str,
-    values: Sequence[Any],
-    column: str,
-    y_label: str,
-    x_log: bool = False,
-    y_log: bool = False,
-    x_label: str = "round",
-    stretch: Callable[[Any], float] = lambda _: 1.0,
-) -> list[CurvePanel]:
-    """Give a panel a loss, a curve a value of `by`; rounds are multiplied by `stretch(value)`."""
-    made = []
-    for method in LOSSES:
-        series = []
-        for value in values:
-            x, mean, std = curve(select(rows, method=method, **{by: value}), column)
-            # On a log axis what is zero, or below by rounding, has no place.
-            shown = mean > 0 if y_log else np.ones(len(x), bool)
-            label = f"{by} = {value}"
-            series.append(Series(label, x[shown] * stretch(value), mean[shown], std[shown]))
-        made.append(CurvePanel(method, series, x_label, y_label, x_log, y_log))
-    return made
-
-
-def count_rises(rows: Sequence[Row]) -> str:
-    """Say in how many rounds of all runs the cost rose."""
-    ends = {(row["method"], row["rho"], row["B"], row["seed"]): row for row in rows}
-    rises = sum(row["rises"] for row in ends.values())
-    rounds = sum(row["round"] for row in ends.values())
-    return f"J_rho rose in {rises} of {rounds:,} rounds (the theory says in none)."

@@ -1,6 +1,6 @@
-"""The demo: noisy Iris on a ring of five users, K-means beside Huber, as in the paper's figure.
+"""The demo: noisy Iris on a ring of five users, K-means beside Huber, as in the paper's Figure 3.
 
-Who found the true clusters is measured here; how it is drawn is `report.demo`'s business.
+It measures which true clusters each run found; `report.demo` draws them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ USERS = 5
 RHO = 10.0
 TOL = 1e-6
 
-# A true mean is found if a center of its own lies so near. Setosa is 3 and more from the others,
-# which are about 1.6 apart.
+# A true mean is found if a center of its own lies this near. Setosa is at least 3 away from the
+# others, which are about 1.6 apart.
 NEAR = 1.5
 
 ROUNDS = 1000
@@ -48,13 +48,18 @@ class Outcome:
         return [name for name, far in zip(NAMES, self.distances, strict=True) if far <= NEAR]
 
     @property
+    def missed(self) -> list[str]:
+        """The true clusters that were not found."""
+        return [name for name in NAMES if name not in self.found]
+
+    @property
     def verdict(self) -> str:
         """What was found, in words."""
-        share = "all" if len(self.found) == len(NAMES) else f"{len(self.found)} of"
+        share = f"{len(self.found)} of" if self.missed else "all"
         return f"{share} {len(NAMES)} true clusters"
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the outcome as JSON can hold it."""
+        """Return the outcome in a form that JSON can hold."""
         certificate = self.solution.certificate
         return {
             "title": self.title,
@@ -77,7 +82,7 @@ class Demo:
 
     @property
     def sentence(self) -> str:
-        """Who found the true clusters."""
+        """Which true clusters each loss found, in a sentence."""
         kmeans, huber, *more = self.outcomes
         said = f"Within {ROUNDS} rounds Huber found {huber.verdict}, K-means {kmeans.verdict}."
         for on in more:
@@ -86,36 +91,36 @@ class Demo:
         return said
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the outcomes as JSON can hold them."""
+        """Return the outcomes in a form that JSON can hold."""
         return {"runs": [each.as_dict() for each in self.outcomes], "sentence": self.sentence}
 
 
 def run(seed: int, say: Callable[[str], None]) -> Demo:
-    """Make the data and run both losses on it; `say` hears what is being done.
+    """Make the data and run both losses on it; `say` is called with lines of progress.
 
-    As in the paper: its start, step, penalty and number of rounds. A Huber run that these leave
-    unfinished is run on from there, until it converges, by the longer step that is proved safe.
+    Start, step, penalty and number of rounds are the paper's. If Huber has not converged by then,
+    it continues from there until it converges, with the longer step that is proved safe.
     """
     rng = check_generator(seed, "demo")
     data = datasets.noisy_iris(random_state=rng)
     start = datasets.noisy_means(data.means, USERS, random_state=rng)
     parts = [data.rows[data.users == i] for i in range(USERS)]
-    given: dict[str, Any] = {"n_clusters": len(NAMES), "graph": "ring", "rho": RHO, "tol": TOL}
-    given["solver"] = "dgc"
+    given: dict[str, Any] = {"n_clusters": len(NAMES), "graph": "ring", "solver": "dgc"}
+    given |= {"rho": RHO, "tol": TOL}
     outcomes = []
     for title, loss in (("K-means", KMeans()), ("Huber", Huber(delta=0.05))):
         say(f"{title}, at most {ROUNDS} rounds")
         solution = cluster(parts, loss=loss, alpha="paper", rounds=ROUNDS, init=start, **given)
         outcomes.append(_judge(title, solution, data))
     if not solution.status.converged:
-        say("Huber, run on until it converges")
+        say("Huber, continued until it converges")
         on = cluster(parts, loss=loss, rounds=100 * ROUNDS, init=solution.centers, **given)
         outcomes.append(_judge("Huber, run on", on, data))
     return Demo(data, outcomes)
 
 
 def match_means(means: Array, centers: Array) -> Array:
-    """Give each true mean's distance to a center of its own, matched so that their sum is least.
+    """Return each true mean's distance to a center of its own; the matching minimizes their sum.
 
     >>> match_means(np.array([[0.0], [5.0]]), np.array([[4.0], [9.0]])).tolist()
     [4.0, 4.0]

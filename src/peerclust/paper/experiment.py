@@ -1,9 +1,9 @@
-"""What an experiment is: jobs that give rows of numbers, and a summary of these rows.
+"""What an experiment is: jobs that return rows of numbers, and a summary of these rows.
 
-    plan(settings) -> jobs        a job is a function and its arguments, which are its record
-    summarize(rows, settings)     from the rows of all jobs: lines beside the paper's, and a picture
+    plan(options) -> jobs              a job is a function and its arguments
+    summarize(rows, options) -> Summary    our numbers beside the paper's, and a picture
 
-How jobs are run is `runner`'s business, how pictures are drawn `report.figures`'.
+`runner` runs the jobs; `report.figures` draws the picture.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a user asks for.
+class RunOptions:
+    """The options of one run of an experiment.
 
-    `runs` is how often each cell is repeated, and `asked` whether that was asked for or is the
-    experiment's own choice; `data` are the data sets to run, all of the experiment's if empty.
+    `runs` is the number of runs per cell, and `asked` is false if that is the experiment's own
+    default; `data` names the data sets to run, all of the experiment's if empty.
     """
 
     runs: int
@@ -34,22 +34,22 @@ class Settings:
     data: tuple[str, ...] = ()
 
     def seeds(self) -> range:
-        """Give the seed of each run."""
+        """Return the seed of each run."""
         return range(self.seed, self.seed + self.runs)
 
     def chosen(self, data: Iterable[str]) -> list[str]:
-        """Give those of an experiment's data sets that are to be run."""
+        """Return those of an experiment's data sets that are to be run."""
         return [each for each in data if not self.data or each in self.data]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of work: `work(**given)` gives rows.
+    """A piece of work: `work(**given)` returns rows.
 
-    `work` is a function of a module, so that another process can find it; `given` can be written
-    as JSON, and says all that the rows depend on, but for where the data sets are. `effort` is
-    about in proportion to the time it takes. Without `reuse` it is run again even if it was done
-    before.
+    `work` is a function of a module, so that another process can import it. `given` can be written
+    as JSON, and the rows depend on nothing else, but for the directory of the data sets. `effort`
+    is roughly proportional to the run time. Without `reuse` the job runs even if its rows are
+    stored.
     """
 
     key: str
@@ -61,7 +61,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Stat:
-    """A mean and a standard deviation, None where there is none; `text` as a source prints them."""
+    """A mean and a standard deviation, None if unknown; `text` is how a source prints them."""
 
     mean: float
     std: float | None = None
@@ -75,13 +75,13 @@ class Line:
     Attributes
     ----------
     where : mapping
-        What it is the number of, a column each, such as {"data": "MNIST7", "method": "DGC-KM"}.
+        What the number belongs to, by column, such as {"data": "MNIST7", "method": "DGC-KM"}.
     ours : Stat
         What was measured.
     paper : Stat or None
-        What the paper has, if it has it.
+        What the paper prints, if anything.
     form : str
-        "percent", "score" (of at most 1), "scale" (compared by its ratio), "count" or "seconds".
+        "percent", "score" (at most 1), "scale" (compared by ratio), "count" or "seconds".
     """
 
     where: Mapping[str, str]
@@ -92,7 +92,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Summary:
-    """What an experiment comes to: lines, sentences, and a picture."""
+    """The result of an experiment: lines, a picture, and notes."""
 
     lines: Sequence[Line]
     picture: Picture
@@ -101,28 +101,28 @@ class Summary:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper, or an experiment beside it.
+    """A table or figure of the paper, or an extra experiment.
 
     Attributes
     ----------
     name, title : str
-        As `peerclust reproduce --list` shows them.
+        As shown by `peerclust reproduce --list`.
     plan, summarize : callable
         See the top of this file.
     runs, quick_runs : int
-        How often each cell is repeated unless asked otherwise.
+        Default number of runs per cell.
     needs : tuple of str
         The data sets that are read from files: "mnist", "cifar10".
     data : tuple of str
-        The parts that can be run alone, by the names of their data sets.
+        The data sets that can be selected.
     timed : bool
-        Whether times are compared, so that jobs run one after the other and always all anew.
+        Whether times are compared. If so, jobs run one at a time, and stored rows are not reused.
     """
 
     name: str
     title: str
-    plan: Callable[[Settings], list[Job]]
-    summarize: Callable[[Sequence[Row], Settings], Summary]
+    plan: Callable[[RunOptions], list[Job]]
+    summarize: Callable[[Sequence[Row], RunOptions], Summary]
     runs: int = 20
     quick_runs: int = 3
     needs: tuple[str, ...] = ()

@@ -1,4 +1,8 @@
-"""Figure 4: how the rows of each class are spread over users in the heterogeneous settings."""
+"""The figures of the paper, one row each in `FIGURES` at the end of this file.
+
+Figures 4 and 5 are here; 3 is in `noisy_iris`, 2, 6 and 7 in `cost_curves`, 8 and 9 in
+`score_curves`.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +11,45 @@ from typing import Any
 
 import numpy as np
 
+from peerclust import graphs
+from peerclust.paper import noisy_iris, score_curves
 from peerclust.paper.comparison import select
-from peerclust.paper.experiment import Experiment, Job, Line, Row, Settings, Stat, Summary
-from peerclust.paper.settings import SETTINGS, make_scene
-from peerclust.report.pictures import StackPanel, Stacks
+from peerclust.paper.cost_curves import cost_curves
+from peerclust.paper.experiment import Experiment, Job, Line, Row, RunOptions, Stat, Summary
+from peerclust.paper.settings import SETTINGS, draw_instance
+from peerclust.report.pictures import Network, StackPanel, Stacks
 
-DATA = ("iris-het", "mnist7-het", "cifar3-het")
+HETEROGENEOUS = ("iris-het", "mnist7-het", "cifar3-het")
+RING = 10
+RHOS = (1, 10, 100, 1000)
 
 
-def plan(settings: Settings) -> list[Job]:
-    """Split each data set once."""
+def plan_splits(options: RunOptions) -> list[Job]:
+    """Split each heterogeneous data set once (Figure 4)."""
+    given = {"seed": options.seed, "data_dir": options.data_dir}
     return [
-        Job(data, count_classes, {"setting": data, "seed": settings.seed, "data_dir": at})
-        for data in settings.chosen(DATA)
-        for at in [settings.data_dir if data != "iris-het" else None]
+        Job(data, count_classes, {"setting": data, **given})
+        for data in options.chosen(HETEROGENEOUS)
     ]
 
 
 def count_classes(*, setting: str, seed: int, data_dir: str | None) -> list[dict[str, Any]]:
-    """Give how many rows of each class each user holds."""
-    scene = make_scene(SETTINGS[setting], seed, data_dir=data_dir)
+    """Return how many rows of each class each user holds."""
+    instance = draw_instance(SETTINGS[setting], seed, data_dir=data_dir)
     return [
         {"setting": setting, "seed": seed, "user": i + 1, "class": c, "rows": int(n)}
-        for i, held in enumerate(np.split(scene.classes, scene.offsets[1:-1]))
-        for c, n in enumerate(np.bincount(held, minlength=scene.K))
+        for i, held in enumerate(instance.split(instance.classes))
+        for c, n in enumerate(np.bincount(held, minlength=instance.K))
     ]
 
 
-def summarize(rows: Sequence[Row], settings: Settings) -> Summary:
-    """Draw the bars."""
+def summarize_splits(rows: Sequence[Row], options: RunOptions) -> Summary:
+    """Draw one bar per user."""
     lines, panels = [], []
-    for data in settings.chosen(DATA):
+    for data in options.chosen(HETEROGENEOUS):
         setting = SETTINGS[data]
-        cell = select(rows, setting=data)
-        counts = np.array([row["rows"] for row in cell]).reshape(setting.m, setting.K)
+        counts = np.array([row["rows"] for row in select(rows, setting=data)])
+        counts = counts.reshape(setting.m, setting.K)
         panels.append(StackPanel(setting.title, counts))
         classes = (counts > 0).sum(axis=1)
         for measure, values in (("rows a user", counts.sum(axis=1)), ("classes a user", classes)):
@@ -49,13 +58,73 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:
     return Summary(lines, Stacks(panels))
 
 
-EXPERIMENT = Experiment(
-    "figure-4",
-    "heterogeneous data over users",
-    plan,
-    summarize,
-    runs=1,
-    quick_runs=1,
-    needs=("mnist", "cifar10"),
-    data=DATA,
+def plan_ring(options: RunOptions) -> list[Job]:  # noqa: ARG001
+    """Make the graph (Figure 5)."""
+    return [Job("ring", list_links, {"m": RING})]
+
+
+def list_links(*, m: int) -> list[dict[str, Any]]:
+    """Return the links of a ring."""
+    return [{"from": i + 1, "to": j + 1} for i, j in graphs.ring(m).pairs]
+
+
+def summarize_ring(rows: Sequence[Row], options: RunOptions) -> Summary:  # noqa: ARG001
+    """Draw the ring, and list the numbers that the theory uses."""
+    graph = graphs.ring(RING)
+    lines = [
+        Line({"measure": measure}, Stat(float(value)), None, "scale")
+        for measure, value in (
+            ("links", len(rows)),
+            ("diameter", graph.diameter.value),
+            ("lambda_2(L)", graph.lambda_2.value),
+            ("lambda_max(L)", graph.lambda_max.value),
+        )
+    ]
+    angle = 2 * np.pi * np.arange(RING) / RING
+    places = np.column_stack([np.cos(angle), np.sin(angle)])
+    links = np.array([(row["from"] - 1, row["to"] - 1) for row in rows], dtype=np.intp)
+    return Summary(lines, Network("Ring of ten users", places, links))
+
+
+FIGURES = (
+    cost_curves("figure-2", "J_rho for different rho", rho=RHOS, rounds=500),
+    Experiment(
+        "figure-3",
+        "outliers: K-means, Huber and ADMM-KM",
+        noisy_iris.plan,
+        noisy_iris.summarize,
+        runs=100,
+        quick_runs=4,
+    ),
+    Experiment(
+        "figure-4",
+        "heterogeneous data over users",
+        plan_splits,
+        summarize_splits,
+        runs=1,
+        quick_runs=1,
+        needs=("mnist", "cifar10"),
+        data=HETEROGENEOUS,
+    ),
+    Experiment(
+        "figure-5", "the ring of ten users", plan_ring, summarize_ring, runs=1, quick_runs=1
+    ),
+    cost_curves(
+        "figure-6", "normalized cost for different rho", rho=RHOS, rounds=1000, normalized=True
+    ),
+    cost_curves("figure-7", "J_rho for different B", rho=(10,), B=(1, 10, 100), rounds=500),
+    Experiment(
+        "figure-8",
+        "accuracy against rounds and communications",
+        score_curves.plan_updates,
+        score_curves.summarize_updates,
+        runs=10,
+    ),
+    Experiment(
+        "figure-9",
+        "ARI for different numbers of users",
+        score_curves.plan_users,
+        score_curves.summarize_users,
+        quick_runs=2,
+    ),
 )

@@ -11,19 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust import datasets, graphs
-from peerclust.datasets import NoisyIris
-from peerclust.paper.demo import NAMES, NEAR, USERS, match_means
-from peerclust.paper.comparison import select, stat
-from peerclust.paper.experiment import Experiment, Job, Line, Row, Settings, Stat, Summary
-from peerclust.losses import Huber
 from peerclust.baselines import METHODS, Method, OverNetwork, Task
 from peerclust.baselines.decentralized import make_dgc
+from peerclust.losses import Huber
+from peerclust.paper.comparison import select, stat
+from peerclust.paper.demo import NAMES, NEAR, USERS, match_means
+from peerclust.paper.experiment import Job, Line, Row, RunOptions, Stat, Summary
 from peerclust.report.pictures import Embedding
-
-Array = NDArray[np.float64]
 
 COMPARED: dict[str, Method] = {
     "DGC-KM": METHODS["DGC-KM"],
@@ -33,34 +29,31 @@ COMPARED: dict[str, Method] = {
 FIXED = {"rho": 10.0, "rounds": 1000, "starts": 10}
 
 
-def plan(settings: Settings) -> list[Job]:
+def plan(options: RunOptions) -> list[Job]:
     """Average the runs of each method on each seed's data."""
     return [
         Job(f"{method}-{seed}", average_centers, {"method": method, "seed": seed, **FIXED})
         for method in COMPARED
-        for seed in settings.seeds()
+        for seed in options.seeds()
     ]
 
 
 def average_centers(
     *, method: str, seed: int, rho: float, rounds: int, starts: int
 ) -> list[dict[str, Any]]:
-    """Give the averaged centers, their distances from the true means, and the AUC."""
+    """Return the averaged centers, their distances from the true means, and the AUC."""
     from sklearn.metrics import roc_auc_score
 
     data = datasets.noisy_iris(random_state=seed)
     order = np.argsort(data.users, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(data.users))])
     ends = []
     for run in range(starts):
-        start = datasets.noisy_means(
-            data.means, USERS, random_state=np.random.default_rng((seed, run))
-        )
+        rng = np.random.default_rng((seed, run))
         task = Task(
             rows=np.ascontiguousarray(data.rows[order]),
-            offsets=offsets,
+            offsets=np.concatenate([[0], np.cumsum(np.bincount(data.users))]),
             graph=graphs.ring(USERS),
-            start=start,
+            start=datasets.noisy_means(data.means, USERS, random_state=rng),
             pooled_start=data.means,
             rho=rho,
             rounds=rounds,
@@ -71,12 +64,11 @@ def average_centers(
     far = np.linalg.norm(data.rows[:, None] - centers[None], axis=2).min(axis=1)
     row = {"method": method, "seed": seed, "found": int((matched <= NEAR).sum())}
     row |= {"furthest": float(matched.max()), "auc": float(roc_auc_score(data.outlier, far))}
-    row |= {f"x_{k}_{j}": float(centers[k, j]) for k in range(3) for j in range(4)}
-    return [row]
+    return [row | {f"x_{k}_{j}": float(x) for (k, j), x in np.ndenumerate(centers)}]
 
 
-def summarize(rows: Sequence[Row], settings: Settings) -> Summary:
-    """Count who found the true means, and draw the first seed's data by t-SNE."""
+def summarize(rows: Sequence[Row], options: RunOptions) -> Summary:
+    """Count the seeds with all true means found, and draw the first seed's data by t-SNE."""
     lines, notes = [], []
     for method in COMPARED:
         cell = select(rows, method=method)
@@ -85,40 +77,29 @@ def summarize(rows: Sequence[Row], settings: Settings) -> Summary:
             f"{method}: all three true means found in {all_found} of {len(cell)} seeds; smallest"
             f" AUC {min(row['auc'] for row in cell):.4f}."
         )
-        share = Stat(100.0 * all_found / len(cell))
-        lines.append(Line({"method": method, "measure": "found all three"}, share))
-        for measure, column, form in (
-            ("distance of the furthest mean", "furthest", "scale"),
-            ("outlier AUC", "auc", "score"),
-        ):
-            lines.append(
-                Line({"method": method, "measure": measure}, stat(cell, column), None, form)
+        lines += [
+            Line({"method": method, "measure": measure}, ours, None, form)
+            for measure, ours, form in (
+                ("found all three", Stat(100.0 * all_found / len(cell)), "percent"),
+                ("distance of the furthest mean", stat(cell, "furthest"), "scale"),
+                ("outlier AUC", stat(cell, "auc"), "score"),
             )
-    return Summary(lines, _embed(rows, settings.seed), notes)
+        ]
+    return Summary(lines, _embed(select(rows, seed=options.seed), options.seed), notes)
 
 
 def _embed(rows: Sequence[Row], seed: int) -> Embedding:
-    """Lay the rows and the averaged centers out in the plane together, as the paper does."""
+    """Embed the rows and the averaged centers in the plane together, as the paper does."""
     from sklearn.manifold import TSNE
 
-    data: NoisyIris = datasets.noisy_iris(random_state=seed)
-    centers = [(method, _centers(select(rows, method=method, seed=seed)[0])) for method in COMPARED]
-    together = np.concatenate([data.rows, *(x for _, x in centers)])
-    flat = TSNE(n_components=2, random_state=0, init="pca").fit_transform(together)
-    flat = flat.astype(np.float64)
-    placed, begin = [], len(data.rows)
-    for method, x in centers:
-        placed.append((method, flat[begin : begin + len(x)]))
-        begin += len(x)
-    return Embedding(
-        "Noisy Iris, t-SNE", flat[: len(data.rows)], data.classes, (*NAMES, "outliers"), placed
-    )
-
-
-def _centers(row: Row) -> Array:
-    return np.array([[row[f"x_{k}_{j}"] for j in range(4)] for k in range(3)])
-
-
-EXPERIMENT = Experiment(
-    "figure-3", "outliers: K-means, Huber and ADMM-KM", plan, summarize, runs=100, quick_runs=4
-)
+    data = datasets.noisy_iris(random_state=seed)
+    centers = [
+        np.array([[row[f"x_{k}_{j}"] for j in range(4)] for k in range(3)])
+        for method in COMPARED
+        for row in select(rows, method=method)
+    ]
+    points = np.concatenate([data.rows, *centers])
+    flat = TSNE(n_components=2, random_state=0, init="pca").fit_transform(points)
+    embedded, *placed = np.split(flat.astype(np.float64), len(data.rows) + 3 * np.arange(3))
+    found = list(zip(COMPARED, placed, strict=True))
+    return Embedding("Noisy Iris, t-SNE", embedded, data.classes, (*NAMES, "outliers"), found)

@@ -1,4 +1,4 @@
-"""What an experiment leaves in its directory: the page, the CSV, the picture, the configuration."""
+"""The files of an experiment: `table.md`, `runs.csv`, `figure.png` and `config.json`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from peerclust import methods
-from peerclust.paper.comparison import agrees, markdown
-from peerclust.paper.experiment import Experiment, Job, Row, Settings, Summary
-from peerclust.paper.settings import SETTINGS
+from peerclust import baselines
 from peerclust.files import new_file
 from peerclust.machine import this_machine
+from peerclust.paper.comparison import agrees, markdown
+from peerclust.paper.experiment import Experiment, Job, Row, RunOptions, Summary
+from peerclust.paper.settings import SETTINGS
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What running an experiment gave, and where it was written; `page` is the table to print."""
+    """The result of an experiment, and where it was written; `page` is the table to print."""
 
     experiment: Experiment
-    settings: Settings
+    options: RunOptions
     directory: Path
     summary: Summary
 
@@ -33,15 +33,21 @@ class Result:
 
     @property
     def page(self) -> str:
-        """The Markdown page: title, what was run, table, sentences."""
-        return describe(self.experiment, self.settings, self.summary)
+        """The Markdown page: title, what was run, table, notes."""
+        options, lines = self.options, self.summary.lines
+        runs = f"{options.runs} run{'s' if options.runs > 1 else ''} a cell, seed {options.seed}"
+        quick = "**Quick version, smaller than the paper's experiment.** " if options.quick else ""
+        page = f"# {self.experiment.name}: {self.experiment.title}\n\n{quick}{runs}.\n\n"
+        if lines:
+            page += markdown(lines, verdicts=not options.quick) + "\n"
+        return page + "".join(f"{note}\n\n" for note in self.summary.notes).rstrip("\n") + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the numbers as JSON can hold them."""
+        """Return the numbers in a form that JSON can hold."""
         return {
             "name": self.experiment.name,
             "title": self.experiment.title,
-            "settings": _settings(self.settings),
+            "settings": _options(self.options),
             "directory": str(self.directory),
             "lines": [
                 {
@@ -58,7 +64,7 @@ class Result:
 
 
 def describe_job(job: Job) -> dict[str, Any]:
-    """Give what a job is known by: not where its data is, which may move."""
+    """Return what identifies a job; the directory of its data does not, as data may move."""
     given: dict[str, Any] = json.loads(json.dumps(dict(job.given)))
     given.pop("data_dir", None)
     return {"versions": _versions(), "work": job.work.__name__, "given": given}
@@ -66,12 +72,12 @@ def describe_job(job: Job) -> dict[str, Any]:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Give the versions that a record is good for; there may be thousands of records to compare."""
+    """Return the versions that a stored job must match; there may be thousands of jobs."""
     return {name: version(name) for name in ("peerclust", "numpy", "scikit-learn")}
 
 
 def write(result: Result, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
-    """Write everything; each file appears whole."""
+    """Write all files, each of them atomically."""
     from peerclust.report import figures
 
     directory = result.directory
@@ -85,7 +91,7 @@ def write(result: Result, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
     config = {
         "experiment": result.experiment.name,
         "title": result.experiment.title,
-        "settings": _settings(result.settings),
+        "settings": _options(result.options),
         "data": {name: asdict(SETTINGS[name]) for name in _named(jobs, "setting")},
         "methods": {name: _describe_method(name) for name in _named(jobs, "method")},
         "jobs": [{"key": job.key, **describe_job(job)} for job in jobs],
@@ -102,23 +108,13 @@ def _named(jobs: Sequence[Job], argument: str) -> list[str]:
 
 
 def _describe_method(name: str) -> dict[str, str]:
-    """Give a method's class and fields; a function by its name."""
-    method: Any = methods.get(name)
+    """Return a method's class and fields; a function by its name."""
+    method: Any = baselines.get(name)
     held = fields(method) if hasattr(method, "__dataclass_fields__") else ()
     values = {each.name: getattr(method, each.name) for each in held}
     shown = {key: getattr(value, "__name__", repr(value)) for key, value in values.items()}
     return {"class": type(method).__name__, **shown}
 
 
-def _settings(settings: Settings) -> dict[str, Any]:
-    return {name: value for name, value in asdict(settings).items() if name != "data_dir"}
-
-
-def describe(experiment: Experiment, settings: Settings, summary: Summary) -> str:
-    """Give the page of an experiment: title, what was run, table, sentences."""
-    runs = f"{settings.runs} run{'s' if settings.runs > 1 else ''} a cell, seed {settings.seed}"
-    quick = "**Quick version, smaller than the paper's experiment.** " if settings.quick else ""
-    page = f"# {experiment.name}: {experiment.title}\n\n{quick}{runs}.\n\n"
-    if summary.lines:
-        page += markdown(summary.lines, verdicts=not settings.quick) + "\n"
-    return page + "".join(f"{note}\n\n" for note in summary.notes).rstrip("\n") + "\n"
+def _options(options: RunOptions) -> dict[str, Any]:
+    return {name: value for name, value in asdict(options).items() if name != "data_dir"}

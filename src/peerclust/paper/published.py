@@ -20,7 +20,7 @@ def _read(text: str) -> Stat:
 
 
 def _table(columns: str, **lines: str) -> Table:
-    """Read a table: columns by spaces, cells by commas."""
+    """Read a table: columns are separated by spaces, cells by commas."""
     return {
         name.replace("_", "-"): dict(
             zip(columns.split(), map(_read, cells.split(",")), strict=True)
@@ -60,7 +60,7 @@ HOMOGENEOUS = _table(
     cifar10="20.4 0.3, 20.5 0.7, 12.7 0.0, 19.6 0.6, 19.6 0.2, 20.1 1.1, 17.9 0.0",
 )
 
-# Table 4: 2,000,000 rows; iterations, seconds an iteration, accuracy.
+# Table 4: 2,000,000 rows; iterations, seconds per iteration, accuracy.
 HUGE = _table(
     "rounds seconds accuracy",
     SKL_KM="79 7, 0.025, 70.8 0.001",

@@ -1,9 +1,9 @@
-"""Runs an experiment's jobs, several at a time, and goes on where an earlier run stopped.
+"""Run an experiment's jobs, several at a time, and resume where an earlier run stopped.
 
-In the directory of an experiment: `runs/`, one file a job, written when the job is done;
-`runs.csv`, `table.md`, `figure.png` and `config.json`, written at the end. A job whose file is
-there, with the same arguments and the same versions, is not run again. Whoever changes the code
-without changing the version takes another directory.
+The directory of an experiment has `runs/` with one file per job, written when the job is done, and
+the files of `output`, written at the end. A job whose file is there, with the same arguments and
+the same versions, is not run again. After a change of the code without a new version, use another
+directory.
 """
 
 from __future__ import annotations
@@ -22,60 +22,51 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
-from peerclust import methods
+from peerclust import baselines
 from peerclust.errors import InputError, JobError, ParameterError
-from peerclust.paper.experiment import Experiment, Job, Settings
-from peerclust.paper.output import Result, describe_job, write
 from peerclust.files import new_file
 from peerclust.names import place
+from peerclust.paper.experiment import Experiment, Job, RunOptions
+from peerclust.paper.output import Result, describe_job, write
 
-# Told after each job: (effort done, effort in all, what was done).
+# Called after each job: (effort done, total effort, what was done).
 Progress = Callable[[float, float, str], None]
 
 
 def run_experiment(
     experiment: Experiment,
-    settings: Settings,
+    options: RunOptions,
     out: Path,
     *,
     workers: int = 1,
     progress: Progress = lambda *_: None,
 ) -> Result:
-    """Run what is not there yet, then write the results to `out` / the experiment's name.
+    """Run the jobs that are not done yet, then write the results to `out` / the experiment's name.
 
     A quick version has a directory of its own.
     """
-    # Without matplotlib nothing begins.
+    # Fail before the first job if matplotlib is missing.
     import peerclust.report.figures  # noqa: F401
 
-    directory = out / (f"{experiment.name}-quick" if settings.quick else experiment.name)
-    jobs = experiment.plan(settings)
+    directory = out / (f"{experiment.name}-quick" if options.quick else experiment.name)
+    jobs = experiment.plan(options)
     if experiment.timed:
         jobs = [replace(job, reuse=False) for job in jobs]
-    rows = [
-        row
-        for each in _run_jobs(
-            jobs, directory / "runs", 1 if experiment.timed else workers, progress
-        )
-        for row in each
-    ]
-    summary = experiment.summarize(rows, settings)
-    result = Result(experiment, settings, directory, summary)
+        workers = 1
+    rows = _run_jobs(jobs, directory / "runs", workers, progress)
+    result = Result(experiment, options, directory, experiment.summarize(rows, options))
     write(result, jobs, rows)
     return result
 
 
 def _run_jobs(
     jobs: Sequence[Job], folder: Path, workers: int, progress: Progress
-) -> list[list[dict[str, Any]]]:
-    """Give the rows of every job, in their order."""
+) -> list[dict[str, Any]]:
+    """Return the rows of all jobs, in the order of the jobs."""
     if len({job.key for job in jobs}) < len(jobs):
         raise ParameterError("The jobs of an experiment must have different keys.")
-    done: dict[str, list[dict[str, Any]]] = {}
-    for job in jobs:
-        found = _read(job, folder) if job.reuse else None
-        if found is not None:
-            done[job.key] = found
+    stored = {job.key: _read(job, folder) for job in jobs if job.reuse}
+    done = {key: rows for key, rows in stored.items() if rows is not None}
     total = sum(job.effort for job in jobs)
     finished = sum(job.effort for job in jobs if job.key in done)
     progress(finished, total, f"{len(done)} of {len(jobs)} there already" if done else "")
@@ -86,47 +77,47 @@ def _run_jobs(
         raise ParameterError(f"{folder} cannot be written: {error.strerror}.") from None
     try:
         for job, rows in _results(missing, workers):
-            with new_file(_path(job, folder)) as file:
+            with new_file(folder / f"{job.key}.json") as file:
                 file.write_text(json.dumps(describe_job(job) | {"rows": rows}))
             done[job.key] = rows
             finished += job.effort
             progress(finished, total, job.key)
     except BaseException:
-        # What was only begun leaves nothing behind; what is done is kept.
+        # Remove directories that are still empty; finished jobs are kept.
         for each in (folder, folder.parent):
             with suppress(OSError):
                 each.rmdir()
         raise
-    return [done[job.key] for job in jobs]
+    return [row for job in jobs for row in done[job.key]]
 
 
 def _results(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, list[dict[str, Any]]]]:
-    """Yield each job with its rows as they come."""
+    """Yield each job with its rows as it finishes."""
     if min(workers, len(jobs)) <= 1:
         for job in jobs:
             yield job, _work(job)
         return
     with _pool(workers) as pool:
-        # The longest first, so that no long one is left alone at the end.
+        # Longest first, so that no long job is left alone at the end.
         queue = sorted(jobs, key=lambda job: -job.effort)
         with _ignored_interrupts():
             waiting: dict[Future[Any], Job] = {pool.submit(_work, job): job for job in queue}
         while waiting:
             done = wait(waiting, return_when=FIRST_COMPLETED).done
-            # Those that failed come last, so that what is done is kept.
+            # Failed jobs come last, so that the others are stored first.
             for future in sorted(done, key=lambda each: each.exception() is not None):
                 yield waiting.pop(future), future.result()
 
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Give processes of one thread each; none is left behind, whatever happens."""
+    """Return a pool of single-threaded processes; on exit none of them is left running."""
     before = set(active_children())
     pool = ProcessPoolExecutor(
         workers,
         mp_context=get_context("spawn"),
         initializer=_begin_process,
-        initargs=_picklable(methods.shared()),
+        initargs=_picklable(baselines.shared()),
     )
     try:
         yield pool
@@ -136,9 +127,8 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise JobError(
-                "A process of the experiment ended by itself, for lack of memory (try fewer"
-                " workers), or because a script with workers has no `if __name__ == '__main__':`."
-                " What is done is kept."
+                "A worker process died: out of memory (try fewer workers), or a script with"
+                " workers lacks `if __name__ == '__main__':`. Finished jobs are kept."
             ) from None
         raise
     pool.shutdown(wait=True)
@@ -146,7 +136,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _ignored_interrupts() -> Iterator[None]:
-    """Start processes that never heard of Ctrl-C; it is the parent who ends them."""
+    """Let processes that start here ignore Ctrl-C; the parent terminates them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -162,32 +152,31 @@ def _picklable(shared: tuple[Any, Any]) -> tuple[Any, Any]:
         pickle.dumps(shared)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ParameterError(
-            "`workers` of experiments.run must be 1 with a method that other processes cannot"
-            f" have. {error}."
+            f"`workers` of paper.run must be 1 with a method that cannot be pickled. {error}."
         ) from None
     return shared
 
 
-def _begin_process(files: list[Path], own: dict[str, methods.Method]) -> None:
-    """Prepare a process: one thread, the user's own methods, and Ctrl-C left to the parent."""
+def _begin_process(files: list[Path], own: dict[str, baselines.Method]) -> None:
+    """Prepare a worker: one thread, the user's own methods, and Ctrl-C left to the parent."""
     from threadpoolctl import threadpool_limits
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["PEERCLUST_THREADS"] = "1"
-    # For what is loaded already, and for what scikit-learn loads later.
+    # The call is for libraries loaded already, the variable for those that scikit-learn loads.
     threadpool_limits(1)
     os.environ["OMP_NUM_THREADS"] = "1"
     for file in files:
-        methods.load(file)
+        baselines.load(file)
     for name, method in own.items():
-        # A script that registers has done so again, when this process imported it.
-        if name not in methods.registered():
-            methods.register(name, method)
+        # A script that registers methods did so again when this process imported it.
+        if name not in baselines.registered():
+            baselines.register(name, method)
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent does, however that comes; it would wait for work forever."""
+    """Exit when the parent does, for whatever reason; otherwise this process would wait forever."""
     parent = parent_process()
     if parent is not None:
         parent.join()
@@ -195,7 +184,7 @@ def _end_with_parent() -> None:
 
 
 def _work(job: Job) -> list[dict[str, Any]]:
-    """Do a job; if it fails by itself, say which it was."""
+    """Run a job; an unexpected error names the job."""
     try:
         return job.work(**job.given)
     except InputError:
@@ -205,14 +194,10 @@ def _work(job: Job) -> list[dict[str, Any]]:
         raise JobError(f"The job {job.key} failed with {what} ({place(error)}).") from error
 
 
-def _path(job: Job, folder: Path) -> Path:
-    return folder / f"{job.key}.json"
-
-
 def _read(job: Job, folder: Path) -> list[dict[str, Any]] | None:
-    """Give the rows of a job that was done before with the same arguments, if it was."""
+    """Return the stored rows of a job with the same arguments and versions, if there are any."""
     try:
-        held = json.loads(_path(job, folder).read_text())
+        held = json.loads((folder / f"{job.key}.json").read_text())
         rows: list[dict[str, Any]] = held.pop("rows")
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None

@@ -1,6 +1,7 @@
-"""The paper's settings: a data set, its split over users, the graph and the starts, from a seed.
+"""The paper's settings: a data set, its split over users, the graph and the starts.
 
-Each run draws its own subset, split, graph and starts. Data sets are read once a process.
+A `Setting` describes one, an `Instance` is drawn from it by a seed: each run has its own subset,
+split, graph and starts. Data sets are read once per process.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import datasets, graphs, initialize, partition
-from peerclust.graphs import Graph
 from peerclust.baselines import Task
+from peerclust.graphs import Graph
 from peerclust.runtimes.simulator import Simulator
 from peerclust.users import Users
 
@@ -32,20 +33,19 @@ class Setting:
     data : str
         "iris", "gaussians", "mnist" or "cifar10".
     K : int
-        How many clusters: the first K classes of the data.
-    per_class : int or None
-        So many rows of each class are drawn; None for all rows.
-    uneven : int or None
-        So many rows are drawn in all, classes in random proportions.
-    m : int
-        How many users.
-    per_user : None, int or pair
-        How many classes a user holds: all of them (homogeneous data), so many, or from so many
-        to so many.
-    graph : "ring" or "erdos-renyi"
-        The latter with p = 0.5, drawn anew for each run.
+        Number of clusters: the first K classes of the data.
     title : str
-        As the paper's tables name it.
+        The name in the paper's tables.
+    per_class : int or None
+        Rows drawn from each class; None for all rows.
+    uneven : int or None
+        Rows drawn in total, with classes in random proportions.
+    m : int
+        Number of users.
+    per_user : None, int or pair
+        Classes per user: all of them (homogeneous data), a number, or a range.
+    graph : "ring" or "erdos-renyi"
+        The latter with p = 0.5, a new one for each run.
     """
 
     data: str
@@ -73,10 +73,10 @@ SETTINGS: Mapping[str, Setting] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class Instance:
     """The rows of all users, user after user, with their classes, and the graph.
 
-    `seeds` are those of the users' starts, of the pooled start, and of methods that draw.
+    `seeds` are those of the users' starts, of the pooled start, and of randomized methods.
     """
 
     rows: NDArray[Any]
@@ -86,15 +86,14 @@ class Scene:
     K: int
     seeds: list[int]
 
-    @property
-    def parts(self) -> list[NDArray[Any]]:
-        """The rows of each user."""
-        return np.split(self.rows, self.offsets[1:-1])
+    def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return the part of each user in an array with one entry per row."""
+        return np.split(values, self.offsets[1:-1])
 
 
-def make_scene(
+def draw_instance(
     setting: Setting, seed: int, *, data_dir: str | None = None, n: int | None = None
-) -> Scene:
+) -> Instance:
     """Draw the data and its split; `n` is the number of rows of the Gaussian set."""
     subset, split, network, *rest = draw_seeds(seed)
     rows, classes = load(setting.data, data_dir, n, subset if setting.data == "gaussians" else 0)
@@ -113,11 +112,11 @@ def make_scene(
         parts = partition.by_class(
             classes, setting.m, per_user=setting.per_user, proportions=uneven, random_state=split
         )
-    return gather(rows, classes, parts, make_graph(setting, network), setting.K, rest)
+    return make_instance(rows, classes, parts, make_graph(setting, network), setting.K, rest)
 
 
 def draw_seeds(seed: int) -> list[int]:
-    """Give the seeds of the subset, the split, the graph, and the three of `Scene.seeds`.
+    """Return the seeds of the subset, the split, the graph, and the three of `Instance.seeds`.
 
     >>> len(draw_seeds(0)), draw_seeds(0) == draw_seeds(1)
     (6, False)
@@ -125,29 +124,29 @@ def draw_seeds(seed: int) -> list[int]:
     return [int(state) for state in np.random.SeedSequence(seed).generate_state(6, np.uint64)]
 
 
-def gather(
+def make_instance(
     rows: NDArray[Any],
     classes: Classes,
     parts: partition.Parts,
     graph: Graph,
     K: int,
     seeds: list[int],
-) -> Scene:
-    """Put the rows in the order of their users."""
+) -> Instance:
+    """Return the instance in which user i holds the rows `parts[i]`."""
     order = np.concatenate(parts)
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
-    return Scene(np.ascontiguousarray(rows[order]), classes[order], offsets, graph, K, seeds)
+    return Instance(np.ascontiguousarray(rows[order]), classes[order], offsets, graph, K, seeds)
 
 
 def make_graph(setting: Setting, seed: int) -> Graph:
-    """Give the graph of a setting."""
+    """Return the graph of a setting."""
     if setting.graph == "ring":
         return graphs.ring(setting.m)
     return graphs.erdos_renyi(setting.m, 0.5, random_state=seed)
 
 
 def make_task(
-    scene: Scene,
+    instance: Instance,
     *,
     start: str,
     rho: float,
@@ -156,20 +155,20 @@ def make_task(
     pooled: str | None = None,
     sklearn: str = "k-means++",
 ) -> Task:
-    """Give the task of a scene.
+    """Return the task that methods are given.
 
-    `start` is "warm" (a row of each class) or "random" (rows at random, each user its own);
+    `start` is "warm" (one row of each class) or "random" (rows at random, drawn by each user);
     `pooled` is the start of CGC, the same unless given, or "k-means++"; `sklearn` is "k-means++",
     or "pooled" for the start of CGC.
     """
-    own_seed, pooled_seed, method_seed = scene.seeds
-    all_rows = np.array([0, len(scene.rows)])
-    x = _centers(scene, start, scene.offsets, scene.graph, own_seed)
-    at = _centers(scene, pooled or start, all_rows, graphs.path(1), pooled_seed)[0]
+    own_seed, pooled_seed, method_seed = instance.seeds
+    all_rows = np.array([0, len(instance.rows)])
+    x = _centers(instance, start, instance.offsets, instance.graph, own_seed)
+    at = _centers(instance, pooled or start, all_rows, graphs.path(1), pooled_seed)[0]
     return Task(
-        rows=scene.rows,
-        offsets=scene.offsets,
-        graph=scene.graph,
+        rows=instance.rows,
+        offsets=instance.offsets,
+        graph=instance.graph,
         start=x,
         pooled_start=at,
         sklearn_start=at if sklearn == "pooled" else None,
@@ -181,26 +180,25 @@ def make_task(
 
 
 def _centers(
-    scene: Scene, start: str, offsets: NDArray[np.int64], graph: Graph, seed: int
+    instance: Instance, start: str, offsets: NDArray[np.int64], graph: Graph, seed: int
 ) -> Array:
-    ways: dict[str, initialize.Start] = {
-        "warm": initialize.Warm(scene.classes),
+    starts: dict[str, initialize.Start] = {
+        "warm": initialize.Warm(instance.classes),
         "random": initialize.Random(),
         "k-means++": initialize.KMeansPlusPlus(),
     }
-    users = Users(scene.rows, offsets)
+    users = Users(instance.rows, offsets)
     # 62 bits, as the seeds of `cluster`.
-    return ways[start].centers(Simulator(graph), users, scene.K, seed >> 2)[0]
+    return starts[start].centers(Simulator(graph), users, instance.K, seed >> 2)[0]
 
 
 @lru_cache(maxsize=2)
 def load(
     data: str, data_dir: str | None, n: int | None = None, seed: int = 0
 ) -> tuple[NDArray[Any], Classes]:
-    """Give the rows and classes of a whole data set; `n` and `seed` are the Gaussian set's."""
+    """Return the rows and classes of a whole data set; `n` and `seed` are the Gaussian set's."""
     if data == "gaussians":
         return datasets.gaussians(n or 2_000_000, random_state=seed)
     if data == "iris":
         return datasets.iris()
-    rows, classes = (datasets.mnist if data == "mnist" else datasets.cifar10)(data_dir)
-    return rows, classes
+    return (datasets.mnist if data == "mnist" else datasets.cifar10)(data_dir)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.paper.demo import NAMES, Demo, Outcome
 from peerclust.errors import MissingExtraError
+from peerclust.paper.demo import NAMES, Demo, Outcome
 
 try:
     from matplotlib.axes import Axes

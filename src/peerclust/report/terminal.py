@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.box import SIMPLE
@@ -21,8 +21,11 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from peerclust.paper.demo import NAMES, Outcome
 from peerclust.solution import Solution
+
+if TYPE_CHECKING:
+    # What runs without the paper's experiments does not load them.
+    from peerclust.paper.demo import Outcome
 
 # Seconds between two lines of progress where there is no terminal.
 PAUSE = 2.0
@@ -156,17 +159,16 @@ def solution_table(solution: Solution, users: int) -> Table:
 
 
 def demo_table(outcomes: list[Outcome]) -> Table:
-    """Give what each run of the demo found."""
+    """Return the table of what each run of the demo found."""
     table = Table("run", "found", "missed", box=SIMPLE, collapse_padding=True, pad_edge=False)
     for name in ("furthest", "AUC", "rounds"):
         table.add_column(name, justify="right")
     table.add_column("status")
     for outcome in outcomes:
-        missed = [name for name in NAMES if name not in outcome.found]
         table.add_row(
             outcome.title,
-            f"{len(outcome.found)} of {len(NAMES)}",
-            ", ".join(missed) or "none",
+            f"{len(outcome.found)} of {len(outcome.found) + len(outcome.missed)}",
+            ", ".join(outcome.missed) or "none",
             f"{outcome.distances.max():.2f}",
             f"{outcome.auc:.3f}",
             f"{outcome.solution.certificate.rounds:,}",
@@ -176,7 +178,7 @@ def demo_table(outcomes: list[Outcome]) -> Table:
 
 
 def experiments_table(rows: Sequence[tuple[str, str, int, tuple[str, ...]]]) -> Table:
-    """Give the experiments' names, titles and runs, and the data they need from files."""
+    """Return the table of experiments: name, title, runs, and the data they need from files."""
     table = Table("name", "what it shows", "runs", "data from files", box=SIMPLE, pad_edge=False)
     for name, title, runs, needs in rows:
         table.add_row(name, title, str(runs), ", ".join(needs))
