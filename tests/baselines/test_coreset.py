@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import minimize
 
 from peerclust import graphs
-from peerclust.errors import ParameterError
 from peerclust.baselines import Coreset, Task, coreset
-from peerclust.baselines.weighted_kmeans import descend, solve
+from peerclust.baselines.weighted_kmeans import solve
+from peerclust.errors import ParameterError
 from peerclust.users import Users
 
 K = 3
@@ -110,7 +110,7 @@ def test_shares_add_up_and_are_exact_on_average():
 
 
 def flooded(neighbors, sizes):
-    """Count what flooding one message a user sends, by sending them."""
+    """Count what flooding one message per user sends, by sending them."""
     messages = size = 0
     for origin in range(len(neighbors)):
         heard, waiting = {origin}, [origin]
@@ -179,37 +179,16 @@ def test_k_median_is_as_good_as_the_best_of_all_partitions():
 
 
 @pytest.mark.parametrize("median", [False, True])
-def test_a_weight_counts_as_so_many_points(median):
-    rng = np.random.default_rng(7)
-    points, counts = rng.normal(size=(20, 2)), rng.integers(0, 4, 20)
-    x = rng.normal(size=(3, 2))
-    one = descend(points, counts.astype(float), x, median=median, steps=7)
-    each = np.repeat(points, counts, axis=0)
-    np.testing.assert_allclose(
-        one, descend(each, np.ones(len(each)), x, median=median, steps=7), atol=1e-12
-    )
-
-
-def test_weiszfelds_step_leaves_a_point_that_is_no_median_and_stays_at_one_that_is():
-    points = np.array([[0.0, 0.0], [4.0, 0.0], [-4.0, 0.5]])  # an obtuse angle at the first
-    for start in points:
-        x = descend(points, np.ones(3), start[None], median=True, steps=5000)
-        np.testing.assert_allclose(x[0], points[0], atol=1e-4)
-    stays = descend(points, np.ones(3), points[:1], median=True, steps=9)
-    np.testing.assert_array_equal(stays, points[:1])
-
-
-@pytest.mark.parametrize("median", [False, True])
-def test_rows_that_are_all_centers_cost_nothing_and_are_told_as_they_are(median):
+def test_rows_that_are_all_centers_cost_nothing_and_are_sent_as_they_are(median):
     rows = np.array([[0.1], [0.1], [0.1], [9.0], [0.3], [9.5], [9.5]])
     offsets = np.array([0, 4, 4, 7])
     portions = coreset.build(Users(rows, offsets), 2, 50, median=median, seed=0)
-    told = {
+    sent = {
         (float(p), float(w))
         for each in portions
         for (p,), w in zip(each.points, each.weights, strict=True)
     }
-    assert told == {(0.1, 3.0), (9.0, 1.0), (0.3, 1.0), (9.5, 2.0)}
+    assert sent == {(0.1, 3.0), (9.0, 1.0), (0.3, 1.0), (9.5, 2.0)}
     end = Coreset(median=median).fit(make_task(rows, offsets, k=2))
     assert len({*end.labels[[0, 1, 2, 4]]}) == len({*end.labels[[3, 5, 6]]}) == 1
 
@@ -243,7 +222,7 @@ def test_all_users_have_the_same_centers_and_the_seed_decides_them():
     assert (ends[0] != ends[2]).any()
 
 
-def test_ten_samples_a_local_center_and_no_more_than_half_of_the_rows_by_default():
+def test_ten_samples_per_local_center_and_no_more_than_half_of_the_rows_by_default():
     for n, t in ((40, 20), (1000, 10 * 2 * K)):
         rows, offsets, _ = spread(sizes=(n // 2, n // 2))
         sent = Coreset().fit(make_task(rows, offsets)).traffic

@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import peerclust as pc
-from peerclust import bench, demo, graphs, results
+from peerclust import bench, graphs, results
 from peerclust.cli import app
+from peerclust.paper import demo
 
 NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 SITES = ("bern", "oslo", "rome")

@@ -1,4 +1,4 @@
-"""Running an experiment: what is written, taken up again, run by several, and refused."""
+"""Running an experiment: what is written, resumed, run by several processes, and refused."""
 
 import csv
 import json
@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from peerclust import experiments, methods
+from peerclust import baselines, paper
 from peerclust.errors import JobError, ParameterError
-from peerclust.paper.comparison import curve, stat
-from peerclust.paper.experiment import Experiment, Job, Line, Settings, Summary
+from peerclust.paper import published, tables
+from peerclust.paper.comparison import stat
+from peerclust.paper.curves import curve
+from peerclust.paper.experiment import Experiment, Job, Line, RunOptions, Summary
 from peerclust.paper.runner import run_experiment
 from peerclust.report.pictures import CurvePanel, Curves, Series
 
@@ -50,7 +52,7 @@ def marks(folder):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_experiment_writes_runs_table_picture_and_configuration(tmp_path, workers):
-    settings = Settings(runs=3, seed=5)
+    settings = RunOptions(runs=3, seed=5)
     result = run_experiment(make(tmp_path), settings, tmp_path / "out", workers=workers)
     assert result.directory == tmp_path / "out" / "toy"
     with (result.directory / "runs.csv").open() as file:
@@ -72,42 +74,42 @@ def test_an_experiment_writes_runs_table_picture_and_configuration(tmp_path, wor
 
 
 def test_a_quick_run_is_marked_as_such(tmp_path):
-    result = run_experiment(make(tmp_path), Settings(runs=1, quick=True), tmp_path)
+    result = run_experiment(make(tmp_path), RunOptions(runs=1, quick=True), tmp_path)
     assert "**Quick version" in result.page
 
 
 def test_what_was_done_is_not_done_again_and_more_runs_add_to_it(tmp_path):
-    run_experiment(make(tmp_path), Settings(runs=2), tmp_path)
+    run_experiment(make(tmp_path), RunOptions(runs=2), tmp_path)
     assert marks(tmp_path) == [0, 1]
-    result = run_experiment(make(tmp_path), Settings(runs=3), tmp_path)
+    result = run_experiment(make(tmp_path), RunOptions(runs=3), tmp_path)
     assert marks(tmp_path) == [0, 1, 2]
     assert result.summary.lines[0].ours.mean == pytest.approx(11.5)
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+def test_an_interrupted_run_resumes_where_it_stopped(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        run_experiment(make(tmp_path, fail=1), Settings(runs=3), tmp_path)
+        run_experiment(make(tmp_path, fail=1), RunOptions(runs=3), tmp_path)
     assert marks(tmp_path) == [0]
     assert not (tmp_path / "toy" / "table.md").exists()
-    run_experiment(make(tmp_path), Settings(runs=3), tmp_path)
+    run_experiment(make(tmp_path), RunOptions(runs=3), tmp_path)
     assert marks(tmp_path) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"rows": []}', "[]"])
 def test_a_damaged_or_foreign_record_is_run_again(tmp_path, damage):
-    run_experiment(make(tmp_path), Settings(runs=2), tmp_path)
+    run_experiment(make(tmp_path), RunOptions(runs=2), tmp_path)
     (tmp_path / "toy" / "runs" / "job-1.json").write_text(damage)
-    run_experiment(make(tmp_path), Settings(runs=2), tmp_path)
+    run_experiment(make(tmp_path), RunOptions(runs=2), tmp_path)
     assert marks(tmp_path) == [0, 1, 1]
 
 
-def test_progress_tells_what_is_done_of_all(tmp_path):
-    told = []
-    run_experiment(make(tmp_path), Settings(runs=2), tmp_path)
+def test_progress_reports_what_is_done_of_all(tmp_path):
+    calls = []
+    run_experiment(make(tmp_path), RunOptions(runs=2), tmp_path)
     run_experiment(
-        make(tmp_path), Settings(runs=4), tmp_path, progress=lambda *args: told.append(args)
+        make(tmp_path), RunOptions(runs=4), tmp_path, progress=lambda *args: calls.append(args)
     )
-    assert told == [
+    assert calls == [
         (2.0, 4.0, "2 of 4 there already"), (3.0, 4.0, "job-2"), (4.0, 4.0, "job-3")
     ]  # fmt: skip
 
@@ -124,48 +126,50 @@ def test_an_error_of_a_worker_is_the_callers_error(tmp_path):
         make(tmp_path).summarize,
     )
     with pytest.raises(ParameterError, match="is no good"):
-        run_experiment(experiment, Settings(runs=2), tmp_path, workers=2)
+        run_experiment(experiment, RunOptions(runs=2), tmp_path, workers=2)
 
 
 @pytest.mark.parametrize(
     ("name", "given", "sentence"),
     [
         ("table-9", {}, "Did you mean 'table-"),
-        ("table-1", {"runs": 0}, "`runs` of experiments.run must be a whole number >= 1. Got 0."),
-        ("table-1", {"seed": -1}, "`seed` of experiments.run must be a whole number >= 0."),
-        ("table-1", {"workers": 0}, "`workers` of experiments.run"),
+        ("table-1", {"runs": 0}, "`runs` of paper.run must be a whole number >= 1. Got 0."),
+        ("table-1", {"seed": -1}, "`seed` of paper.run must be a whole number >= 0."),
+        ("table-1", {"workers": 0}, "`workers` of paper.run"),
         ("table-1", {"data": ["iris"]}, "must be left out with table-1"),
         ("table-3", {"data": ["mnist8"]}, "Got 'mnist8'. Did you mean 'mnist'?"),
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(tmp_path, name, given, sentence):
     with pytest.raises(ParameterError) as error:
-        experiments.run(name, out=tmp_path, **given)
+        paper.run(name, out=tmp_path, **given)
     assert sentence in str(error.value)
     assert not list(tmp_path.iterdir())
 
 
 class Mine:
-    """A method of a user's own that counts how often it is run."""
+    """A user's own method that counts how often it is run."""
 
     runs = 0
 
     def fit(self, task, watch=None):
         Mine.runs += 1
-        return methods.get("LGC-KM").fit(task, watch)
+        return baselines.get("LGC-KM").fit(task, watch)
 
 
 @pytest.fixture
 def mine():
     Mine.runs = 0
-    methods.register("MINE", Mine())
+    baselines.register("MINE", Mine())
     yield
-    methods.unregister("MINE")
+    baselines.unregister("MINE")
 
 
-def test_a_method_of_ones_own_joins_the_tables_and_is_always_run_anew(tmp_path, mine):
+def test_a_users_own_method_joins_the_tables_and_is_always_run_again(tmp_path, mine, monkeypatch):
+    monkeypatch.setattr(published, "STARTS", {"LGC-KM": published.STARTS["LGC-KM"]})
+    monkeypatch.setattr(tables, "UNPUBLISHED", ())
     for _ in range(2):
-        result = experiments.run("table-2", out=tmp_path, runs=1)
+        result = paper.run("table-2", out=tmp_path, runs=1)
     assert Mine.runs == 2 * 2
     ours = {
         (line.where["start"], line.where["method"]): line.ours.mean for line in result.summary.lines
@@ -178,42 +182,44 @@ def test_a_method_of_ones_own_joins_the_tables_and_is_always_run_anew(tmp_path, 
 def test_a_script_that_registers_may_have_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "from peerclust import experiments, methods\n"
+        "from peerclust import baselines, paper\n"
+        "from peerclust.paper import published, tables\n"
         "from peerclust.programs.dgc import DGC\n"
+        "published.STARTS, tables.UNPUBLISHED = {}, ('CORESET-KM',)\n"
         "def program(task):\n"
         "    return DGC(rho=task.rho, alpha=0.01)\n"
-        "methods.register('MINE', methods.OverNetwork(program))\n"
+        "baselines.register('MINE', baselines.OverNetwork(program))\n"
         "if __name__ == '__main__':\n"
-        "    print(experiments.run('table-2', out='out', runs=1, workers=2).page)\n"
+        "    print(paper.run('table-2', out='out', runs=1, workers=2).page)\n"
     )
     run = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert "| random | MINE | - |" in run.stdout
+    assert "| random | MINE |" in run.stdout
 
 
 @pytest.mark.parametrize("change", ["versions", "given", "work"])
 def test_a_record_of_another_version_or_other_arguments_is_run_again(tmp_path, change):
-    run_experiment(make(tmp_path), Settings(runs=2), tmp_path)
+    run_experiment(make(tmp_path), RunOptions(runs=2), tmp_path)
     path = tmp_path / "toy" / "runs" / "job-1.json"
     record = json.loads(path.read_text())
     record[change] = {"numpy": "0"} if change != "work" else "other"
     path.write_text(json.dumps(record))
-    run_experiment(make(tmp_path), Settings(runs=2), tmp_path)
+    run_experiment(make(tmp_path), RunOptions(runs=2), tmp_path)
     assert marks(tmp_path) == [0, 1, 1]
 
 
-def test_times_are_always_taken_anew_and_one_after_the_other(tmp_path):
+def test_times_are_always_measured_again_and_one_at_a_time(tmp_path):
     timed = replace(make(tmp_path), timed=True)
     for _ in range(2):
-        run_experiment(timed, Settings(runs=2), tmp_path, workers=2)
+        run_experiment(timed, RunOptions(runs=2), tmp_path, workers=2)
     assert marks(tmp_path) == [0, 0, 1, 1]
 
 
 def test_a_quick_run_leaves_the_full_one_alone(tmp_path):
-    run_experiment(make(tmp_path), Settings(runs=2), tmp_path)
-    result = run_experiment(make(tmp_path), Settings(runs=1, quick=True), tmp_path)
+    run_experiment(make(tmp_path), RunOptions(runs=2), tmp_path)
+    result = run_experiment(make(tmp_path), RunOptions(runs=1, quick=True), tmp_path)
     assert result.directory.name == "toy-quick"
     assert (tmp_path / "toy" / "table.md").exists()
 
@@ -229,7 +235,7 @@ def test_a_job_that_fails_is_named_and_the_others_are_kept(tmp_path, workers):
     jobs = [Job(f"job-{i}", break_down, {"seed": i}, 3.0 - i) for i in range(2)]
     experiment = Experiment("bad", "", lambda settings: jobs, make(tmp_path).summarize)
     with pytest.raises(JobError) as error:
-        run_experiment(experiment, Settings(runs=2), tmp_path, workers=workers)
+        run_experiment(experiment, RunOptions(runs=2), tmp_path, workers=workers)
     assert str(error.value).startswith(
         "The job job-1 failed with ZeroDivisionError: no good (test_runner.py, line "
     )
@@ -239,15 +245,15 @@ def end_process(*, seed):
     os._exit(7)
 
 
-def test_a_process_that_dies_is_told_in_a_sentence(tmp_path):
+def test_a_process_that_dies_is_reported_in_a_sentence(tmp_path):
     jobs = [Job(f"job-{i}", end_process, {"seed": i}) for i in range(2)]
     experiment = Experiment("bad", "", lambda settings: jobs, make(tmp_path).summarize)
-    with pytest.raises(JobError, match="for lack of memory"):
-        run_experiment(experiment, Settings(runs=2), tmp_path, workers=2)
+    with pytest.raises(JobError, match="A worker process died: out of memory"):
+        run_experiment(experiment, RunOptions(runs=2), tmp_path, workers=2)
 
 
-def test_a_place_that_cannot_be_written_is_known_before_the_first_job(tmp_path):
+def test_a_directory_that_cannot_be_written_is_reported_before_the_first_job(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ParameterError, match="cannot be written"):
-        run_experiment(make(tmp_path), Settings(runs=1), tmp_path / "file")
+        run_experiment(make(tmp_path), RunOptions(runs=1), tmp_path / "file")
     assert marks(tmp_path) == []

@@ -5,7 +5,7 @@
 | 1, 6, 7 | rho or B, on Iris | `sweep` |
 | 2 | the start, on Iris | `plan_starts`, `summarize_starts` |
 | 3, 5 | the data set | `by_data` |
-| 4 | the method, on 2,000,000 rows, with times | `plan_times`, `summarize_times` |
+| 4 | the method, on 2,000,000 rows, with times | `timing` |
 
 The paper averages accuracy and ARI over users. In Table 3 its number for LGC-KM on full MNIST,
 18.8 %, is far below what users reach on their own rows, and so are its 0.06 and 0.016 on MNIST7 and
@@ -22,19 +22,16 @@ from typing import Any
 import numpy as np
 
 from peerclust import baselines
-from peerclust.paper import published
+from peerclust.paper import published, timing
 from peerclust.paper.comparison import dots, select, show, stat
 from peerclust.paper.experiment import Experiment, Job, Line, Row, RunOptions, Stat, Summary
 from peerclust.paper.method_jobs import method_job
 from peerclust.paper.published import Table
 from peerclust.paper.settings import SETTINGS
-from peerclust.report.pictures import DotPanel, Dots
 
 RHOS = (1, 10, 100, 1000)
 # Table 2: methods that the paper's table does not have.
 UNPUBLISHED = ("NK-MEANS", "LSP2P-KM", "CORESET-KM", "CORESET-MED")
-# Table 4: rounds, of which DGC-KM is also given twice as many, to show whether it had converged.
-HUGE_ROUNDS = 1000
 
 
 def sweep(
@@ -239,61 +236,6 @@ def by_data(
     return Experiment(name, title, plan, summarize, 5, quick_runs=2, needs=needs, data=data)
 
 
-def plan_times(options: RunOptions) -> list[Job]:
-    """Run the methods in turns, so that a busy moment of the machine affects all (Table 4)."""
-    task: dict[str, Any] = {"start": "random", "sklearn": "pooled", "rho": 100}
-    methods = (*published.HUGE, *baselines.registered())
-    return [
-        method_job("gaussians", method, **task, rounds=rounds, seed=seed, quick=options.quick)
-        for seed in options.seeds()
-        for method, rounds in (
-            *((method, HUGE_ROUNDS) for method in methods),
-            ("DGC-KM", 2 * HUGE_ROUNDS),
-        )
-    ]
-
-
-def summarize_times(rows: Sequence[Row], options: RunOptions) -> Summary:  # noqa: ARG001
-    """Compare the numbers, and times by their ratio to scikit-learn's."""
-    timed = [{**row, "each": row["seconds"] / max(row["iterations"], 1)} for row in rows]
-    cells = {
-        method: select(timed, method=method, rounds=HUGE_ROUNDS)
-        for method in dict.fromkeys(row["method"] for row in rows)
-    }
-    lines: list[Line] = []
-    drawn: list[DotPanel] = []
-    for measure, column, known, form, factor in (
-        ("iterations", "iterations", "rounds", "count", 1.0),
-        ("time an iteration", "each", "seconds", "seconds", 1.0),
-        ("accuracy", "accuracy", "accuracy", "percent", 100.0),
-    ):
-        lines += [
-            Line(
-                {"measure": measure, "method": method},
-                stat(cell, column, factor),
-                published.HUGE.get(method, {}).get(known),
-                form,
-            )
-            for method, cell in cells.items()
-        ]
-    for form, x_label in (("percent", "accuracy (%)"), ("seconds", "seconds")):
-        shown = [line for line in lines if line.form == form]
-        log = form == "seconds"
-        drawn += dots(shown, panel="measure", label="method", x_label=x_label, x_log=log).panels
-    notes = []
-    first, paper_first = stat(cells["SKL-KM"], "each"), published.HUGE["SKL-KM"]["seconds"]
-    for method, cell in cells.items():
-        theirs = ""
-        if method in published.HUGE:
-            ratio = published.HUGE[method]["seconds"].mean / paper_first.mean
-            theirs = f" (the paper's code: {ratio:.1f})"
-        share = stat(cell, "each").mean / first.mean
-        notes.append(f"{method}: an iteration takes {share:.2f} of SKL-KM's{theirs}.")
-    longer = stat(select(timed, method="DGC-KM", rounds=2 * HUGE_ROUNDS), "accuracy", 100)
-    notes.append(f"DGC-KM after {2 * HUGE_ROUNDS} rounds: {show(longer, 'percent')} accuracy.")
-    return Summary(lines, Dots(drawn), notes)
-
-
 TABLES = (
     sweep(
         "table-1",
@@ -318,8 +260,8 @@ TABLES = (
     Experiment(
         "table-4",
         "2,000,000 rows of four Gaussians",
-        plan_times,
-        summarize_times,
+        timing.plan,
+        timing.summarize,
         runs=5,
         timed=True,
     ),

@@ -1,19 +1,9 @@
-"""Our numbers beside the paper's: what agrees, what is said of it, and the table."""
+"""Our numbers beside the paper's: what agrees, how differences are shown, and the table."""
 
 import numpy as np
 import pytest
 
-from peerclust.paper.comparison import (
-    agrees,
-    curve,
-    difference,
-    dots,
-    kept_rounds,
-    markdown,
-    select,
-    show,
-    stat,
-)
+from peerclust.paper.comparison import agrees, difference, dots, markdown, select, show, stat
 from peerclust.paper.experiment import Line, Stat
 
 
@@ -58,7 +48,7 @@ def test_one_run_has_no_deviation():
     assert stat([{"v": 1.0}], "v") == Stat(1.0, None)
 
 
-def test_the_table_has_a_line_a_number_and_marks_what_does_not_agree():
+def test_the_table_has_one_line_per_number_and_marks_what_does_not_agree():
     lines = [
         Line({"data": "Iris", "method": "A"}, Stat(95.0, 1.0), Stat(90.0, 0.5)),
         Line({"data": "Iris", "method": "B"}, Stat(90.0, 1.0)),
@@ -76,7 +66,7 @@ def test_a_table_without_the_papers_numbers_shows_ours_alone():
     assert markdown(lines).splitlines() == ["| m | ours |", "| --- | --- |", "| 10 | 0.716 |"]
 
 
-def test_measures_of_our_own_stand_side_by_side():
+def test_measures_without_the_papers_numbers_are_columns():
     lines = [
         Line({"m": m, "measure": measure}, Stat(1.0), None, "count")
         for m in ("10", "15")
@@ -90,7 +80,7 @@ def test_measures_of_our_own_stand_side_by_side():
     ]
 
 
-def test_the_picture_has_a_panel_a_value_and_a_dot_a_line():
+def test_the_picture_has_one_panel_per_value_and_one_dot_per_line():
     lines = [
         Line({"data": data, "method": method}, Stat(1.0, 0.1), Stat(2.0) if method == "A" else None)
         for data in ("x", "y")
@@ -107,18 +97,3 @@ def test_statistics_are_those_of_the_selected_rows():
     rows = [{"m": 1, "v": 1.0}, {"m": 1, "v": 3.0}, {"m": 2, "v": 9.0}]
     assert stat(select(rows, m=1), "v") == Stat(2.0, 1.0)
     assert stat(rows, "v", 100).mean == pytest.approx(100 * np.mean([1, 3, 9]))
-
-
-def test_a_curve_averages_the_runs_round_by_round():
-    rows = [{"round": t, "cost": value} for t, value in [(1, 4.0), (2, 2.0), (1, 6.0), (2, 2.0)]]
-    x, mean, std = curve(rows, "cost")
-    assert (x.tolist(), mean.tolist(), std.tolist()) == ([1, 2], [5, 2], [1, 0])
-
-
-@pytest.mark.parametrize("rounds", [1, 2, 7, 500, 4000])
-def test_the_kept_rounds_are_few_and_hold_the_first_the_middle_and_the_last(rounds):
-    kept = kept_rounds(rounds)
-    assert kept == sorted(set(kept))
-    assert {1, max(rounds // 2, 1), rounds} <= set(kept)
-    assert len(kept) <= 201
-    assert kept[-1] == rounds
