@@ -65,7 +65,7 @@ def test_json_is_one_object_and_nothing_else():
 
 def test_a_second_run_finds_the_first_there_already():
     run("reproduce", "figure-5")
-    assert "1 of 1 there already" in run("reproduce", "figure-5").stderr
+    assert "1 of 1 already done" in run("reproduce", "figure-5").stderr
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_a_cost_figure_has_finite_lines_one_curve_per_value_and_a_picture(normal
         assert [series.label for series in panel.series] == ["rho = 1", "rho = 10"]
         # The last value minus itself has no place on a log axis.
         assert all(series.x[-1] == (5 if normalized else 6) for series in panel.series)
-    assert summary.notes == ["J_rho rose in 0 of 48 rounds (the theory says in none)."]
+    assert summary.notes == ["J_rho rose in 0 of 48 rounds (in none, by the theory)."]
     figures.draw(summary.picture, tmp_path / "figure.png")
 
 
@@ -66,7 +66,7 @@ def test_a_cost_figure_has_finite_lines_one_curve_per_value_and_a_picture(normal
 def test_figures_2_and_6_never_see_the_cost_rise(name, rounds):
     options = RunOptions(runs=1)
     summary = paper.get(name).summarize(rows_of(paper.get(name), options), options)
-    assert summary.notes == [f"J_rho rose in 0 of {rounds} rounds (the theory says in none)."]
+    assert summary.notes == [f"J_rho rose in 0 of {rounds} rounds (in none, by the theory)."]
     assert all(np.isfinite(line.ours.mean) for line in summary.lines)
 
 
@@ -129,7 +129,7 @@ def test_figure_9_compares_the_papers_end_with_the_converged_ones(monkeypatch):
     summary = paper.get("figure-9").summarize(rows, RunOptions(runs=1))
     measures = list(dict.fromkeys(line.where["measure"] for line in summary.lines))
     assert measures == ["ARI after 5 rounds", *MEASURES]
-    assert summary.notes[-1].endswith(" of the runs that were to converge did not.")
+    assert summary.notes[-1].endswith(" of the runs to convergence did not converge.")
     assert [series.label for series in summary.picture.panels[0].series] == ["m = 10", "m = 15"]
 
 

@@ -25,7 +25,7 @@ def test_cifar_classes_finds_the_threes_that_agree():
     ]
     summary = paper.get("cifar-classes").summarize(rows, RunOptions(runs=1))
     assert [line.where["classes"] for line in summary.lines[::2]] == ["a, b, c", "d, e, f"]
-    assert summary.notes == ["Of the 2 threes of classes, 1 agree with both of the numbers."]
+    assert summary.notes == ["Of the 2 choices of three classes, 1 agree with both numbers."]
     assert [panel.title for panel in summary.picture.panels] == ["accuracy", "ARI"]
 
 

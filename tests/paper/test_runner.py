@@ -63,7 +63,7 @@ def test_an_experiment_writes_runs_table_picture_and_configuration(tmp_path, wor
     ]  # fmt: skip
     page = (result.directory / "table.md").read_text()
     assert "# toy: a toy" in page
-    assert "3 runs a cell, seed 5." in page
+    assert "3 runs per cell, seed 5." in page
     assert "A note." in page
     assert "| value | 61.5 ± 8.18 |" in page
     config = json.loads((result.directory / "config.json").read_text())
@@ -110,7 +110,7 @@ def test_progress_reports_what_is_done_of_all(tmp_path):
         make(tmp_path), RunOptions(runs=4), tmp_path, progress=lambda *args: calls.append(args)
     )
     assert calls == [
-        (2.0, 4.0, "2 of 4 there already"), (3.0, 4.0, "job-2"), (4.0, 4.0, "job-3")
+        (2.0, 4.0, "2 of 4 already done"), (3.0, 4.0, "job-2"), (4.0, 4.0, "job-3")
     ]  # fmt: skip
 
 

@@ -84,9 +84,9 @@ def test_table_4_compares_times_within_one_run(monkeypatch):
     assert paper.get("table-4").timed
     summary = summary_of(paper.get("table-4"), RunOptions(runs=1, quick=True))
     kinds = [line.where["measure"] for line in summary.lines]
-    assert list(dict.fromkeys(kinds)) == ["iterations", "time an iteration", "accuracy"]
+    assert list(dict.fromkeys(kinds)) == ["iterations", "time per iteration", "accuracy"]
     assert len(kinds) == 12
-    assert summary.notes[0].startswith("SKL-KM: an iteration takes 1.00 of SKL-KM's")
+    assert summary.notes[0].startswith("SKL-KM: an iteration takes 1.00 times as long as SKL-KM's")
     assert summary.notes[-1].startswith("DGC-KM after 20 rounds: ")
 
 

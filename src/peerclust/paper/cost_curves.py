@@ -49,7 +49,7 @@ def cost_curves(
             for value in values:
                 cell = select(rows, method=method, **{by: value})
                 last, half = select(cell, round=rounds), select(cell, round=rounds // 2)
-                second = ("rounds until 1 % of the way is left", stat(last, "settled"), "count")
+                second = ("rounds to cover 99 % of the descent", stat(last, "settled"), "count")
                 if normalized:
                     above = f"above that after round {rounds // 2}"
                     second = (above, stat(half, "above_last"), "scale")
@@ -69,7 +69,7 @@ def cost_curves(
         )
         ends = select(rows, round=rounds)
         rises, all_rounds = sum(row["rises"] for row in ends), rounds * len(ends)
-        note = f"J_rho rose in {rises} of {all_rounds:,} rounds (the theory says in none)."
+        note = f"J_rho rose in {rises} of {all_rounds:,} rounds (in none, by the theory)."
         return Summary(lines, Curves(drawn), [note])
 
     return Experiment(name, title, plan, summarize, runs=10)

@@ -144,7 +144,7 @@ def summarize_classes(rows: Sequence[Row], options: RunOptions) -> Summary:  # n
     nearest = [name for name in sorted(found, key=distance) if name != first][:SHOWN]
     lines = [line for name in (first, *nearest) for line in found[name]]
     fitting = sum(all(map(agrees, pair)) for pair in found.values())
-    notes = [f"Of the {len(found)} threes of classes, {fitting} agree with both of the numbers."]
+    notes = [f"Of the {len(found)} choices of three classes, {fitting} agree with both numbers."]
     panels = [
         panel
         for measure, x_label in (("accuracy", "accuracy (%)"), ("ARI", "ARI"))
@@ -203,9 +203,9 @@ def summarize_rivals(rows: Sequence[Row], options: RunOptions) -> Summary:  # no
     picture = dots(shown, panel="data", label="method", x_label="accuracy (%)", columns=3)
     notes = [
         "Pooled cost is the K-means cost of all rows by one user's centers, averaged over the"
-        " users, in units of the least that any method found on the same data.",
-        "SKL-KM (ten k-means++ starts) and CGC-KM see all rows; bringing these together is not"
-        " counted. LSP2P-KM and the coresets stop by themselves; the others make all rounds.",
+        " users, in units of the lowest that any method found on the same data.",
+        "SKL-KM (ten k-means++ starts) and CGC-KM see all rows; the bytes of pooling them are not"
+        " counted. LSP2P-KM and the coresets stop by themselves; the others run all rounds.",
     ]
     return Summary(lines, picture, notes)
 

@@ -52,7 +52,10 @@ def summarize_splits(rows: Sequence[Row], options: RunOptions) -> Summary:
         counts = counts.reshape(setting.m, setting.K)
         panels.append(StackPanel(setting.title, counts))
         classes = (counts > 0).sum(axis=1)
-        for measure, values in (("rows a user", counts.sum(axis=1)), ("classes a user", classes)):
+        for measure, values in (
+            ("rows per user", counts.sum(axis=1)),
+            ("classes per user", classes),
+        ):
             ours = Stat(float(values.mean()), float(values.std()))
             lines.append(Line({"data": setting.title, "measure": measure}, ours, None, "count"))
     return Summary(lines, Stacks(panels))

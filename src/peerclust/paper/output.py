@@ -35,7 +35,7 @@ class Result:
     def page(self) -> str:
         """The Markdown page: title, what was run, table, notes."""
         options, lines = self.options, self.summary.lines
-        runs = f"{options.runs} run{'s' if options.runs > 1 else ''} a cell, seed {options.seed}"
+        runs = f"{options.runs} run{'s' if options.runs > 1 else ''} per cell, seed {options.seed}"
         quick = "**Quick version, smaller than the paper's experiment.** " if options.quick else ""
         page = f"# {self.experiment.name}: {self.experiment.title}\n\n{quick}{runs}.\n\n"
         if lines:

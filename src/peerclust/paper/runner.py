@@ -69,7 +69,7 @@ def _run_jobs(
     done = {key: rows for key, rows in stored.items() if rows is not None}
     total = sum(job.effort for job in jobs)
     finished = sum(job.effort for job in jobs if job.key in done)
-    progress(finished, total, f"{len(done)} of {len(jobs)} there already" if done else "")
+    progress(finished, total, f"{len(done)} of {len(jobs)} already done" if done else "")
     missing = [job for job in jobs if job.key not in done]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -197,8 +197,8 @@ def summarize_users(rows: Sequence[Row], options: RunOptions) -> Summary:  # noq
     notes = []
     for measure, *_ in measures[:3]:
         means = [line.ours.mean for line in lines if line.where["measure"] == measure]
-        notes.append(f"{measure}: the means for the four m are {np.ptp(means):.3f} apart.")
+        notes.append(f"{measure}: the means for the four m differ by at most {np.ptp(means):.3f}.")
     unsettled = sum(not row["converged"] for row in (*own, *common))
-    notes.append(f"{unsettled} of the runs that were to converge did not.")
+    notes.append(f"{unsettled} of the runs to convergence did not converge.")
     panel = CurvePanel("DGC-KM, rho = 100", series, "round", "ARI", x_log=True)
     return Summary(lines, Curves([panel], columns=1), notes)

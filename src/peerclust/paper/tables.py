@@ -91,7 +91,7 @@ def fit_slopes(rows: Sequence[Row], lines: Sequence[Line]) -> list[str]:
             f"{method}: the slope of log distance against log rho is {slope(RHOS, ours):.2f} over"
             f" the table's range (the paper's numbers: {theirs:.2f}),"
             f" {slope(RHOS[1:], ours[1:]):.2f} from rho = 10 on. The stacked norm that the paper's"
-            f" text defines is {stacked:.2f} times these numbers."
+            f" text defines is {stacked:.2f} times as large."
         )
     return notes
 
@@ -128,7 +128,7 @@ def summarize_starts(rows: Sequence[Row], options: RunOptions) -> Summary:  # no
                 joint.append(f"{method} {stat(cell, 'accuracy_joint', 100).mean:.1f}")
     notes = [
         "Accuracy is that of each user's rows, averaged over users. If the labels of all users are"
-        f" matched with the classes at once, from random starts it is (in %): {', '.join(joint)}."
+        f" matched to the classes at once, from random starts it is (in %): {', '.join(joint)}."
     ]
     return Summary(lines, dots(lines, panel="start", label="method", x_label="accuracy (%)"), notes)
 
@@ -225,8 +225,8 @@ def by_data(
             drawn = [row["ari_joint"] for row in select(rows, setting=data, method=method)]
             if drawn:
                 notes.append(
-                    f"{SETTINGS[data].title}: over {len(drawn)} draws of the rows, {method}'s index"
-                    f" goes from {min(drawn):.2f} to {max(drawn):.2f} (deviation"
+                    f"{SETTINGS[data].title}: over {len(drawn)} draws of the rows, {method}'s ARI"
+                    f" ranges from {min(drawn):.2f} to {max(drawn):.2f} (deviation"
                     f" {np.std(drawn):.2f})."
                 )
         picture = dots(lines, panel="data", label="method", x_label=x_label, columns=3)
@@ -255,7 +255,7 @@ TABLES = (
         published.HOMOGENEOUS,
         HOMOGENEOUS,
         "accuracy",
-        "The labels of all users are matched with the classes at once.",
+        "The labels of all users are matched to the classes at once.",
     ),
     Experiment(
         "table-4",
@@ -271,7 +271,7 @@ TABLES = (
         published.HETEROGENEOUS,
         HETEROGENEOUS,
         "ari",
-        "On Iris the index is that of each user's rows, averaged over users; on MNIST7 and CIFAR3"
+        "On Iris the ARI is that of each user's rows, averaged over users; on MNIST7 and CIFAR3"
         " the labels of all users are taken as one labeling.",
     ),
     sweep("table-6", "effect of rho on accuracy", published.BY_RHO, rounds=500, rho=RHOS),

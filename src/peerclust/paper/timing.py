@@ -44,7 +44,7 @@ def summarize(rows: Sequence[Row], options: RunOptions) -> Summary:  # noqa: ARG
     drawn: list[DotPanel] = []
     for measure, column, known, form, factor in (
         ("iterations", "iterations", "rounds", "count", 1.0),
-        ("time an iteration", "each", "seconds", "seconds", 1.0),
+        ("time per iteration", "each", "seconds", "seconds", 1.0),
         ("accuracy", "accuracy", "accuracy", "percent", 100.0),
     ):
         lines += [
@@ -68,7 +68,7 @@ def summarize(rows: Sequence[Row], options: RunOptions) -> Summary:  # noqa: ARG
             ratio = HUGE[method]["seconds"].mean / paper_first.mean
             theirs = f" (the paper's code: {ratio:.1f})"
         share = stat(cell, "each").mean / first.mean
-        notes.append(f"{method}: an iteration takes {share:.2f} of SKL-KM's{theirs}.")
+        notes.append(f"{method}: an iteration takes {share:.2f} times as long as SKL-KM's{theirs}.")
     longer = stat(select(timed, method="DGC-KM", rounds=2 * ROUNDS), "accuracy", 100)
     notes.append(f"DGC-KM after {2 * ROUNDS} rounds: {show(longer, 'percent')} accuracy.")
     return Summary(lines, Dots(drawn), notes)
