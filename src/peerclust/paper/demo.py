@@ -87,7 +87,7 @@ class Demo:
         said = f"Within {ROUNDS} rounds Huber found {huber.verdict}, K-means {kmeans.verdict}."
         for on in more:
             rounds = f"{on.solution.certificate.rounds:,}"
-            said += f" Huber's centers still moved then; {rounds} rounds on it found {on.verdict}."
+            said += f" Huber was still moving then; after {rounds} more rounds it found {on.verdict}."
         return said
 
     def as_dict(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def run(seed: int, say: Callable[[str], None]) -> Demo:
     if not solution.status.converged:
         say("Huber, continued until it converges")
         on = cluster(parts, loss=loss, rounds=100 * ROUNDS, init=solution.centers, **given)
-        outcomes.append(_judge("Huber, run on", on, data))
+        outcomes.append(_judge("Huber, continued", on, data))
     return Demo(data, outcomes)
 
 
