@@ -96,4 +96,4 @@ def test_the_picture_has_one_panel_per_value_and_one_dot_per_line():
 def test_statistics_are_those_of_the_selected_rows():
     rows = [{"m": 1, "v": 1.0}, {"m": 1, "v": 3.0}, {"m": 2, "v": 9.0}]
     assert stat(select(rows, m=1), "v") == Stat(2.0, 1.0)
-    assert stat(rows, "v", 100).mean == pytest.approx(100 * np.mean([1, 3, 9]))
+    assert stat(rows, "v", "percent").mean == pytest.approx(100 * np.mean([1, 3, 9]))

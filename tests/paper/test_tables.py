@@ -62,7 +62,7 @@ def test_table_1_comes_near_the_papers_numbers_even_with_few_runs():
 
 
 @pytest.mark.paper
-@pytest.mark.parametrize("name", ["table-2", "table-6"])
+@pytest.mark.parametrize("name", ["table-2", pytest.param("table-6", marks=pytest.mark.smoke)])
 def test_the_iris_tables_have_finite_lines_and_a_picture(name, tmp_path):
     summary = summary_of(paper.get(name), RunOptions(runs=1))
     assert all(np.isfinite(line.ours.mean) for line in summary.lines)

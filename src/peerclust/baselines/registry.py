@@ -48,7 +48,7 @@ def register(name: str, method: Method) -> None:
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
         raise ParameterError(
-            f"`name` of register must be of letters, digits, '.', '_' and '-'. Got {name!r}."
+            f"`name` of register must be made of A-Z, a-z, 0-9, '.', '_' and '-'. Got {name!r}."
         )
     if name in METHODS or name in _OWN:
         raise ParameterError(f"`name` of register must be new. Got {name!r}.")

@@ -22,15 +22,17 @@ def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
-def stat(rows: Sequence[Row], column: str, factor: float = 1.0) -> Stat:
+def stat(rows: Sequence[Row], column: str, form: str = "score") -> Stat:
     """Return the mean and the standard deviation (of the runs, not of the mean) of a column.
 
-    The deviation of a single run is None.
+    In the form "percent" both are 100 times those of the column. The deviation of a single run is
+    None.
 
-    >>> stat([{"a": 0.5}, {"a": 1.0}], "a", 100)
+    >>> stat([{"a": 0.5}, {"a": 1.0}], "a", "percent")
     Stat(mean=75.0, std=25.0, text='')
     """
-    values = factor * np.array([row[column] for row in rows], dtype=np.float64)
+    values = np.array([row[column] for row in rows], dtype=np.float64)
+    values = 100.0 * values if form == "percent" else values
     return Stat(float(values.mean()), float(values.std()) if len(values) > 1 else None)
 
 

@@ -83,20 +83,9 @@ def trace_cost(*, method: str, rho: float, B: int, rounds: int, seed: int) -> li
     instance = draw_instance(SETTINGS["iris"], seed)
     start = make_task(instance, start="warm", rho=rho, rounds=rounds).start
     loss = baselines.LOSSES[method.removeprefix("DGC-")]
-    solution = cluster(
-        instance.split(instance.rows),
-        n_clusters=instance.K,
-        graph=instance.graph,
-        loss=loss,
-        solver="dgc",
-        rho=rho,
-        alpha="paper",
-        B=B,
-        rounds=rounds,
-        tol=0,
-        init=start,
-        trace=True,
-    )
+    given: dict[str, Any] = {"n_clusters": instance.K, "graph": instance.graph, "loss": loss}
+    given |= {"solver": "dgc", "rho": rho, "alpha": "paper", "B": B, "rounds": rounds, "tol": 0}
+    solution = cluster(instance.split(instance.rows), init=start, trace=True, **given)
     assert solution.trace is not None
     # With the cost of the start in front, cost[t] is the cost after round t.
     users = Users(instance.rows, instance.offsets, loss=loss)

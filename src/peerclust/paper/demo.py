@@ -87,7 +87,9 @@ class Demo:
         said = f"Within {ROUNDS} rounds Huber found {huber.verdict}, K-means {kmeans.verdict}."
         for on in more:
             rounds = f"{on.solution.certificate.rounds:,}"
-            said += f" Huber was still moving then; after {rounds} more rounds it found {on.verdict}."
+            said += (
+                f" Huber was still moving then; after {rounds} more rounds it found {on.verdict}."
+            )
         return said
 
     def as_dict(self) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def summarize_classes(rows: Sequence[Row], options: RunOptions) -> Summary:  # n
         name: (
             Line(
                 {"classes": name, "measure": "accuracy"},
-                stat(cell, "accuracy", 100),
+                stat(cell, "accuracy", "percent"),
                 CIFAR3["accuracy"],
             ),
             Line({"classes": name, "measure": "ARI"}, stat(cell, "ari"), CIFAR3["ARI"], "score"),
@@ -160,16 +160,10 @@ def summarize_classes(rows: Sequence[Row], options: RunOptions) -> Summary:  # n
 
 def plan_rivals(options: RunOptions) -> list[Job]:
     """Run every method on Iris, both ways, and on 40,000 rows of the Gaussian set."""
-    rounds = 200 if options.quick else 1000
+    given: dict[str, Any] = {"rounds": 200 if options.quick else 1000}
     return [
         method_job(
-            data,
-            method,
-            start="random",
-            rho=rho,
-            rounds=rounds,
-            seed=seed,
-            quick=data == "gaussians",
+            data, method, seed=seed, quick=data == "gaussians", start="random", rho=rho, **given
         )
         for data, rho in RIVAL_DATA.items()
         for method in (*RIVALS, *baselines.registered())
@@ -188,15 +182,15 @@ def summarize_rivals(rows: Sequence[Row], options: RunOptions) -> Summary:  # no
         for row in chosen:
             least[row["seed"]] = min(row["pooled_cost"], least.get(row["seed"], np.inf))
         chosen = [{**row, "share": row["pooled_cost"] / least[row["seed"]]} for row in chosen]
-        for measure, column, factor, form in (
-            ("accuracy", "accuracy", 100.0, "percent"),
-            ("ARI", "ari", 1.0, "score"),
-            ("pooled cost", "share", 1.0, "scale"),
-            ("bytes", "bytes", 1.0, "count"),
-            ("rounds", "iterations", 1.0, "count"),
+        for measure, column, form in (
+            ("accuracy", "accuracy", "percent"),
+            ("ARI", "ari", "score"),
+            ("pooled cost", "share", "scale"),
+            ("bytes", "bytes", "count"),
+            ("rounds", "iterations", "count"),
         ):
             for method in dict.fromkeys(row["method"] for row in rows):
-                ours = stat(select(chosen, method=method), column, factor)
+                ours = stat(select(chosen, method=method), column, form)
                 where = {"data": SETTINGS[data].title + more, "measure": measure, "method": method}
                 lines.append(Line(where, Stat(ours.mean) if form == "count" else ours, None, form))
     shown = [line for line in lines if line.where["measure"] == "accuracy"]

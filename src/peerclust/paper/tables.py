@@ -61,12 +61,11 @@ def sweep(
         ]
 
     def summarize(rows: Sequence[Row], options: RunOptions) -> Summary:  # noqa: ARG001
-        factor = 100.0 if form == "percent" else 1.0
         lines = [
             Line({"method": method, by: str(value)}, ours, cells[str(value)], form)
             for method, cells in paper.items()
             for value in values
-            for ours in [stat(select(rows, method=method, **{by: value}), column, factor)]
+            for ours in [stat(select(rows, method=method, **{by: value}), column, form)]
         ]
         style = picture or {"x_label": "accuracy (%)", "columns": 3}
         drawn = dots(lines, panel="method", label=by, **style)
@@ -99,17 +98,9 @@ def fit_slopes(rows: Sequence[Row], lines: Sequence[Line]) -> list[str]:
 def plan_starts(options: RunOptions) -> list[Job]:
     """Run each method from both starts; SKL-KM's warm start is its own k-means++ (Table 2)."""
     return [
-        method_job(
-            "iris",
-            method,
-            start=start,
-            sklearn="k-means++" if start == "warm" else "pooled",
-            rho=10,
-            rounds=1000,
-            seed=seed,
-        )
+        method_job("iris", method, seed=seed, start=start, sklearn=sklearn, rho=10, rounds=1000)
         for method in (*published.STARTS, *UNPUBLISHED, *baselines.registered())
-        for start in ("warm", "random")
+        for start, sklearn in (("warm", "k-means++"), ("random", "pooled"))
         for seed in options.seeds()
     ]
 
@@ -123,9 +114,9 @@ def summarize_starts(rows: Sequence[Row], options: RunOptions) -> Summary:  # no
             cell = select(rows, method=method, start=start)
             known = published.STARTS.get(method, {}).get(start)
             where = {"start": start, "method": method}
-            lines.append(Line(where, stat(cell, "accuracy", 100), known))
+            lines.append(Line(where, stat(cell, "accuracy", "percent"), known))
             if start == "random":
-                joint.append(f"{method} {stat(cell, 'accuracy_joint', 100).mean:.1f}")
+                joint.append(f"{method} {stat(cell, 'accuracy_joint', 'percent').mean:.1f}")
     notes = [
         "Accuracy is that of each user's rows, averaged over users. If the labels of all users are"
         f" matched to the classes at once, from random starts it is (in %): {', '.join(joint)}."
@@ -185,25 +176,18 @@ def by_data(
         "accuracy": ("percent", " (in %)", "accuracy (%)"),
         "ari": ("score", "", "ARI"),
     }[score]
-    factor = 100.0 if form == "percent" else 1.0
 
     def methods(data: str) -> list[str]:
         return [*paper[data], *baselines.registered()]
 
     def plan(options: RunOptions) -> list[Job]:
+        given: dict[str, Any] = {"quick": options.quick, "data_dir": options.data_dir}
         return [
-            method_job(
-                data,
-                method,
-                **case.task,
-                rho=case.rho,
-                rounds=case.quick_rounds if options.quick else case.rounds,
-                seed=seed,
-                quick=options.quick,
-                data_dir=options.data_dir,
-            )
+            method_job(data, method, seed=seed, **task, **given)
             for data in options.chosen(cases)
             for case in [cases[data]]
+            for rounds in [case.quick_rounds if options.quick else case.rounds]
+            for task in [{**case.task, "rho": case.rho, "rounds": rounds}]
             for method in methods(data)
             for seed in case.seeds(options, EXTRA_RUNS.get((data, method), 0))
         ]
@@ -214,7 +198,7 @@ def by_data(
             case, data_title, others = cases[data], SETTINGS[data].title, []
             for method in methods(data):
                 cell = select(rows, setting=data, method=method)[: len(case.seeds(options))]
-                own, joint = (stat(cell, key, factor) for key in (score, f"{score}_joint"))
+                own, joint = (stat(cell, key, form) for key in (score, f"{score}_joint"))
                 ours, other = (joint, own) if case.joint else (own, joint)
                 where = {"data": data_title, "method": method, "runs": str(len(cell))}
                 lines.append(Line(where, ours, paper[data].get(method), form))
@@ -258,12 +242,7 @@ TABLES = (
         "The labels of all users are matched to the classes at once.",
     ),
     Experiment(
-        "table-4",
-        "2,000,000 rows of four Gaussians",
-        timing.plan,
-        timing.summarize,
-        runs=5,
-        timed=True,
+        "table-4", "2,000,000 rows of four Gaussians", timing.plan, timing.summarize, 5, timed=True
     ),
     by_data(
         "table-5",

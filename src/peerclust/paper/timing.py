@@ -26,10 +26,7 @@ def plan(options: RunOptions) -> list[Job]:
     return [
         method_job("gaussians", method, **task, rounds=rounds, seed=seed, quick=options.quick)
         for seed in options.seeds()
-        for method, rounds in (
-            *((method, ROUNDS) for method in methods),
-            ("DGC-KM", 2 * ROUNDS),
-        )
+        for method, rounds in (*((method, ROUNDS) for method in methods), ("DGC-KM", 2 * ROUNDS))
     ]
 
 
@@ -42,20 +39,15 @@ def summarize(rows: Sequence[Row], options: RunOptions) -> Summary:  # noqa: ARG
     }
     lines: list[Line] = []
     drawn: list[DotPanel] = []
-    for measure, column, known, form, factor in (
-        ("iterations", "iterations", "rounds", "count", 1.0),
-        ("time per iteration", "each", "seconds", "seconds", 1.0),
-        ("accuracy", "accuracy", "accuracy", "percent", 100.0),
+    for measure, column, known, form in (
+        ("iterations", "iterations", "rounds", "count"),
+        ("time per iteration", "each", "seconds", "seconds"),
+        ("accuracy", "accuracy", "accuracy", "percent"),
     ):
-        lines += [
-            Line(
-                {"measure": measure, "method": method},
-                stat(cell, column, factor),
-                HUGE.get(method, {}).get(known),
-                form,
-            )
-            for method, cell in cells.items()
-        ]
+        for method, cell in cells.items():
+            paper = HUGE.get(method, {}).get(known)
+            where = {"measure": measure, "method": method}
+            lines.append(Line(where, stat(cell, column, form), paper, form))
     for form, x_label in (("percent", "accuracy (%)"), ("seconds", "seconds")):
         shown = [line for line in lines if line.form == form]
         log = form == "seconds"
@@ -69,6 +61,6 @@ def summarize(rows: Sequence[Row], options: RunOptions) -> Summary:  # noqa: ARG
             theirs = f" (the paper's code: {ratio:.1f})"
         share = stat(cell, "each").mean / first.mean
         notes.append(f"{method}: an iteration takes {share:.2f} times as long as SKL-KM's{theirs}.")
-    longer = stat(select(timed, method="DGC-KM", rounds=2 * ROUNDS), "accuracy", 100)
+    longer = stat(select(timed, method="DGC-KM", rounds=2 * ROUNDS), "accuracy", "percent")
     notes.append(f"DGC-KM after {2 * ROUNDS} rounds: {show(longer, 'percent')} accuracy.")
     return Summary(lines, Dots(drawn), notes)
