@@ -179,6 +179,7 @@ def test_a_users_own_method_joins_the_tables_and_is_always_run_again(tmp_path, m
     assert any(job["given"]["method"] == "MINE" for job in jobs)
 
 
+@pytest.mark.slow
 def test_a_script_that_registers_may_have_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
@@ -230,7 +231,7 @@ def break_down(*, seed):
     return [{"seed": seed, "round": 1, "value": 1.0}]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_job_that_fails_is_named_and_the_others_are_kept(tmp_path, workers):
     jobs = [Job(f"job-{i}", break_down, {"seed": i}, 3.0 - i) for i in range(2)]
     experiment = Experiment("bad", "", lambda settings: jobs, make(tmp_path).summarize)
@@ -245,6 +246,7 @@ def end_process(*, seed):
     os._exit(7)
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_reported_in_a_sentence(tmp_path):
     jobs = [Job(f"job-{i}", end_process, {"seed": i}) for i in range(2)]
     experiment = Experiment("bad", "", lambda settings: jobs, make(tmp_path).summarize)
