@@ -117,7 +117,7 @@ def run(seed: int, say: Callable[[str], None]) -> Demo:
     if not solution.status.converged:
         say("Huber, continued until it converges")
         on = cluster(parts, loss=loss, rounds=100 * ROUNDS, init=solution.centers, **given)
-        outcomes.append(_judge("Huber, continued", on, data))
+        outcomes.append(_judge("Huber, longer", on, data))
     return Demo(data, outcomes)
 
 
