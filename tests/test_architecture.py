@@ -93,6 +93,28 @@ BELOW = {
         "errors",
         "validation",
     },
+    "paper": {
+        "baselines",
+        "clustering",
+        "datasets",
+        "errors",
+        "files",
+        "graphs",
+        "initialize",
+        "losses",
+        "machine",
+        "metrics",
+        "names",
+        "paper",
+        "partition",
+        "programs",
+        "report",
+        "runtimes",
+        "share",
+        "solution",
+        "users",
+        "validation",
+    },
 }
 
 # A package and the only places that may import it.
