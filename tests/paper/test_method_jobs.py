@@ -12,12 +12,12 @@ GIVEN = {"setting": "iris", "start": "random", "rho": 1.0, "rounds": 1}
 def test_a_start_seed_changes_the_start_and_not_the_split(monkeypatch):
     tasks = []
 
-    class Keep:
-        def fit(self, task, watch=None):
+    class OnCheckpoint:
+        def fit(self, task, on_round=None):
             tasks.append(task)
             return baselines.get("LGC-KM").fit(task)
 
-    monkeypatch.setitem(baselines.METHODS, "KEEP", Keep())
+    monkeypatch.setitem(baselines.METHODS, "KEEP", OnCheckpoint())
     rows = [
         run_method(method="KEEP", seed=seed, start_seed=start, **GIVEN)[0]
         for seed, start in ((0, 0), (0, 1), (1, 0))

@@ -42,11 +42,10 @@ from peerclust.baselines.decentralized import flood
 from peerclust.baselines.protocol import Outcome, Task, make_outcome
 from peerclust.baselines.weighted_kmeans import cost, descend, draw, solve
 from peerclust.graphs import Graph
-from peerclust.runtimes.protocol import Traffic, Watch
+from peerclust.runtimes.protocol import OnRound, Traffic
+from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.validation import check_count
-
-Array = NDArray[np.float64]
 
 # Steps of alternation to find a user's own centers.
 LOCAL_STEPS = 10
@@ -111,8 +110,8 @@ class Coreset:
         if self.size is not None:
             check_count(self.size, "size", "Coreset")
 
-    def fit(self, task: Task, watch: Watch | None = None) -> Outcome:  # noqa: ARG002
-        """Cluster the task's rows in 2 rounds, each a flood; `watch` is not called.
+    def fit(self, task: Task, on_round: OnRound | None = None) -> Outcome:  # noqa: ARG002
+        """Cluster the task's rows in 2 rounds, each a flood; `on_round` is not called.
 
         The task's seed is used, its starts are not.
         """
@@ -125,7 +124,7 @@ class Coreset:
         rng = _common_generator(users, task.seed, _SOLVE)
         found = solve(points, weights, task.K, median=self.median, rng=rng)
         # With fewer distinct points than centers, some points are repeated.
-        x = users.everywhere(found[np.arange(task.K) % len(found)])
+        x = users.broadcast_centers(found[np.arange(task.K) % len(found)])
         seconds = perf_counter() - begin
         return make_outcome(users, x, 2, seconds, traffic(task.graph, portions))
 

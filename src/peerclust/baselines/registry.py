@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from peerclust import names
+from peerclust import text
 from peerclust.baselines.centralized import CGC, LGC, SklearnKMeans
 from peerclust.baselines.coreset import Coreset
 from peerclust.baselines.decentralized import (
@@ -96,7 +96,7 @@ def load(path: str | os.PathLike[str]) -> None:
     except PeerclustError as error:
         problem = str(error)
     except Exception as error:  # the file may raise anything
-        problem = f"{type(error).__name__}: {error} ({names.place(error)})."
+        problem = f"{type(error).__name__}: {error} ({text.place(error)})."
     finally:
         sys.path.remove(str(place.parent))
     added = sorted(set(_OWN) - before)

@@ -77,7 +77,9 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run a table or figure of the paper and compare the numbers with the paper's."""
-    from peerclust import baselines, options, paper, threads
+    from peerclust import baselines, paper
+    from peerclust.cli import options
+    from peerclust.kernels import threads
     from peerclust.report import terminal
     from peerclust.validation import check_name
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from peerclust import baselines
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
 from peerclust.paper.comparison import select, stat
 from peerclust.paper.curves import METHODS, kept_rounds, panels
 from peerclust.paper.experiment import Experiment, Job, Line, Row, RunOptions, Summary
 from peerclust.paper.settings import SETTINGS, draw_instance, make_task
+from peerclust.ranks.distribution import Distribution
 from peerclust.report.pictures import Curves
-from peerclust.share import Share
 from peerclust.users import Users
 
 
@@ -90,7 +90,9 @@ def trace_cost(*, method: str, rho: float, B: int, rounds: int, seed: int) -> li
     # With the cost of the start in front, cost[t] is the cost after round t.
     users = Users(instance.rows, instance.offsets, loss=loss)
     users.assign(start)
-    first = float(users.cost(start).sum()) / rho + 0.5 * Share.of_all(instance.graph).energy(start)
+    first = float(users.cost(start).sum()) / rho + 0.5 * Distribution.of_all(instance.graph).energy(
+        start
+    )
     cost = np.concatenate([[first], solution.trace.cost])
     # A rise within the rounding error of the sum does not count.
     rises = int((np.diff(cost) > 1e-12 * cost[:-1]).sum())

@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.paper.comparison import select
 from peerclust.paper.experiment import Row
 from peerclust.report.pictures import CurvePanel, Series
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 METHODS = ("DGC-KM", "DGC-HL", "DGC-LL", "DGC-FL")
 

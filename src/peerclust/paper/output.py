@@ -13,10 +13,10 @@ from typing import Any
 
 from peerclust import baselines
 from peerclust.files import new_file
-from peerclust.machine import this_machine
 from peerclust.paper.comparison import agrees, markdown
 from peerclust.paper.experiment import Experiment, Job, Row, RunOptions, Summary
 from peerclust.paper.settings import SETTINGS
+from peerclust.report.machine import this_machine
 
 
 @dataclass(frozen=True, repr=False)

@@ -25,9 +25,9 @@ from typing import Any
 from peerclust import baselines
 from peerclust.errors import InputError, JobError, ParameterError
 from peerclust.files import new_file
-from peerclust.names import place
 from peerclust.paper.experiment import Experiment, Job, RunOptions
 from peerclust.paper.output import Result, describe_job, write
+from peerclust.text import place
 
 # Called after each job: (effort done, total effort, what was done).
 Progress = Callable[[float, float, str], None]

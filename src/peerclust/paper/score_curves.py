@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from peerclust import baselines, datasets, graphs, partition
 from peerclust.baselines import Task
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
 from peerclust.metrics import accuracy, ari
 from peerclust.paper.comparison import select, stat
 from peerclust.paper.curves import METHODS, curve, kept_rounds, panels
@@ -54,13 +54,13 @@ def score_rounds(
     users = Users(task.rows, task.offsets)
     kept, found = set(rounds), []
 
-    def watch(states: Sequence[State], blocks: Sequence[Users]) -> None:  # noqa: ARG001
+    def on_round(states: Sequence[State], blocks: Sequence[Users]) -> None:  # noqa: ARG001
         if (t := states[0].round) in kept:
             # The blocks' labels are those by the centers before this round.
             users.assign(states[0].x)
             found.append((t, score(users.labels)))
 
-    baselines.get(method).fit(task, watch)
+    baselines.get(method).fit(task, on_round)
     return found
 
 

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from peerclust.solution import Solution
+from peerclust.clustering.solution import Solution
 
 if TYPE_CHECKING:
     # What runs without the paper's experiments does not load them.
