@@ -12,17 +12,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from peerclust import (
+        baselines as baselines,
         bregman as bregman,
         datasets as datasets,
         distances as distances,
         errors as errors,
-        experiments as experiments,
         graphs as graphs,
         initialize as initialize,
         losses as losses,
-        methods as methods,
         metrics as metrics,
         outliers as outliers,
+        paper as paper,
         partition as partition,
         testing as testing,
         theory as theory,
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     )
 
 _MODULES = (
-    "bregman", "datasets", "distances", "errors", "experiments", "graphs", "initialize", "losses",
-    "methods", "metrics", "outliers", "partition", "testing", "theory",
+    "baselines", "bregman", "datasets", "distances", "errors", "graphs", "initialize", "losses",
+    "metrics", "outliers", "paper", "partition", "testing", "theory",
 )  # fmt: skip
 _HOMES = {
     "Bregman": "bregman",
