@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from instances import BREGMANS, DISTANCES, LOSSES, PseudoHuber
 from peerclust.errors import ParameterError
 from peerclust.losses import Fair, Huber, KMeans, Logistic, Loss, resolve
-from plain import slope
+from reference_impl import slope
 
 # Every loss as the paper writes it (Examples 1-5), of r^2 and in as many digits as one likes.
 # Only log(1 + exp(s)) is written as s + log(1 + exp(-s)), which is the same number.

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy.stats import ortho_group
 from sklearn import cluster as sklearn_cluster
+from test_descent import FOUR, Problem, fixed_point, h, largest_apart, problem, start
 
 import peerclust as pc
 from instances import DISTANCES, GRAPHS, LOSSES, WEIGHTS
 from peerclust import theory
 from peerclust.losses import Fair, Huber, KMeans, Logistic
-from test_laws import FOUR, Problem, fixed_point, h, largest_apart, problem, start
 
 # --- The smoothness of J_rho ---------------------------------------------------------------------
 

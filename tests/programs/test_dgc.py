@@ -8,6 +8,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 import pytest
 
+from assignment_modes import MODES, use_mode
 from peerclust import bregman, graphs
 from peerclust.distances import Euclidean, Mahalanobis
 from peerclust.losses import Fair, Huber, KMeans, Logistic
@@ -15,7 +16,6 @@ from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import HeardSum, Sum
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
-from ways import WAYS, set_way
 
 RHO, ALPHA, DELTA, ETA = 3.0, 0.03, 0.8, 0.6
 K, d, m = 3, 2, 5
@@ -195,11 +195,11 @@ def test_updates_equal_the_boxed_equation(equation, name, B, weighted, c, runtim
     assert_same(got, algorithm_1(BOXED[equation], euclidean, x, parts, NEIGHBORS[name], B=B, c=c))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("B", [1, 3])
 @pytest.mark.parametrize("equation", BOXED)
-def test_users_that_remember_equal_the_boxed_equation(equation, B, way, monkeypatch):
-    set_way(monkeypatch, way)
+def test_users_that_remember_equal_the_boxed_equation(equation, B, mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     rows, offsets, weights, parts, x = problem(0)
     users = Users(rows, offsets, weights=weights, loss=LOSSES[equation])
     got, _ = driven(Simulator, GRAPHS["ring"], users, x, B=B)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from written_out import GRAPHS, K, assert_same, d, m, problem, sums, watched
+from equations import GRAPHS, K, assert_same, d, m, problem, sums, watched
 
 from peerclust import graphs
 from peerclust.losses import Huber

@@ -1,4 +1,4 @@
-"""A crew of threads of this process: what ranks do, without MPI."""
+"""A process group of threads of this process: what ranks do, without MPI."""
 
 import pickle
 import threading
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from peerclust.errors import PeerclustError
 
 
-class Threads:
-    """One of the threads of a crew; what they tell each other is copied, as between ranks."""
+class ThreadGroup:
+    """One rank of a group of threads; values are copied between them, as between processes."""
 
     def __init__(self, rank, size, board, barrier):
         self.rank, self.size = rank, size
@@ -41,13 +41,13 @@ class Threads:
                 raise raised
 
 
-def run_crew(n, do):
-    """Give what do(crew) gives in each of n threads, or the error that it raises, by rank."""
+def run_group(n, call):
+    """Return what call(group) returns in each of n threads, or the error it raises, by rank."""
     board, barrier = [None] * n, threading.Barrier(n, timeout=30)
 
     def run(rank):
         try:
-            return do(Threads(rank, n, board, barrier))
+            return call(ThreadGroup(rank, n, board, barrier))
         except threading.BrokenBarrierError:
             raise
         except Exception as error:

@@ -6,11 +6,11 @@ import polars as pl
 import pytest
 
 import peerclust as pc
-from crews import run_crew
 from peerclust import graphs, results, tables
 from peerclust.crew import Alone
 from peerclust.errors import DataError, ParameterError
 from peerclust.solution import Partial
+from thread_group import run_group
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def write(crew, solution, out, **options):
 
 def test_processes_write_together_what_one_alone_writes(solution):
     write(Alone(), solution, "alone")
-    assert run_crew(3, lambda crew: write(crew, solution, "shared")) == [None] * 3
+    assert run_group(3, lambda crew: write(crew, solution, "shared")) == [None] * 3
     for path in Path("alone").iterdir():
         if path.suffix != ".npz":
             assert path.read_bytes() == Path("shared", path.name).read_bytes()
@@ -64,11 +64,11 @@ def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
     before = sorted(Path.cwd().rglob("*"))
     with monkeypatch.context() as patched:
         patched.setattr(pc.Solution, "save", fail)
-        for error in run_crew(3, lambda crew: write(crew, solution, "out", in_parts=True)):
+        for error in run_group(3, lambda crew: write(crew, solution, "out", in_parts=True)):
             assert isinstance(error, DataError)
             assert str(error) == "solution-1.npz cannot be used: No space left on device."
     assert sorted(Path.cwd().rglob("*")) == before
-    assert run_crew(3, lambda crew: write(crew, solution, "out", in_parts=True)) == [None] * 3
+    assert run_group(3, lambda crew: write(crew, solution, "out", in_parts=True)) == [None] * 3
     part = pc.Solution.load("out/solution-2.npz")
     users = pl.read_csv("out/user_centers-2.csv")["user"].unique(maintain_order=True)
     assert list(part.part.users) == users.to_list()
@@ -77,10 +77,10 @@ def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
 
 def test_parts_need_a_disk_that_all_see(solution, monkeypatch):
     before = sorted(Path.cwd().rglob("*"))
-    assert run_crew(2, lambda crew: results.check_shared(Path("new/out"), crew)) == [None] * 2
+    assert run_group(2, lambda crew: results.check_shared(Path("new/out"), crew)) == [None] * 2
     with monkeypatch.context() as patched:
         patched.setattr(Path, "is_dir", lambda path: False)
-        errors = run_crew(2, lambda crew: results.check_shared(Path("new/out"), crew))
+        errors = run_group(2, lambda crew: results.check_shared(Path("new/out"), crew))
     for error in errors:
         assert isinstance(error, ParameterError)
         assert "on a disk of all ranks with --in-parts. Rank 0 of 2 does not see" in str(error)

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from test_reading import BAD_FILES, csv
 
-from crews import run_crew
 from peerclust import graphs, tables
 from peerclust.errors import DataError, ParameterError
 from peerclust.tables import frames, reading, sharing
-from test_tables import BAD_FILES, csv
+from thread_group import run_group
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _here(tmp_path, monkeypatch):
 
 def read_shared(n, files, *, columns=None, users_column=None, weights_column=None):
     """Give what each of n processes reads, or the error that it raises."""
-    return run_crew(
+    return run_group(
         n,
         partial(
             lambda crew, **asked: tables.read_own([*map(Path, files)], crew=crew, **asked)[0],

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from assignment_modes import MODES, use_mode
 from instances import BREGMANS, DISTANCES, LOSSES, WEIGHTS, spd
 from peerclust import kernels, threads
 from peerclust.distances import Mahalanobis
 from peerclust.losses import Huber, KMeans
 from peerclust.users import Users
-from plain import same
-from ways import WAYS, set_way
+from reference_impl import same
 
 MOVES = ["stay", "creep", "drift", "one", "jump", "far", "swap", "meet", "back", "onto"]
 
@@ -62,7 +62,7 @@ def some_rows(shape, kind, scale, rng):
     return rng.normal(size=shape) * scale
 
 
-ways = pytest.mark.parametrize("way", WAYS)
+modes = pytest.mark.parametrize("mode", MODES)
 
 
 def fresh_block(users, x):
@@ -93,7 +93,7 @@ def check_sums(users, fresh, x):
         np.testing.assert_array_equal(found, sums)  # a NaN may have any sign
 
 
-@ways
+@modes
 @pytest.mark.parametrize("number", [1, 2])
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(
@@ -111,7 +111,7 @@ def check_sums(users, fresh, x):
     seed=st.integers(0, 2**32 - 1),
 )
 def test_skipping_rows_changes_no_bit(
-    way, number, sizes, d, K, scale, kind, loss, distance, weights, single, segment, moves, seed
+    mode, number, sizes, d, K, scale, kind, loss, distance, weights, single, segment, moves, seed
 ):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -121,7 +121,7 @@ def test_skipping_rows_changes_no_bit(
     rows = np.ascontiguousarray(rows, np.float32 if single else np.float64)
     x = some_rows((len(sizes) * K, d), "normal", scale, rng).reshape(len(sizes), K, d)
     with pytest.MonkeyPatch.context() as patch:
-        set_way(patch, way)
+        use_mode(patch, mode)
         patch.setattr(kernels, "SEGMENT", segment)
         patch.setattr(threads, "WORTH_A_THREAD", 1)
         patch.setenv("PEERCLUST_THREADS", str(number))
@@ -132,34 +132,34 @@ def test_skipping_rows_changes_no_bit(
             check_against_fresh(users, x)
 
 
-@ways
+@modes
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("distance", DISTANCES, ids=repr)
-def test_a_long_way_in_small_steps_changes_no_bit(way, loss, distance, monkeypatch):
-    set_way(monkeypatch, way)
+def test_a_long_way_in_small_steps_changes_no_bit(mode, loss, distance, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     rows, offsets = rng.normal(size=(21_000, 2)), np.array([0, 300, 300, 301, 21_000])
     users = Users(rows, offsets, weights=WEIGHTS[-1](21_000), loss=loss, distance=distance(2))
-    x, way = rng.normal(size=(2, 4, 5, 2))
+    x, ahead = rng.normal(size=(2, 4, 5, 2))
     looked = []
     for step in range(40):
-        check_against_fresh(users, x + 0.001 * step * way)
+        check_against_fresh(users, x + 0.001 * step * ahead)
         looked.append(users.looked)
     assert looked[:2] == [21_000, 21_000]
     # A row is also looked at when its gamma may begin to change, or stop to.
     assert max(looked[2:]) < 2_100
 
 
-@ways
+@modes
 @pytest.mark.parametrize("loss", [KMeans(), Huber(60.0)], ids=repr)
-def test_many_features_change_no_bit(way, loss, monkeypatch):
-    set_way(monkeypatch, way)
+def test_many_features_change_no_bit(mode, loss, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     rows, offsets = rng.normal(size=(150, 4096)).astype(np.float32), np.array([0, 70, 150])
     users = Users(rows, offsets, loss=loss)
-    x, way = rng.normal(size=(2, 2, 6, 4096))
+    x, ahead = rng.normal(size=(2, 2, 6, 4096))
     for step in range(10):
-        check_against_fresh(users, x + 0.001 * step * way)
+        check_against_fresh(users, x + 0.001 * step * ahead)
     assert users.looked < 150
 
 
@@ -170,9 +170,9 @@ def next_to_a_tie(n, rng):
     return rows, x
 
 
-@ways
-def test_rows_that_rounding_decides_about_are_read_again(way, monkeypatch):
-    set_way(monkeypatch, way)
+@modes
+def test_rows_that_rounding_decides_about_are_read_again(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     rows, x = next_to_a_tie(400, rng)
     users = Users(rows, np.array([0, 400]))
@@ -181,10 +181,10 @@ def test_rows_that_rounding_decides_about_are_read_again(way, monkeypatch):
         x = x + rng.integers(-3, 4, size=x.shape) * 2.0**-53
 
 
-@ways
+@modes
 @pytest.mark.parametrize("scale", [1e-150, 1e-100, 1.0, 1e100, 1e150])
-def test_a_row_is_read_just_before_its_label_changes(way, scale, monkeypatch):
-    set_way(monkeypatch, way)
+def test_a_row_is_read_just_before_its_label_changes(mode, scale, monkeypatch):
+    use_mode(monkeypatch, mode)
     # The far center comes in 1000 steps; the row at 0 is nearer to it once it is within 1.
     users = Users(np.array([[0.0], [-0.9 * scale]]), np.array([0, 2]))
     found = []
@@ -198,13 +198,13 @@ def test_a_row_is_read_just_before_its_label_changes(way, scale, monkeypatch):
     assert looked[turn] >= 1
     assert looked[:2].tolist() == [2, 2]
     # Bounds are short numbers, which such scales are too large or too small for.
-    if way != "with bounds" or scale == 1.0:
+    if mode != "with bounds" or scale == 1.0:
         assert looked[2:].sum() < 60
 
 
-@ways
-def test_centers_that_stay_are_not_measured_again(way, monkeypatch):
-    set_way(monkeypatch, way)
+@modes
+def test_centers_that_stay_are_not_measured_again(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     rows, offsets = rng.normal(size=(30_000, 3)), np.array([0, 10, 20_000, 30_000])
     x = rng.normal(size=(3, 4, 3))
@@ -218,9 +218,9 @@ def test_centers_that_stay_are_not_measured_again(way, monkeypatch):
     assert 0 < users.looked < 300
 
 
-@ways
-def test_a_single_center_is_measured_twice(way, monkeypatch):
-    set_way(monkeypatch, way)
+@modes
+def test_a_single_center_is_measured_twice(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(50, 2)), np.array([0, 50]))
     users.assign(np.zeros((1, 1, 2)))
@@ -230,9 +230,9 @@ def test_a_single_center_is_measured_twice(way, monkeypatch):
         assert users.looked == 0
 
 
-@ways
-def test_a_user_whose_centers_stay_is_left_alone(way, monkeypatch):
-    set_way(monkeypatch, way)
+@modes
+def test_a_user_whose_centers_stay_is_left_alone(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     rows, offsets = rng.normal(size=(400, 2)), np.array([0, 200, 400])
     x = rng.normal(size=(2, 3, 2))
@@ -245,9 +245,9 @@ def test_a_user_whose_centers_stay_is_left_alone(way, monkeypatch):
     assert users.looked == 200
 
 
-@ways
-def test_another_number_of_centers_or_forgetting_means_reading_all(way, monkeypatch):
-    set_way(monkeypatch, way)
+@modes
+def test_another_number_of_centers_or_forgetting_means_reading_all(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     x = rng.normal(size=(2, 5, 2))
@@ -262,9 +262,9 @@ def test_another_number_of_centers_or_forgetting_means_reading_all(way, monkeypa
     assert users.changed == users.looked == 300
 
 
-@ways
-def test_centers_written_to_after_an_assignment_have_moved(way, monkeypatch):
-    set_way(monkeypatch, way)
+@modes
+def test_centers_written_to_after_an_assignment_have_moved(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     x = rng.normal(size=(2, 5, 2))
@@ -274,10 +274,10 @@ def test_centers_written_to_after_an_assignment_have_moved(way, monkeypatch):
     check_against_fresh(users, x)
 
 
-@ways
+@modes
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e200])
-def test_centers_that_leave_all_bounds_skip_nothing(way, bad, monkeypatch):
-    set_way(monkeypatch, way)
+def test_centers_that_leave_all_bounds_skip_nothing(mode, bad, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     x = rng.normal(size=(2, 3, 2))
@@ -289,9 +289,9 @@ def test_centers_that_leave_all_bounds_skip_nothing(way, bad, monkeypatch):
         assert users.looked >= (0 if bad == 1e200 and at is x else 100)
 
 
-@ways
-def test_an_assignment_that_was_broken_off_is_done_anew(way, monkeypatch):
-    set_way(monkeypatch, way)
+@modes
+def test_an_assignment_that_was_broken_off_is_done_anew(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     x = rng.normal(size=(2, 3, 2))
@@ -315,17 +315,17 @@ def test_a_bregman_loss_reads_all(bregman):
         assert users.looked == 90
 
 
-@ways
+@modes
 @pytest.mark.parametrize("single", [False, True])
-def test_sums_kept_for_10_000_rounds_are_those_of_a_fresh_block(way, single, monkeypatch):
-    set_way(monkeypatch, way)
+def test_sums_kept_for_10_000_rounds_are_those_of_a_fresh_block(mode, single, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 3)) * 10.0 ** rng.integers(-3, 4, size=(400, 1))
     rows = rows.astype(np.float32 if single else np.float64)
     users = Users(rows, np.array([0, 150, 400]), weights=WEIGHTS[-1](400))
-    x, way_there = rng.normal(size=(2, 2, 4, 3))
+    x, ahead = rng.normal(size=(2, 2, 4, 3))
     for round_ in range(10_000):
-        at = x + np.sin(0.05 * round_) * way_there
+        at = x + np.sin(0.05 * round_) * ahead
         users.assign(at)
         if round_ % 1000 == 999:
             fresh = fresh_block(users, at)
@@ -334,10 +334,10 @@ def test_sums_kept_for_10_000_rounds_are_those_of_a_fresh_block(way, single, mon
             check_sums(users, fresh, at)
 
 
-@ways
+@modes
 @pytest.mark.parametrize("scale", [1e40, 1e150])
-def test_a_long_way_of_huge_numbers_changes_no_label(way, scale, monkeypatch):
-    set_way(monkeypatch, way)
+def test_a_long_way_of_huge_numbers_changes_no_label(mode, scale, monkeypatch):
+    use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(200, 16)) * scale, np.array([0, 200]))
     x = rng.normal(size=(1, 4, 16)) * scale
@@ -360,9 +360,9 @@ def test_what_was_broken_off_is_summed_by_the_labels_it_has(monkeypatch):
     np.testing.assert_allclose(users.pull(x), before, rtol=1e-12)
 
 
-@ways
-def test_a_huge_row_that_leaves_a_cluster_leaves_nothing_behind(way, monkeypatch):
-    set_way(monkeypatch, way)
+@modes
+def test_a_huge_row_that_leaves_a_cluster_leaves_nothing_behind(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     rows = np.random.default_rng(0).normal(size=(60, 2))
     rows[7] = [1e150, 1e149]
     users = Users(rows, np.array([0, 60]), loss=KMeans())

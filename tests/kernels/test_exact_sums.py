@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from assignment_modes import MODES, use_mode
 from peerclust.assigning import no_sums
 from peerclust.kernels import exact
 from peerclust.users import Users
-from ways import WAYS, set_way
 
 ULP = 2.0**-52
 
@@ -62,9 +62,9 @@ def test_a_feature_that_few_rows_have_need_not_be_added_up_anew():
     assert not marks[3].any()
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_rows_of_very_different_size_leave_no_trace(way, monkeypatch):
-    set_way(monkeypatch, way)
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_of_very_different_size_leave_no_trace(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     # One after the other goes to the second center, the largest first.
     rows = np.array(
         [[2.0**78, 0.0], [2.0**39, 1.0], [1.1, 2.0**39], [2.0**-40, 1.1], [0.3, 2.0**-70]]

@@ -10,7 +10,7 @@ from instances import LOSSES
 from peerclust import graphs, kernels
 from peerclust.assigning import no_sums
 from peerclust.kernels import TILE
-from plain import same
+from reference_impl import same
 
 NONE = np.empty(0)
 NO_SLOPE, NO_OFFSET = np.empty((0, 0, 0)), np.empty((0, 0))

@@ -18,7 +18,7 @@ from peerclust.errors import DivergedError
 from peerclust.losses import Fair, Huber, KMeans
 from peerclust.nearest import measure, nearest
 from peerclust.users import Users
-from plain import same
+from reference_impl import same
 
 # The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.SEGMENT 8192.
 SHAPES = [
