@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from test_reading import BAD_FILES, csv
+from bad_files import BAD_FILES, csv
 
 from peerclust import graphs, tables
 from peerclust.errors import DataError, ParameterError
