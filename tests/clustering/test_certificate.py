@@ -72,11 +72,11 @@ def test_traces_are_the_same_on_every_runtime(options):
     assert ends[0].certificate == ends[1].certificate
 
 
-def test_progress_is_told_after_every_round():
-    told = []
-    pc.cluster(PARTS, **OPTIONS | {"tol": 0}, progress=lambda *news: told.append(news))
-    assert [round_ for round_, _ in told] == list(range(1, 101))
-    assert told[-1][1] < told[0][1]
+def test_progress_is_called_after_every_round():
+    calls = []
+    pc.cluster(PARTS, **OPTIONS | {"tol": 0}, progress=lambda *news: calls.append(news))
+    assert [round_ for round_, _ in calls] == list(range(1, 101))
+    assert calls[-1][1] < calls[0][1]
 
 
 def test_status_says_how_it_ended_with_advice():

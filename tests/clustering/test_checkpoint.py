@@ -33,14 +33,14 @@ class BrokenOffError(Exception):
     """What ends a run in the midst."""
 
 
-def tell(solution):
+def bits(solution):
     trace = solution.trace and [each.tobytes() for each in vars(solution.trace).values()]
     arrays = [solution.centers.tobytes(), *(part.tobytes() for part in solution.labels)]
     return arrays, dataclasses.asdict(solution.certificate), solution.status, trace
 
 
 def break_off(folder, calls, **options):
-    """Cluster until progress was told so many times."""
+    """Cluster until progress has been called that many times."""
     left = iter(range(calls))
 
     def progress(*_):
@@ -53,7 +53,7 @@ def break_off(folder, calls, **options):
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_it_goes_on_to_the_same_bits_wherever_it_was_broken_off(way, tmp_path):
-    whole = tell(pc.cluster(PARTS, **COMMON, **way))
+    whole = bits(pc.cluster(PARTS, **COMMON, **way))
     broken = 0
     for calls in (3, 7, 18, 41, 77, 10**9):
         try:
@@ -62,21 +62,21 @@ def test_it_goes_on_to_the_same_bits_wherever_it_was_broken_off(way, tmp_path):
         except BrokenOffError:
             broken += 1
     assert broken >= 3
-    assert tell(solution) == whole
+    assert bits(solution) == whole
 
 
 def test_a_run_that_is_done_is_read_and_not_run_again(tmp_path):
-    told = []
+    calls = []
     first = pc.cluster(PARTS, rho=10, checkpoint=tmp_path, **COMMON)
     again = pc.cluster(
         PARTS,
         rho=10,
         checkpoint=pc.Checkpoint(tmp_path, resume=True),
-        progress=lambda *now: told.append(now),
+        progress=lambda *now: calls.append(now),
         **COMMON,
     )
-    assert tell(again) == tell(first)
-    assert told == []
+    assert bits(again) == bits(first)
+    assert calls == []
 
 
 def test_a_new_run_leaves_nothing_of_one_that_is_done(tmp_path):
@@ -93,7 +93,7 @@ def fail(*_):
 def test_resuming_where_nothing_was_kept_begins_anew(tmp_path):
     kept = pc.Checkpoint(tmp_path / "new", resume=True)
     solution = pc.cluster(PARTS, rho=10, checkpoint=kept, **COMMON)
-    assert tell(solution) == tell(pc.cluster(PARTS, rho=10, **COMMON))
+    assert bits(solution) == bits(pc.cluster(PARTS, rho=10, **COMMON))
 
 
 def test_only_the_last_files_are_left(tmp_path):
@@ -203,7 +203,7 @@ def test_a_journal_that_is_none_is_refused(text, tmp_path):
         break_off(tmp_path, 20, rho=10)
 
 
-def test_a_file_that_is_gone_is_told(tmp_path):
+def test_a_file_that_is_gone_is_named(tmp_path):
     with pytest.raises(BrokenOffError):
         break_off(tmp_path, 20, rho=10)
     for path in tmp_path.glob("run-*.npz"):
@@ -227,7 +227,7 @@ def test_bad_input_gets_one_clear_sentence(checkpoint, random_state, match, tmp_
     assert list(Path().iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be"):
         pc.cluster(PARTS, rho=10, checkpoint=tmp_path / "file" / "kept", **COMMON)

@@ -23,14 +23,14 @@ def solution(tmp_path, monkeypatch):
     return pc.cluster([rows[i::4] for i in range(4)], n_clusters=2, rho=10, random_state=0)
 
 
-def write(crew, solution, out, **options):
+def write(group, solution, out, **options):
     table, _ = tables.read_own(
         [Path(f"{i}.csv") for i in range(4)],
         columns=None,
         users_column=None,
         weights_column=None,
         make_graph=lambda names: graphs.ring(len(names)),
-        crew=crew,
+        crew=group,
     )
     if table.own is not None:
         own = list(table.own)
@@ -40,13 +40,13 @@ def write(crew, solution, out, **options):
             labels=[solution.labels[i] for i in own],
             part=Partial(table.own, solution.consensus),
         )
-    record = results.describe(solution, table, settings={}, crew=crew)
-    results.write(Path(out), solution, table, record, crew=crew, **options)
+    record = results.describe(solution, table, settings={}, crew=group)
+    results.write(Path(out), solution, table, record, crew=group, **options)
 
 
 def test_processes_write_together_what_one_alone_writes(solution):
     write(Alone(), solution, "alone")
-    assert run_group(3, lambda crew: write(crew, solution, "shared")) == [None] * 3
+    assert run_group(3, lambda group: write(group, solution, "shared")) == [None] * 3
     for path in Path("alone").iterdir():
         if path.suffix != ".npz":
             assert path.read_bytes() == Path("shared", path.name).read_bytes()
@@ -64,11 +64,11 @@ def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
     before = sorted(Path.cwd().rglob("*"))
     with monkeypatch.context() as patched:
         patched.setattr(pc.Solution, "save", fail)
-        for error in run_group(3, lambda crew: write(crew, solution, "out", in_parts=True)):
+        for error in run_group(3, lambda group: write(group, solution, "out", in_parts=True)):
             assert isinstance(error, DataError)
             assert str(error) == "solution-1.npz cannot be used: No space left on device."
     assert sorted(Path.cwd().rglob("*")) == before
-    assert run_group(3, lambda crew: write(crew, solution, "out", in_parts=True)) == [None] * 3
+    assert run_group(3, lambda group: write(group, solution, "out", in_parts=True)) == [None] * 3
     part = pc.Solution.load("out/solution-2.npz")
     users = pl.read_csv("out/user_centers-2.csv")["user"].unique(maintain_order=True)
     assert list(part.part.users) == users.to_list()
@@ -77,10 +77,10 @@ def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
 
 def test_parts_need_a_disk_that_all_see(solution, monkeypatch):
     before = sorted(Path.cwd().rglob("*"))
-    assert run_group(2, lambda crew: results.check_shared(Path("new/out"), crew)) == [None] * 2
+    assert run_group(2, lambda group: results.check_shared(Path("new/out"), group)) == [None] * 2
     with monkeypatch.context() as patched:
         patched.setattr(Path, "is_dir", lambda path: False)
-        errors = run_group(2, lambda crew: results.check_shared(Path("new/out"), crew))
+        errors = run_group(2, lambda group: results.check_shared(Path("new/out"), group))
     for error in errors:
         assert isinstance(error, ParameterError)
         assert "on a disk of all ranks with --in-parts. Rank 0 of 2 does not see" in str(error)

@@ -162,7 +162,7 @@ def test_auto_is_accelerated_for_a_bregman_loss():
         ({"certify": "me"}, "`certify` of cluster must be one of 'onlooker', 'users'. Got 'me'."),
     ],
 )
-def test_what_does_not_go_together_is_told_in_one_sentence(given, sentence):
+def test_options_that_do_not_go_together_get_one_sentence(given, sentence):
     with pytest.raises(ParameterError) as error:
         pc.cluster(parts_of("homogeneous"), n_clusters=3, **given)
     assert sentence in str(error.value)

@@ -30,7 +30,7 @@ def test_hashes_of_neighboring_numbers_and_lattice_points_all_differ():
     assert len(np.unique(hashes(lattice))) == len(lattice) == 19**4
 
 
-def test_hashes_tell_the_order_of_features():
+def test_hashes_depend_on_the_order_of_features():
     rows = np.random.default_rng(0).normal(size=(1000, 2))
     assert (hashes(rows) != hashes(rows[:, ::-1])).all()
     assert (hashes(np.zeros((1, 2))) != hashes(np.zeros((1, 3)))).all()

@@ -44,7 +44,7 @@ def test_descend_takes_the_step_that_numpy_computes(d):
 
 @pytest.mark.parametrize("k", [0, 1, 2])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_descend_tells_of_a_center_that_is_not_finite(k, value):
+def test_descend_reports_a_center_that_is_not_finite(k, value):
     x = np.ones((2, 6))
     x[1, 2 * k] = value
     none, size = np.zeros((2, 3)), np.zeros(2)

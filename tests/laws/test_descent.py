@@ -87,7 +87,7 @@ def test_euclidean_centers_stay_in_the_hull_of_rows_and_start(loss):
             assert in_hull(center, corners), graph
 
 
-def test_the_hull_is_told_from_its_outside():
+def test_points_inside_the_hull_are_distinguished_from_those_outside():
     square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     assert in_hull(np.array([0.999, 0.5]), square)
     assert not in_hull(np.array([1.001, 0.5]), square)

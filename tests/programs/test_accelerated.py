@@ -14,11 +14,11 @@ ROUNDS, RHO, ALPHA, C = 40, 3.0, 0.05, 0.7
 
 
 def accelerated(x, parts, neighbors, rounds):
-    """The centers told after each round, and how often a center was restarted."""
+    """The centers said after each round, and how often a center was restarted."""
     y, stepped, t = x.copy(), x.copy(), np.ones((m, K))
     after, restarts = [], 0
     for _ in range(rounds):
-        told = np.empty_like(y)
+        said = np.empty_like(y)
         ends = np.empty_like(y)
         for i in range(m):
             S0, S1 = sums(y[i], parts[i])
@@ -32,9 +32,9 @@ def accelerated(x, parts, neighbors, rounds):
                     t[i, k] = 1.0
                     restarts += 1
                 later = (1 + (1 + 4 * t[i, k] ** 2) ** 0.5) / 2
-                told[i, k] = ends[i, k] + (t[i, k] - 1) / later * went
+                said[i, k] = ends[i, k] + (t[i, k] - 1) / later * went
                 t[i, k] = later
-        y, stepped = told, ends
+        y, stepped = said, ends
         after.append(y)
     return after, restarts
 

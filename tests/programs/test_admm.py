@@ -74,7 +74,7 @@ def test_users_end_in_consensus_at_a_stationary_point_of_the_pooled_problem(seed
     assert run.states[0].residual.max() < 1e-6
 
 
-def test_who_hears_nobody_and_has_no_rows_stays():
+def test_a_user_without_neighbors_and_rows_stays():
     users, _, x = problem(1, weighted=True)
     program = ADMM.plain(c=0.5)
     heard = HeardSum(np.zeros_like(x), np.zeros((m, 1, 1)))

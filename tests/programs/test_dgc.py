@@ -209,7 +209,7 @@ def test_no_row_is_read_between_assignments_of_kmeans(sizes):
         for update in range(3):
             kept = rows.copy()
             if update > 0:
-                # Whoever read a row now would have NaN for it.
+                # A row that was read now would be NaN.
                 rows[:] = np.nan
             state = program.hear(users, state, heard)
             rows[:] = kept
@@ -217,7 +217,7 @@ def test_no_row_is_read_between_assignments_of_kmeans(sizes):
         assert state.round == round_ + 1
 
 
-def test_who_hears_nobody_moves_by_its_innovation_alone():
+def test_a_user_that_hears_nobody_moves_by_its_innovation_alone():
     """On a network a lost neighbor is a smaller degree, down to none."""
     rows, offsets, weights, parts, x = problem(6)
     users = Users(rows, offsets, weights=weights, distance=Euclidean())

@@ -54,14 +54,14 @@ def test_eight_bits_are_what_sender_and_receiver_can_both_compute():
 def test_dither_makes_no_error_on_average():
     users = Users(np.zeros((1, 1)), np.array([0, 1]))
     value = np.array([[[0.3, -0.77, 126.0]]])
-    told = []
+    sent = []
     for seed in range(4000):
         program = Inexact(DGC(rho=1.0, alpha=0.0), form="8-bit", seed=seed)
         first = program.start(users, np.zeros((1, 1, 3)))
         inner = program.program.start(users, value)
-        told.append(program._code(users, first, inner).told.ravel())
-    assert len(np.unique(np.array(told)[:, 0])) == 2
-    assert np.abs(np.mean(told, axis=0) - value.ravel()).max() < 0.05
+        sent.append(program._code(users, first, inner).told.ravel())
+    assert len(np.unique(np.array(sent)[:, 0])) == 2
+    assert np.abs(np.mean(sent, axis=0) - value.ravel()).max() < 0.05
 
 
 @pytest.mark.parametrize("data", ["iris", "digits"])
@@ -100,7 +100,7 @@ def test_admm_in_eight_bits_still_ends_at_the_joint_solution():
     assert end.certificate.pooled_residual < 1e-6
 
 
-def test_every_letter_lost_leaves_each_user_alone():
+def test_users_whose_messages_are_all_lost_are_alone():
     program = Inexact(DGC(rho=5.0, alpha=0.05), drop=0.999999999)
     lonely = run(program, 400).x
     start, island = ROWS[[10, 70, 120]][None], Simulator(graphs.path(1))
@@ -120,11 +120,11 @@ def test_drops_are_as_frequent_as_asked_and_the_same_on_every_runtime(runtime):
     each = np.repeat(np.arange(1.0, 21.0)[:, None, None], 2, axis=2)
     from peerclust.programs.protocol import HeardEach
 
-    begins, told = np.arange(0, 21, 2), np.zeros((10, 1, 2))
+    begins, sent = np.arange(0, 21, 2), np.zeros((10, 1, 2))
     lost = 0
     for at in range(200):
-        heard = HeardEach(told, np.full((10, 1, 1), 2.0), each=each, begins=begins)
-        came = program._channel(users, heard, told, at)
+        heard = HeardEach(sent, np.full((10, 1, 1), 2.0), each=each, begins=begins)
+        came = program._channel(users, heard, sent, at)
         lost += (came.each[:, 0, 0] == 0.0).sum()
         assert np.array_equal(came.total, came.each.reshape(10, 2, 1, 2).sum(axis=1))
     assert 0.27 < lost / (200 * 20) < 0.33
@@ -173,7 +173,7 @@ def test_the_penalty_of_admm_adapts_alike_in_eight_bits():
         ({"noise": float("nan")}, "`noise` of exchange must be a number >= 0. Got nan."),
     ],
 )
-def test_a_bad_exchange_is_told_in_one_sentence(exchange, sentence):
+def test_a_bad_exchange_gets_one_sentence(exchange, sentence):
     with pytest.raises(ParameterError) as error:
         pc.cluster(PARTS, exchange=exchange, **GIVEN)
     assert sentence in str(error.value)
@@ -182,7 +182,7 @@ def test_a_bad_exchange_is_told_in_one_sentence(exchange, sentence):
 @pytest.mark.parametrize(
     ("form", "times"), [("float16", 1e6), ("float32", 1e39), ("8-bit", 1e35), ("8-bit", 1e-35)]
 )
-def test_numbers_that_do_not_fit_the_form_are_told_at_the_door(form, times):
+def test_numbers_that_do_not_fit_the_format_are_refused(form, times):
     with pytest.raises(DataError, match="must be a form that holds numbers"):
         pc.cluster([part * times for part in PARTS], exchange=form, **GIVEN)
 

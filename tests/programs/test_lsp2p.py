@@ -18,15 +18,15 @@ def lsp2p(x, parts, neighbors, rounds):
     """The centers after each round, and how far each user was from its averages before it."""
     after, residuals = [], []
     for _ in range(rounds):
-        told = [sums(x[i], parts[i]) for i in range(m)]
+        said = [sums(x[i], parts[i]) for i in range(m)]
         new, off = x.copy(), np.zeros((m, K))
         for i in range(m):
             for k in range(K):
-                count = told[i][0][k]
-                total = told[i][1][k]
+                count = said[i][0][k]
+                total = said[i][1][k]
                 for j in neighbors[i]:
-                    count = count + told[j][0][k]
-                    total = total + told[j][1][k]
+                    count = count + said[j][0][k]
+                    total = total + said[j][1][k]
                 off[i, k] = np.linalg.norm(count * x[i, k] - total)
                 if count > 0:
                     new[i, k] = total / count

@@ -1,4 +1,4 @@
-"""Who has which users, and what is seen of all of them."""
+"""Which rank has which users, and what is computed over all of them."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def count_parted(graph, parts):
     return sum(holder[i] != holder[j] for i, j in graph.pairs)
 
 
-def test_neighbors_are_kept_together_where_numbers_tell_nothing_of_them():
+def test_neighbors_are_kept_together_whatever_their_numbers():
     grid = graphs.grid(20, 20)
     shuffled = grid.reordered(np.random.default_rng(0).permutation(400).tolist())
     by_number = np.array_split(np.arange(400), 4)
@@ -69,8 +69,8 @@ def test_links_lead_to_the_neighbors_in_ascending_number(graph, n):
             near = heard[links.indices[links.indptr[i] : links.indptr[i + 1]]]
             assert near.tolist() == graph.neighbors(user).tolist()
         for other in range(n):
-            told = parts[rank][links.told[other]]
-            assert told.tolist() == held[other].heard[rank].tolist()
+            sent = parts[rank][links.told[other]]
+            assert sent.tolist() == held[other].heard[rank].tolist()
         afar = [any(j not in own for j in graph.neighbors(user)) for user in own]
         assert np.flatnonzero(afar).tolist() == links.outer.tolist()
         assert np.flatnonzero(~np.array(afar)).tolist() == links.inner.tolist()

@@ -226,7 +226,7 @@ def luminance(color):
     return np.dot(to_rgb(color), [0.299, 0.587, 0.114])
 
 
-def test_any_two_of_ten_can_be_told_apart_without_color():
+def test_any_two_of_ten_can_be_distinguished_without_color():
     for i, j in combinations(range(10), 2):
         for colors, shapes in (
             (figures.AREAS, figures.HATCHES),

@@ -82,10 +82,10 @@ def stops_one_by_one(neighbors, quiet, D):
     m = len(neighbors)
     s, R, stop = [0] * m, [NEVER] * m, [None] * m
     for t, row in enumerate(quiet):
-        told_s, told_R = list(s), list(R)
+        heard_s, heard_R = list(s), list(R)
         for i in range(m):
-            s[i] = 1 + min([told_s[i], *(told_s[j] for j in neighbors[i])]) if row[i] else 0
-            R[i] = min([told_R[i], *(told_R[j] for j in neighbors[i])])
+            s[i] = 1 + min([heard_s[i], *(heard_s[j] for j in neighbors[i])]) if row[i] else 0
+            R[i] = min([heard_R[i], *(heard_R[j] for j in neighbors[i])])
             if s[i] > D:
                 R[i] = min(R[i], t + D)
             if stop[i] is None and R[i] <= t:

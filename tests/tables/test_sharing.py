@@ -19,11 +19,11 @@ def _here(tmp_path, monkeypatch):
 
 
 def read_shared(n, files, *, columns=None, users_column=None, weights_column=None):
-    """Give what each of n processes reads, or the error that it raises."""
+    """Return what each of n processes reads, or the error that it raises."""
     return run_group(
         n,
         partial(
-            lambda crew, **asked: tables.read_own([*map(Path, files)], crew=crew, **asked)[0],
+            lambda group, **asked: tables.read_own([*map(Path, files)], crew=group, **asked)[0],
             columns=columns,
             users_column=users_column,
             weights_column=weights_column,
@@ -140,12 +140,12 @@ def see_apart(monkeypatch, seen):
     """Let each process see only some files, as on disks of their own."""
     ranks = {}
 
-    def collect_first(files, crew):
-        ranks[threading.get_ident()] = crew.rank
-        return find(files, crew)
+    def find_and_note(files, group):
+        ranks[threading.get_ident()] = group.rank
+        return find(files, group)
 
     find, stat = sharing._find_files, sharing._stat
-    monkeypatch.setattr(sharing, "_find_files", collect_first)
+    monkeypatch.setattr(sharing, "_find_files", find_and_note)
     monkeypatch.setattr(
         sharing,
         "_stat",

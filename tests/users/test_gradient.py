@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from all_pairs import by_pairs
 from instances import (
     BREGMANS,
     DISTANCES,
@@ -41,10 +42,8 @@ def each_weight(weights, n):
     return np.broadcast_to(weights, n)
 
 
-@objectives
-@all_weights
-@pytest.mark.parametrize("segment", [16, kernels.SEGMENT])
-def test_pull_is_the_plain_sum_of_weighted_gradients(monkeypatch, objective, weights, segment):
+@by_pairs(objective=OBJECTIVES, weights=WEIGHTS, segment=[16, kernels.SEGMENT])
+def test_gradient_is_the_plain_sum_of_weighted_gradients(monkeypatch, objective, weights, segment):
     monkeypatch.setattr(kernels, "SEGMENT", segment)
     rows, offsets, x = random_block(SIZES, 3, 4)
     w = weights(len(rows))
@@ -60,9 +59,7 @@ def test_pull_is_the_plain_sum_of_weighted_gradients(monkeypatch, objective, wei
     np.testing.assert_allclose(s0[..., None] * x - s1, users.pull(x), rtol=1e-15, atol=0)
 
 
-@objectives
-@all_weights
-@pytest.mark.parametrize("segment", [16, kernels.SEGMENT])
+@by_pairs(objective=OBJECTIVES, weights=WEIGHTS, segment=[16, kernels.SEGMENT])
 def test_cost_is_the_plain_sum_of_weighted_losses(monkeypatch, objective, weights, segment):
     monkeypatch.setattr(kernels, "SEGMENT", segment)
     rows, offsets, x = random_block(SIZES, 3, 4)
@@ -100,7 +97,7 @@ def test_after_a_step_without_an_assignment_the_old_labels_count(objective):
 
 @objectives
 @pytest.mark.parametrize("segment", [16, kernels.SEGMENT])
-def test_pull_does_not_depend_on_what_was_asked_before(monkeypatch, objective, segment):
+def test_gradient_does_not_depend_on_earlier_calls(monkeypatch, objective, segment):
     monkeypatch.setattr(kernels, "SEGMENT", segment)
     rows, offsets, x = random_block(SIZES, 3, 4)
     users = Users(rows, offsets, **objective(3))
@@ -118,7 +115,7 @@ def test_pull_does_not_depend_on_what_was_asked_before(monkeypatch, objective, s
 
 
 @objectives
-def test_pull_is_the_slope_of_the_cost(objective):
+def test_gradient_is_the_slope_of_the_cost(objective):
     rows, offsets, x = random_block([30, 0, 12], 2, 3)
     users = Users(rows, offsets, **objective(2))
     users.assign(x)
@@ -131,7 +128,7 @@ def test_pull_is_the_slope_of_the_cost(objective):
 
 
 @bregmans
-def test_a_bregman_loss_does_not_pull_a_center_at_the_mean_of_its_rows(bregman):
+def test_gradient_of_a_bregman_loss_is_zero_at_the_mean_of_its_rows(bregman):
     rows, offsets, x = random_block([150, 60], 3, 2)
     w = WEIGHTS[-1](len(rows))
     users = Users(rows, offsets, weights=w, loss=bregman(3))
@@ -183,7 +180,7 @@ def test_rows_of_the_largest_allowed_size_keep_everything_finite(loss, distance)
     assert np.isfinite(cost).all()
 
 
-def test_what_pull_gave_is_not_changed_by_later_calls():
+def test_a_returned_gradient_is_not_changed_by_later_calls():
     rows, offsets, x = random_block(SIZES, 3, 4)
     for loss in LOSSES:
         users = Users(rows, offsets, loss=loss)
@@ -195,7 +192,7 @@ def test_what_pull_gave_is_not_changed_by_later_calls():
 
 
 @objectives
-def test_users_without_rows_neither_pull_nor_cost(objective):
+def test_users_without_rows_have_no_gradient_and_no_cost(objective):
     users = Users(np.empty((0, 2)), np.array([0, 0, 0]), **objective(2))
     x = np.ones((2, 3, 2))
     users.assign(x)

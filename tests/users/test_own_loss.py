@@ -23,7 +23,7 @@ distances = pytest.mark.parametrize("distance", DISTANCES, ids=repr)
 
 
 class HalfSquare:
-    """K-means, written by someone who knows that numpy broadcasts."""
+    """K-means, written with numpy broadcasting in mind."""
 
     smoothness = 1.0
 

@@ -65,7 +65,7 @@ def test_distinct_rows_come_in_an_order_of_their_own(seed, weights):
 
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 30))
-def test_distinct_cannot_tell_repetition_from_weight(seed, n):
+def test_distinct_takes_a_repetition_for_a_weight(seed, n):
     rng = np.random.default_rng(seed)
     rows, times = rng.integers(-3, 4, size=(n, 2)) * 0.3, rng.integers(1, 5, n)
     weighted = Users(rows, np.array([0, n]), weights=times.astype(np.float64))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from all_pairs import by_pairs
 from instances import (
     LOSSES,
     OBJECTIVES,
@@ -75,13 +76,16 @@ def test_single_precision_rows_give_what_copies_in_double_give(objective, d):
         same(a, b)
 
 
-@objectives
-@all_weights
-@pytest.mark.parametrize("segment", [16, kernels.SEGMENT])
-@pytest.mark.parametrize(("d", "K"), [(1, 2), (3, 4), (20, 1)])
+@by_pairs(
+    objective=OBJECTIVES,
+    weights=WEIGHTS,
+    segment=[16, kernels.SEGMENT],
+    shape=[(1, 2), (3, 4), (20, 1)],
+)
 def test_a_block_of_many_users_computes_what_blocks_of_one_do_to_the_last_bit(
-    monkeypatch, objective, weights, segment, d, K
+    monkeypatch, objective, weights, segment, shape
 ):
+    d, K = shape
     monkeypatch.setattr(kernels, "SEGMENT", segment)
     rows, offsets, x = random_block(SIZES, d, K)
     numbers = [3 * i + 2 for i in range(len(SIZES))]
@@ -161,9 +165,7 @@ def test_threads_do_not_change_a_bit_of_many_rows(monkeypatch):
             same(other[name], found[0][name])
 
 
-@objectives
-@all_weights
-@pytest.mark.parametrize("chunk", [1, 40, 100])
+@by_pairs(objective=OBJECTIVES, weights=WEIGHTS, chunk=[1, 40, 100])
 def test_cost_does_not_depend_on_how_many_rows_are_held_at_a_time(
     monkeypatch, objective, weights, chunk
 ):

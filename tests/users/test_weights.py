@@ -34,7 +34,7 @@ def each_weight(weights, n):
 
 
 @objectives
-def test_twice_the_weight_is_twice_the_pull_and_twice_the_cost(objective):
+def test_twice_the_weight_is_twice_the_gradient_and_twice_the_cost(objective):
     rows, offsets, x = random_block(SIZES, 3, 4)
     w = WEIGHTS[-1](len(rows))
     once, twice = (Users(rows, offsets, weights=each, **objective(3)) for each in (w, 2.0 * w))
