@@ -42,6 +42,8 @@ def test_moves_are_within_the_bound_or_ask_to_be_added_up_anew(spread):
             sums, marks = no_sums(1, 1, 3), no_marks(1, 3)
             for each in np.flatnonzero(inside):
                 exact.move(rows, each, w[each], 0, 0, sums, marks)
+        if step % 4:
+            continue
         for found, truth in zip(sums.hi1[0, 0], true_sum(rows[inside], w[inside]), strict=True):
             # Rounded once, and by n 2^-65 before.
             assert abs(Fraction(found) - truth) <= abs(truth) * Fraction(ULP), step

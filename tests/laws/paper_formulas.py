@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 import peerclust as pc
+from all_pairs import pairwise
 from instances import BREGMANS, DISTANCES, GRAPHS, LOSSES, WEIGHTS, spd
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.runtimes import Simulator
@@ -224,6 +225,10 @@ CASES = {
     f"{loss}-{distance}": {"loss": loss, "distance": distance}
     for loss, distance in itertools.product(LOSSES, DISTANCES)
 } | {repr(breg): {"breg": breg} for breg in BREGMANS}
+# All pairs of loss, distance and graph, and every Bregman loss on every graph.
+CASES_AND_GRAPHS = [
+    (f"{loss}-{distance}", graph) for loss, distance, graph in pairwise(LOSSES, DISTANCES, GRAPHS)
+] + [(repr(breg), graph) for breg in BREGMANS for graph in GRAPHS]
 
 
 def in_hull(point, corners):

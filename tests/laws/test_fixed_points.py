@@ -8,6 +8,7 @@ import pytest
 from paper_formulas import CASES, in_hull, problem, start
 
 import peerclust as pc
+from all_pairs import by_pairs
 from instances import BREGMANS, GRAPHS, LOSSES, WEIGHTS
 
 
@@ -39,9 +40,7 @@ def test_labels_stop_changing_and_the_centers_converge(name):
     assert solution.certificate.residual == pytest.approx(residual, rel=0.1, abs=1e-13)
 
 
-@pytest.mark.parametrize("c", [1.0, 0.5])
-@pytest.mark.parametrize("graph", GRAPHS[:3], ids=repr)
-@pytest.mark.parametrize("name", ["KMeans()-euclidean", *map(repr, BREGMANS)])
+@by_pairs(name=["KMeans()-euclidean", *map(repr, BREGMANS)], graph=GRAPHS[:3], c=[1.0, 0.5])
 def test_bregman_fixed_points_have_the_closed_form(name, graph, c):
     p, solution = converged(name, graph, c)
     x, rho, d = solution.centers, solution.rho, p.rows.shape[1]

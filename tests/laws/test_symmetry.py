@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from paper_formulas import CASES, problem, start
+from paper_formulas import CASES, CASES_AND_GRAPHS, problem, start
 
 import peerclust as pc
 from instances import GRAPHS, LOSSES, WEIGHTS
@@ -10,14 +10,13 @@ from peerclust.losses import Huber
 from peerclust.runtimes import RUNTIMES
 from peerclust.runtimes.protocol import Traffic
 
-every_loss = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+every_loss_and_graph = pytest.mark.parametrize(("name", "graph"), CASES_AND_GRAPHS, ids=repr)
 
 
-@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-@every_loss
-def test_permuting_users_permutes_the_result(case, graph):
+@every_loss_and_graph
+def test_permuting_users_permutes_the_result(name, graph):
     rng = np.random.default_rng(23)
-    p = problem(rng, **case, graph=graph, weights=WEIGHTS[2])
+    p = problem(rng, **CASES[name], graph=graph, weights=WEIGHTS[2])
     x, order = start(rng, p), rng.permutation(p.graph.m)
     options = {"rho": 8.0, "B": 2, "rounds": 40, "tol": 0, "random_state": 0}
     one = p.run(init=x, **options)
@@ -86,10 +85,9 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(init):
     assert bits(run(8)) != bits(run(7))
 
 
-@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-@every_loss
-def test_all_runtimes_give_the_same_bits(case, graph):
-    p = problem(np.random.default_rng(31), **case, graph=graph, weights=WEIGHTS[2], c=0.5)
+@every_loss_and_graph
+def test_all_runtimes_give_the_same_bits(name, graph):
+    p = problem(np.random.default_rng(31), **CASES[name], graph=graph, weights=WEIGHTS[2], c=0.5)
     inits = ["k-means++", "random", "k-means++-local"]
     for B, tol in [(1, 0), (3, 1e-2)]:
         runs = [

@@ -10,6 +10,7 @@ import pytest
 from cached_blocks import MOVES, check_against_fresh, check_sums, fresh_block, move, some_rows
 from hypothesis import given, settings, strategies as st
 
+from all_pairs import by_pairs
 from assignment_modes import MODES, use_mode
 from instances import BREGMANS, DISTANCES, LOSSES, WEIGHTS, spd
 from peerclust import kernels, threads
@@ -19,27 +20,43 @@ from peerclust.users import Users
 from reference_impl import same
 
 modes = pytest.mark.parametrize("mode", MODES)
+RUNS = st.fixed_dictionaries(
+    {
+        "sizes": st.lists(st.integers(0, 90), min_size=1, max_size=5),
+        "d": st.integers(1, 9),
+        "K": st.integers(1, 9),
+        "scale": st.sampled_from([1e-160, 1e-150, 1e-30, 1.0, 1e6, 1e150]),
+        "kind": st.sampled_from(["normal", "lattice", "line", "clusters"]),
+        "loss": st.sampled_from(LOSSES),
+        "distance": st.sampled_from(DISTANCES),
+        "weights": st.sampled_from(WEIGHTS),
+        "single": st.booleans(),
+        "segment": st.sampled_from([16, 40, kernels.SEGMENT]),
+        "moves": st.lists(st.sampled_from(MOVES), min_size=1, max_size=12),
+        "seed": st.integers(0, 2**32 - 1),
+    }
+)
 
 
 @modes
 @pytest.mark.parametrize("number", [1, 2])
-@settings(derandomize=True, deadline=None, max_examples=100)
-@given(
-    sizes=st.lists(st.integers(0, 90), min_size=1, max_size=5),
-    d=st.integers(1, 9),
-    K=st.integers(1, 9),
-    scale=st.sampled_from([1e-160, 1e-150, 1e-30, 1.0, 1e6, 1e150]),
-    kind=st.sampled_from(["normal", "lattice", "line", "clusters"]),
-    loss=st.sampled_from(LOSSES),
-    distance=st.sampled_from(DISTANCES),
-    weights=st.sampled_from(WEIGHTS),
-    single=st.booleans(),
-    segment=st.sampled_from([16, 40, kernels.SEGMENT]),
-    moves=st.lists(st.sampled_from(MOVES), min_size=1, max_size=12),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_skipping_rows_changes_no_bit(
-    mode, number, sizes, d, K, scale, kind, loss, distance, weights, single, segment, moves, seed
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(case=RUNS)
+def test_skipping_rows_changes_no_bit(mode, number, case):
+    check_run(mode, number, **case)
+
+
+@pytest.mark.slow
+@modes
+@pytest.mark.parametrize("number", [1, 2])
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(case=RUNS)
+def test_skipping_rows_changes_no_bit_in_many_more_runs(mode, number, case):
+    check_run(mode, number, **case)
+
+
+def check_run(
+    mode, number, *, sizes, d, K, scale, kind, loss, distance, weights, single, segment, moves, seed
 ):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -60,9 +77,7 @@ def test_skipping_rows_changes_no_bit(
             check_against_fresh(users, x)
 
 
-@modes
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("distance", DISTANCES, ids=repr)
+@by_pairs(mode=MODES, loss=LOSSES, distance=DISTANCES)
 def test_a_long_way_in_small_steps_changes_no_bit(mode, loss, distance, monkeypatch):
     use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
