@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize_scalar
 
+from all_pairs import by_pairs
 from instances import DISTANCES, LOSSES, PseudoHuber
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from reference_impl import slope
@@ -52,9 +53,6 @@ SQUARES.sort()
 
 
 losses = pytest.mark.parametrize("loss", LOSSES, ids=repr)
-
-
-distances = pytest.mark.parametrize("distance", DISTANCES, ids=repr)
 
 
 def exact(loss):
@@ -106,9 +104,7 @@ def point_at(r, y, distance, rng):
     return y + r * direction / np.linalg.norm(distance.forward(direction))
 
 
-@losses
-@distances
-@pytest.mark.parametrize("d", [1, 2, 3, 8])
+@by_pairs(loss=LOSSES, distance=DISTANCES, d=[1, 2, 3, 8])
 def test_gradient_matches_finite_differences_of_the_value(loss, distance, d):
     rng = np.random.default_rng(d)
     measure = distance(d)

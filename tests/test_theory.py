@@ -12,6 +12,7 @@ from paper_formulas import FOUR, Problem, fixed_point, h, problem, start
 from scipy.stats import ortho_group
 
 import peerclust as pc
+from all_pairs import by_pairs
 from instances import DISTANCES, GRAPHS, LOSSES, WEIGHTS
 from peerclust import theory
 from peerclust.losses import Fair, Huber, KMeans, Logistic
@@ -50,10 +51,7 @@ def test_the_smoothness_bounds_how_fast_the_gradient_changes(loss, distance):
     assert nearest > 0.1  # of the right size even for random points
 
 
-@pytest.mark.parametrize("c", [1.0, 2.0])
-@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-@pytest.mark.parametrize("distance", DISTANCES, ids=repr)
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@by_pairs(loss=LOSSES, distance=DISTANCES, graph=GRAPHS, c=[1.0, 2.0])
 def test_the_smoothness_is_attained(loss, distance, graph, c):
     """All rows of a user at its center's distance of most curvature; users move against another."""
     m, d, W, rho = 6, 2, 7.0, 3.0

@@ -9,6 +9,7 @@ from paper_formulas import FOUR, largest_apart
 from sklearn import cluster as sklearn_cluster
 
 import peerclust as pc
+from all_pairs import by_pairs
 
 WHY = re.compile(
     r"users disagreed by (?P<measured>[\d.]+)% of the data's spread at rho = (?P<pilot>[\d.e+]+);"
@@ -26,9 +27,7 @@ def spread_of(parts):
     return sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("graph", ["ring", "star", "complete"])
-@pytest.mark.parametrize("loss", FOUR, ids=repr)
+@by_pairs(loss=FOUR, graph=["ring", "star", "complete"], seed=[0, 1])
 def test_the_automatic_rho_ends_near_a_disagreement_of_one_percent(loss, graph, seed):
     parts = iris(seed)
     options = {"n_clusters": 3, "graph": graph, "loss": loss, "random_state": seed}

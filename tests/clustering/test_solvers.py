@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import peerclust as pc
+from all_pairs import by_pairs
 from peerclust import graphs, partition
 from peerclust.errors import ParameterError
 from peerclust.solvers import EXACT, SOLVERS, Asked, choose
@@ -41,10 +42,7 @@ def apart(x):
     return max(np.linalg.norm(a - b, axis=1).max() for a in x for b in x) / SPREAD
 
 
-@pytest.mark.parametrize("split", ["homogeneous", "heterogeneous"])
-@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("solver", EXACT)
+@by_pairs(solver=EXACT, loss=LOSSES, graph=GRAPHS, split=["homogeneous", "heterogeneous"])
 def test_exact_consensus_is_at_a_stationary_point_of_the_pooled_problem(solver, loss, graph, split):
     end = pc.cluster(
         parts_of(split), n_clusters=3, graph=graph, loss=loss, solver=solver,

@@ -5,6 +5,7 @@ import pytest
 from equations import GRAPHS, K, assert_same, m, problem, sums, watched
 
 import peerclust as pc
+from all_pairs import by_pairs
 from instances import LOSSES
 from peerclust.programs.accelerated import Accelerated
 from peerclust.programs.dgc import DGC
@@ -39,9 +40,7 @@ def accelerated(x, parts, neighbors, rounds):
     return after, restarts
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("name", GRAPHS)
+@by_pairs(name=GRAPHS, weighted=[True, False], runtime=[Simulator, Loopback])
 def test_rounds_equal_the_equations(name, weighted, runtime):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(0, weighted=weighted)

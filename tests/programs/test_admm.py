@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from equations import GRAPHS, K, assert_same, d, m, problem, sums, watched
 
+from all_pairs import by_pairs
 from peerclust import datasets, graphs, partition
 from peerclust.programs.admm import ADMM
 from peerclust.programs.protocol import HeardSum
@@ -32,10 +33,7 @@ def admm(x, parts, neighbors, c, rounds):
     return after
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("c", [0.3, 2.0])
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("name", GRAPHS)
+@by_pairs(name=GRAPHS, weighted=[True, False], c=[0.3, 2.0], runtime=[Simulator, Loopback])
 def test_rounds_equal_the_equations(name, weighted, c, runtime):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(0, weighted=weighted)

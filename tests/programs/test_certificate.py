@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import peerclust as pc
+from all_pairs import by_pairs
 from instances import DISTANCES, LOSSES
 from peerclust import graphs, partition
 from peerclust.programs.certificate import Certify
@@ -38,10 +39,7 @@ def pooled(users, mean, weights):
     return (weights * users.loss.value(own)).sum(), gradient
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-@pytest.mark.parametrize("distance", DISTANCES, ids=repr)
-@pytest.mark.parametrize("loss", LOSSES[:5], ids=repr)
+@by_pairs(loss=LOSSES[:5], distance=DISTANCES, graph=GRAPHS, runtime=[Simulator, Loopback])
 def test_users_find_what_is_computed_from_all_rows(loss, distance, graph, runtime):
     users, x, weights = make(loss, distance(4))
     rho, c = 7.0, 0.6

@@ -29,6 +29,7 @@ from dgc_equations import (
     total,
 )
 
+from all_pairs import by_pairs
 from assignment_modes import MODES, use_mode
 from peerclust import bregman, graphs
 from peerclust.distances import Euclidean, Mahalanobis
@@ -56,12 +57,14 @@ def assert_same(got, expected):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12, err_msg=f"after round {t}")
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("c", [1.0, 0.5, 2.0])
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("B", [1, 3])
-@pytest.mark.parametrize("name", NEIGHBORS)
-@pytest.mark.parametrize("equation", BOXED)
+@by_pairs(
+    equation=BOXED,
+    name=NEIGHBORS,
+    B=[1, 3],
+    weighted=[True, False],
+    c=[1.0, 0.5, 2.0],
+    runtime=[Simulator, Loopback],
+)
 def test_updates_equal_the_boxed_equation(equation, name, B, weighted, c, runtime):
     rows, offsets, weights, parts, x = problem(0, weighted=weighted)
     users = Users(rows, offsets, weights=weights, loss=LOSSES[equation])
@@ -69,9 +72,7 @@ def test_updates_equal_the_boxed_equation(equation, name, B, weighted, c, runtim
     assert_same(got, algorithm_1(BOXED[equation], euclidean, x, parts, NEIGHBORS[name], B=B, c=c))
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("B", [1, 3])
-@pytest.mark.parametrize("equation", BOXED)
+@by_pairs(equation=BOXED, B=[1, 3], mode=MODES)
 def test_users_that_remember_equal_the_boxed_equation(equation, B, mode, monkeypatch):
     use_mode(monkeypatch, mode)
     rows, offsets, weights, parts, x = problem(0)
@@ -95,9 +96,7 @@ def test_the_boxed_equations_are_tried_on_near_and_far_rows_and_on_changing_labe
     assert not all(far)
 
 
-@pytest.mark.parametrize("B", [1, 3])
-@pytest.mark.parametrize("name", NEIGHBORS)
-@pytest.mark.parametrize("equation", BOXED)
+@by_pairs(equation=BOXED, name=NEIGHBORS, B=[1, 3])
 def test_a_mahalanobis_distance_multiplies_the_innovation_by_its_matrix(equation, name, B):
     rows, offsets, weights, parts, x = problem(1)
     gamma = GAMMA[equation]
@@ -131,9 +130,7 @@ BREGMANS = {
 }
 
 
-@pytest.mark.parametrize("B", [1, 3])
-@pytest.mark.parametrize("name", NEIGHBORS)
-@pytest.mark.parametrize("which", BREGMANS)
+@by_pairs(which=BREGMANS, name=NEIGHBORS, B=[1, 3])
 def test_a_bregman_loss_multiplies_the_innovation_by_the_hessian(which, name, B):
     loss, divergence, hessian = BREGMANS[which]
     rows, offsets, weights, parts, x = problem(2, low=0.5, high=3.0)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from equations import GRAPHS, K, assert_same, d, m, problem, sums, watched
 
+from all_pairs import by_pairs
 from peerclust import graphs
 from peerclust.losses import Huber
 from peerclust.programs.lsp2p import LSP2P
@@ -46,10 +47,7 @@ def lloyd(x, rows, weights, rounds):
     return after
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", GRAPHS)
+@by_pairs(name=GRAPHS, seed=[0, 1], weighted=[True, False], runtime=[Simulator, Loopback])
 def test_rounds_equal_the_equation(name, seed, weighted, runtime):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(seed, weighted=weighted)

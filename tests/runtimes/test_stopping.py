@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import peerclust as pc
+from all_pairs import by_pairs
 from instances import GRAPHS, LOSSES
 from peerclust.graphs import Known
 from peerclust.programs.dgc import DGC
@@ -189,9 +190,7 @@ def test_runtimes_stop_in_the_same_round_with_a_residual_below_tol(loss, graph):
         assert len(set(ends)) == 1, dict(zip(RUNTIMES, ends, strict=True))
 
 
-@pytest.mark.parametrize("extra", [0, 3])
-@pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
+@by_pairs(graph=GRAPHS, runtime=RUNTIMES, extra=[0, 3])
 def test_runs_stop_when_the_rule_says(graph, runtime, extra):
     graph = graph(6)
     far = distances([graph.neighbors(i).tolist() for i in range(graph.m)])
