@@ -54,6 +54,7 @@ def test_own_method_joins_a_table(capsys, monkeypatch):
         methods.unregister("LONG-STEPS")
 
 
+@pytest.mark.mpi
 @needs_mpi
 def test_cluster_on_mpi_shows_the_same_numbers_on_one_rank_as_on_two(capsys):
     head, *alone = show("cluster_on_mpi.py", capsys).splitlines()

@@ -5,11 +5,11 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from paper_formulas import FOUR, largest_apart
 from sklearn import cluster as sklearn_cluster
 
 import peerclust as pc
 from all_pairs import by_pairs
+from paper_formulas import FOUR, largest_apart
 
 WHY = re.compile(
     r"users disagreed by (?P<measured>[\d.]+)% of the data's spread at rho = (?P<pilot>[\d.e+]+);"
@@ -88,7 +88,11 @@ def test_a_given_rho_is_said_to_be_given():
 
 @pytest.mark.parametrize(
     "graph",
-    [pc.graphs.ring(50), pc.graphs.ring(200), pc.graphs.erdos_renyi(1600, 0.01, random_state=0)],
+    [
+        pc.graphs.ring(50),
+        pc.graphs.ring(200),
+        pytest.param(pc.graphs.erdos_renyi(1600, 0.01, random_state=0), marks=pytest.mark.slow),
+    ],
     ids=repr,
 )
 def test_the_automatic_rho_does_not_spoil_the_clustering_on_slow_and_large_graphs(graph):

@@ -70,7 +70,7 @@ def test_so_it_is_with_a_mahalanobis_distance(solver, loss):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("solver", ["dgc", "accelerated"])
 def test_penalized_solvers_end_at_their_own_fixed_point_and_near_the_pooled_one(solver, loss):
-    parts, x, rhos = parts_of("homogeneous"), None, (100, 1000, 10_000)
+    parts, x, rhos = parts_of("homogeneous"), None, (30, 300, 3000)
     residuals = []
     for rho in rhos:
         # Each from where the last one ended, so that all are about one solution.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import peerclust as pc
+from all_pairs import by_pairs
 from instances import LOSSES
 from peerclust import graphs, partition
 from peerclust.programs.exact import Exact
@@ -35,9 +36,7 @@ def pooled_step(loss, x):
     return new
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@by_pairs(loss=LOSSES, graph=GRAPHS, runtime=[Simulator, Loopback])
 def test_every_user_makes_the_pooled_step(loss, graph, runtime):
     q = len(graph.averaging_factors)
     x = ROWS[[3, 60, 110]]
