@@ -8,12 +8,12 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from paper_formulas import FOUR, Problem, fixed_point, h, problem, start
 from scipy.stats import ortho_group
 
 import peerclust as pc
 from all_pairs import by_pairs
 from instances import DISTANCES, GRAPHS, LOSSES, WEIGHTS
+from paper_formulas import FOUR, Problem, fixed_point, h, problem, start
 from peerclust import theory
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 
@@ -45,9 +45,9 @@ def test_the_smoothness_bounds_how_fast_the_gradient_changes(loss, distance):
             x = start(rng, p, outside=0.5)
             z = x + rng.normal(size=x.shape) * 10 ** rng.uniform(-3, 0.5)
             change = p.gradient(x, labels, rho) - p.gradient(z, labels, rho)
-            share = np.linalg.norm(change) / np.linalg.norm(x - z) / bound
-            assert share <= 1 + 1e-10
-            nearest = max(nearest, share)
+            distribution = np.linalg.norm(change) / np.linalg.norm(x - z) / bound
+            assert distribution <= 1 + 1e-10
+            nearest = max(nearest, distribution)
     assert nearest > 0.1  # of the right size even for random points
 
 
@@ -247,9 +247,9 @@ def test_disagreement_is_within_its_bound_at_every_rho(loss):
 
 
 def test_the_pilot_rho_balances_rows_and_neighbors_and_is_at_least_one():
-    assert theory.pilot_rho(beta=2.0, W=15.0, lambda_max=0.5) == 60
-    assert theory.pilot_rho(beta=1.0, W=0.1, lambda_max=4.0) == 1
-    assert theory.pilot_rho(beta=1.0, W=15.0, lambda_max=0.0) == 1  # one user
+    assert theory.initial_rho(beta=2.0, W=15.0, lambda_max=0.5) == 60
+    assert theory.initial_rho(beta=1.0, W=0.1, lambda_max=4.0) == 1
+    assert theory.initial_rho(beta=1.0, W=15.0, lambda_max=0.0) == 1  # one user
 
 
 @pytest.mark.parametrize("consensus_factor", [1.0, 0.5, 3.0, "1-1/rho"])

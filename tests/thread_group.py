@@ -15,28 +15,28 @@ class ThreadGroup:
         self.rank, self.size = rank, size
         self._board, self._barrier = board, barrier
 
-    def collect(self, value):
+    def allgather(self, value):
         self._board[self.rank] = pickle.dumps(value)
         self._barrier.wait()
         held = [pickle.loads(each) for each in self._board]
         self._barrier.wait()
         return held
 
-    def tell(self, value):
-        return self.collect(value)[0]
+    def bcast(self, value):
+        return self.allgather(value)[0]
 
-    def bring(self, value):
-        held = self.collect(value)
+    def gather(self, value):
+        held = self.allgather(value)
         return held if self.rank == 0 else None
 
     @contextmanager
-    def checking(self):
+    def raise_on_all(self):
         error = None
         try:
             yield
         except PeerclustError as raised:
             error = raised
-        for raised in self.collect(error):
+        for raised in self.allgather(error):
             if raised is not None:
                 raise raised
 

@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import peerclust as pc
-from peerclust import bench, demo, graphs, results
+from peerclust import bench, demo, graphs
 from peerclust.cli import app
+from peerclust.report import result_directory
 
 NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 SITES = ("bern", "oslo", "rome")
@@ -230,7 +231,7 @@ def test_a_result_appears_whole_or_not_at_all(monkeypatch):
 
     good(*FIT)
     before = sorted(Path.cwd().rglob("*"))
-    monkeypatch.setattr(results, "_labels", fail)
+    monkeypatch.setattr(result_directory, "_labels", fail)
     for out in ("out", "new"):
         result = run(*FIT[:-1], out, "--force", "--columns", "petal_width")
         assert result.exit_code == 2

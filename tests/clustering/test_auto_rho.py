@@ -33,8 +33,8 @@ def test_the_automatic_rho_ends_near_a_disagreement_of_one_percent(loss, graph, 
     options = {"n_clusters": 3, "graph": graph, "loss": loss, "random_state": seed}
     solution = pc.cluster(parts, rho="auto", rounds=20_000, tol=1e-5, **options)
     assert solution.status.converged
-    share = largest_apart(solution.centers) / spread_of(parts)
-    assert 0.005 <= share <= 0.02
+    distribution = largest_apart(solution.centers) / spread_of(parts)
+    assert 0.005 <= distribution <= 0.02
     # And it tells from what it was chosen, which can be measured again.
     said = WHY.fullmatch(solution.why["rho"])
     assert said is not None, solution.why["rho"]

@@ -6,10 +6,11 @@ import polars as pl
 import pytest
 
 import peerclust as pc
-from peerclust import graphs, results, tables
-from peerclust.crew import Alone
+from peerclust import graphs, tables
+from peerclust.clustering.solution import Partial
 from peerclust.errors import DataError, ParameterError
-from peerclust.solution import Partial
+from peerclust.ranks.group import SingleProcess
+from peerclust.report import result_directory
 from thread_group import run_group
 
 
@@ -30,7 +31,7 @@ def write(group, solution, out, **options):
         users_column=None,
         weights_column=None,
         make_graph=lambda names: graphs.ring(len(names)),
-        crew=group,
+        group=group,
     )
     if table.own is not None:
         own = list(table.own)
@@ -40,12 +41,12 @@ def write(group, solution, out, **options):
             labels=[solution.labels[i] for i in own],
             part=Partial(table.own, solution.consensus),
         )
-    record = results.describe(solution, table, settings={}, crew=group)
-    results.write(Path(out), solution, table, record, crew=group, **options)
+    record = result_directory.describe(solution, table, settings={}, group=group)
+    result_directory.write(Path(out), solution, table, record, group=group, **options)
 
 
 def test_processes_write_together_what_one_alone_writes(solution):
-    write(Alone(), solution, "alone")
+    write(SingleProcess(), solution, "alone")
     assert run_group(3, lambda group: write(group, solution, "shared")) == [None] * 3
     for path in Path("alone").iterdir():
         if path.suffix != ".npz":
@@ -64,11 +65,11 @@ def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
     before = sorted(Path.cwd().rglob("*"))
     with monkeypatch.context() as patched:
         patched.setattr(pc.Solution, "save", fail)
-        for error in run_group(3, lambda group: write(group, solution, "out", in_parts=True)):
+        for error in run_group(3, lambda group: write(group, solution, "out", per_rank=True)):
             assert isinstance(error, DataError)
             assert str(error) == "solution-1.npz cannot be used: No space left on device."
     assert sorted(Path.cwd().rglob("*")) == before
-    assert run_group(3, lambda group: write(group, solution, "out", in_parts=True)) == [None] * 3
+    assert run_group(3, lambda group: write(group, solution, "out", per_rank=True)) == [None] * 3
     part = pc.Solution.load("out/solution-2.npz")
     users = pl.read_csv("out/user_centers-2.csv")["user"].unique(maintain_order=True)
     assert list(part.part.users) == users.to_list()
@@ -77,11 +78,14 @@ def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
 
 def test_parts_need_a_disk_that_all_see(solution, monkeypatch):
     before = sorted(Path.cwd().rglob("*"))
-    assert run_group(2, lambda group: results.check_shared(Path("new/out"), group)) == [None] * 2
+    assert (
+        run_group(2, lambda group: result_directory.check_shared(Path("new/out"), group))
+        == [None] * 2
+    )
     with monkeypatch.context() as patched:
         patched.setattr(Path, "is_dir", lambda path: False)
-        errors = run_group(2, lambda group: results.check_shared(Path("new/out"), group))
+        errors = run_group(2, lambda group: result_directory.check_shared(Path("new/out"), group))
     for error in errors:
         assert isinstance(error, ParameterError)
-        assert "on a disk of all ranks with --in-parts. Rank 0 of 2 does not see" in str(error)
+        assert "on a disk of all ranks with --per-rank. Rank 0 of 2 does not see" in str(error)
     assert sorted(Path.cwd().rglob("*")) == before

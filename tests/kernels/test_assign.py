@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from instances import LOSSES
 from peerclust import kernels
-from peerclust.assigning import no_sums
 from peerclust.kernels import TILE
+from peerclust.users.assigners import no_sums
 from reference_impl import same, squares
 
 NONE = np.empty(0)
@@ -51,7 +51,7 @@ def run_assign(rows, x, first, last, code, parameter, weights=NONE):
 
 def run_pull(rows, x, labels, code, parameter, weights, given=NONE):
     sums = no_sums(4, *x.shape[1:])
-    kernels.pull(
+    kernels.gradient(
         rows, weights, 1.0, OWNER, START, STOP, 0, 4, x, labels, code, parameter, given, sums
     )
     return sums.hi0, sums.hi1
@@ -158,7 +158,7 @@ def test_own_r2_is_the_plain_squared_distance_to_the_own_center(tasks, first, la
     rows, x, _ = tasks
     labels = np.random.default_rng(1).integers(0, 4, 280).astype(np.int32)
     r2 = np.empty(STOP[last - 1] - START[first])
-    kernels.own_r2(rows, OWNER, START, STOP, first, last, x, labels, r2)
+    kernels.own_distance2(rows, OWNER, START, STOP, first, last, x, labels, r2)
     expected = [
         squares(rows[row : row + 1], x[OWNER[t]])[0, labels[row]]
         for t in range(first, last)

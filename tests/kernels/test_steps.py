@@ -16,7 +16,7 @@ def test_times_multiplies_each_vector_by_its_matrix(matrices, d):
     rng = np.random.default_rng(d)
     v, matrix = rng.normal(size=(12, d)), rng.normal(size=(matrices, d, d))
     out = np.empty_like(v)
-    kernels.times(v, matrix, out)
+    kernels.matvec(v, matrix, out)
     for i in range(12):
         np.testing.assert_allclose(out[i], v[i] @ matrix[i % matrices], rtol=1e-12, atol=1e-13)
         ordered = np.zeros(d)
@@ -35,7 +35,7 @@ def test_descend_takes_the_step_that_numpy_computes(d):
     out, size = np.zeros_like(x), np.zeros(5)
     flat = [each.reshape(5, -1) for each in (x, s1, total, out)]
     for first, last in ((0, 2), (2, 5)):
-        kernels.descend(
+        kernels.gradient_step(
             flat[0], s0, *flat[1:3], degree, first, last, rho, alpha, factor, flat[3], size
         )
     same(out, x - alpha * gradient)
@@ -48,7 +48,7 @@ def test_descend_reports_a_center_that_is_not_finite(k, value):
     x = np.ones((2, 6))
     x[1, 2 * k] = value
     none, size = np.zeros((2, 3)), np.zeros(2)
-    kernels.descend(
+    kernels.gradient_step(
         x, none, np.zeros_like(x), np.zeros_like(x), np.ones(2), 0, 2, 1.0, 0.1, 1.0,
         np.empty_like(x), size,
     )  # fmt: skip
@@ -61,9 +61,9 @@ def test_within_finds_one_number_outside(at, value):
     x = np.random.default_rng(0).uniform(-1, 1, (3, 8))
     x[0, :2] = -1.0, 1.0
     low, high = -np.ones(8), np.ones(8)
-    assert kernels.within(x, low, high)
+    assert kernels.all_in_box(x, low, high)
     x[at] = value
-    assert not kernels.within(x, low, high)
+    assert not kernels.all_in_box(x, low, high)
 
 
 @pytest.mark.parametrize("name", ["ring", "star", "path", "complete"])
@@ -88,7 +88,7 @@ def test_rows_are_sorted_into_boxes_of_nearby_rows(kind, dtype):
     if kind == "same":
         rows[:] = rows[0]
     moved, order = rows.copy(), np.arange(5000, dtype=np.int32)
-    middle = kernels.halve(moved, order, 0, 5000)
+    middle = kernels.split_median(moved, order, 0, 5000)
     if kind != "same":
         j = np.argmax(np.ptp(rows, axis=0))
         assert middle == 39 * TILE
@@ -98,7 +98,7 @@ def test_rows_are_sorted_into_boxes_of_nearby_rows(kind, dtype):
     same(moved, rows[order])
     begin = np.append(np.arange(0, 5000, TILE), 5000)
     mid, half = np.empty((2, 79, 2))
-    kernels.lay_out(moved.reshape(-1), begin, 0, 79, mid, half)
+    kernels.transpose_boxes(moved.reshape(-1), begin, 0, 79, mid, half)
     for b in range(79):
         here = rows[order[begin[b] : begin[b + 1]]]
         same(moved.reshape(-1)[2 * begin[b] : 2 * begin[b + 1]].reshape(2, -1), here.T.copy())

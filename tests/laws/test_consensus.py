@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from paper_formulas import FOUR, Problem, fixed_point, largest_apart
 
 import peerclust as pc
+from paper_formulas import FOUR, Problem, fixed_point, largest_apart
 
 RHOS = [10.0, 100.0, *np.logspace(3, 5, 5)]
 

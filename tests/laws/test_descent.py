@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from paper_formulas import CASES, in_hull, problem, start
 
 from instances import GRAPHS, LOSSES, WEIGHTS
+from paper_formulas import CASES, in_hull, problem, start
 
 every_loss = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 

@@ -5,11 +5,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from paper_formulas import CASES, in_hull, problem, start
 
 import peerclust as pc
 from all_pairs import by_pairs
 from instances import BREGMANS, GRAPHS, LOSSES, WEIGHTS
+from paper_formulas import CASES, in_hull, problem, start
 
 
 @cache

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from paper_formulas import CASES, CASES_AND_GRAPHS, problem, start
 
 import peerclust as pc
 from instances import GRAPHS, LOSSES, WEIGHTS
+from paper_formulas import CASES, CASES_AND_GRAPHS, problem, start
 from peerclust.losses import Huber
 from peerclust.runtimes import RUNTIMES
 from peerclust.runtimes.protocol import Traffic

@@ -15,9 +15,9 @@ from trials import check_ended, check_replay, fleet, iris
 import peerclust as pc
 from peerclust.bench.strangers import make_kinds
 from peerclust.initialize import KMeansPlusPlus
-from peerclust.peers import demo
-from peerclust.peers.work import check_dates, find_identity
+from peerclust.peers.commands import check_dates, find_identity
 from peerclust.runtimes.network import contract_file
+from peerclust.testing import peer_demo
 
 
 def test_a_peer_asked_to_end_says_goodbye_and_goes_on_from_its_checkpoint(tmp_path):
@@ -176,7 +176,7 @@ def test_admm_stops_for_all_when_a_peer_is_lost(tmp_path):
 def test_every_solver_ends_where_its_replay_and_the_pooled_problem_do(
     tmp_path, solver, rho, exchange
 ):
-    on_loss = "go-on" if solver in ("dgc", "accelerated") else "stop"
+    on_loss = "continue" if solver in ("dgc", "accelerated") else "stop"
     tol = 1e-4 if exchange == "float32" else 1e-5
     given = {"solver": solver, "rho": rho, "exchange": exchange, "on_loss": on_loss, "tol": tol}
     with fleet(tmp_path, scale="none", **given) as peers:
@@ -319,8 +319,8 @@ def test_weights_a_matrix_and_several_updates_are_as_in_the_simulator(tmp_path):
 
 def test_the_demo_holds(tmp_path, monkeypatch):
     # Ten processes beside other tests would take long; five show the same.
-    monkeypatch.setattr(demo, "PEERS", 5)
-    monkeypatch.setitem(demo._SETTINGS, "rho", 1000.0)
-    found = demo.run(tmp_path / "demo", 0, lambda _: None)
+    monkeypatch.setattr(peer_demo, "PEERS", 5)
+    monkeypatch.setitem(peer_demo._SETTINGS, "rho", 1000.0)
+    found = peer_demo.run(tmp_path / "demo", 0, lambda _: None)
     assert found.holds
     assert len(found.contributed) >= 2

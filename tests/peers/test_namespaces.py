@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from trials import check_ended, check_replay, fleet
 
-from peerclust.peers import nursery
+from peerclust.testing import preload
 
 SPACE, NEAR, FAR = "pcl-test", "pcl-near", "pcl-far"
 NEAR_HOST, FAR_HOST = "10.213.77.1", "10.213.77.2"
@@ -28,7 +28,7 @@ def run_far_away(words, folder):
     with Path(f"/var/run/netns/{SPACE}").open() as space:
         if libc.setns(space.fileno(), 0):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    nursery.run_peer(words, folder)
+    preload.run_peer(words, folder)
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import time
 import numpy as np
 
 import peerclust as pc
-from peerclust.peers import making, together
-from peerclust.peers.fleet import Fleet
-from peerclust.peers.work import read_rows, read_table
+from peerclust.peers import configuration, setup
+from peerclust.peers.commands import read_rows, read_table
 from peerclust.runtimes import Simulator
-from peerclust.runtimes.network.agreeing import living_graph
 from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.setup import living_graph
+from peerclust.testing.local_cluster import LocalCluster
 
 TOL = 1e-6
 
@@ -28,7 +28,7 @@ def fleet(folder, m=5, graph=None, **settings):
         "join_timeout": 20.0, "linger": 0.5, "checkpoint_every": 0.1, "on_absent": "start",
     }  # fmt: skip
     parts = settings.pop("parts", None) or iris(m)
-    return Fleet(folder, parts, graph or pc.graphs.ring(m), **chosen | settings)
+    return LocalCluster(folder, parts, graph or pc.graphs.ring(m), **chosen | settings)
 
 
 def wait_for_log(fleet, name, text, seconds=60.0):
@@ -72,16 +72,16 @@ def check_replay(fleet, survivors, cut=()):
     x = np.stack([seen[begin][i] for i in numbers])
     told = fleet.certificate(survivors[0])
     agreed = Agreed(**told["agreed"])
-    users = together.join_rows(
+    users = setup.join_rows(
         [
             read_rows(fleet.contract, name, read_table(fleet.contract, fleet.data(name)))
             for name in survivors
         ]
-    ).users(fleet.contract, together.make_scale(fleet.contract, agreed))
-    program = making.make_program(fleet.contract, agreed)
+    ).users(fleet.contract, setup.make_scale(fleet.contract, agreed))
+    program = configuration.make_program(fleet.contract, agreed)
     run = Simulator(living_graph(fleet.contract.graph, numbers, cut)).run(
         program, users, x, rounds=told["rounds"] - begin
     )
-    scale = together.make_scale(fleet.contract, agreed)
+    scale = setup.make_scale(fleet.contract, agreed)
     for k, name in enumerate(survivors):
         assert np.abs(scale.forward(fleet.centers(name)) - run.x[k]).max() < TOL

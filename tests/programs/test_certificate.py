@@ -60,7 +60,7 @@ def test_users_find_what_is_computed_from_all_rows(loss, distance, graph, runtim
     apart = np.einsum("ij,jkd->ikd", graph.laplacian.toarray(), x)
     J = users.cost(x).sum() / rho + 0.5 * c * (x * apart).sum()
     assert found.cost == pytest.approx(J, rel=1e-10)
-    own = users.pull(x) + rho * c * apart
+    own = users.gradient(x) + rho * c * apart
     assert found.gradient == pytest.approx(np.linalg.norm(own, axis=2).max(), rel=1e-10)
 
 
@@ -68,11 +68,9 @@ def test_the_users_certificate_is_the_central_one_up_to_its_bounds():
     parts = [ROWS[i] for i in partition.homogeneous(CLASSES, 10, random_state=0)]
     for solver in ("accelerated", "admm"):
         given = {"n_clusters": 3, "solver": solver, "random_state": 0}
-        both = [
-            pc.cluster(parts, certify=how, **given).certificate for how in ("users", "onlooker")
-        ]
+        both = [pc.cluster(parts, certify=how, **given).certificate for how in ("users", "central")]
         by_all, central = both
-        assert (by_all.found_by, central.found_by) == ("users", "onlooker")
+        assert (by_all.found_by, central.found_by) == ("users", "central")
         for name in ("cost", "pooled_cost"):
             assert getattr(by_all, name) == pytest.approx(getattr(central, name), rel=1e-9)
         assert by_all.pooled_residual == pytest.approx(central.pooled_residual, abs=1e-9)
@@ -85,4 +83,4 @@ def test_the_users_certificate_is_the_central_one_up_to_its_bounds():
 def test_more_users_than_can_average_are_refused():
     parts = [ROWS[i % 150 : i % 150 + 1] for i in range(1501)]
     with pytest.raises(pc.errors.GraphError, match="if they are at most 1500"):
-        pc.cluster(parts, n_clusters=2, rho=10, rounds=1, certify="users", random_state=0)
+        pc.cluster(parts, n_clusters=2, rho=10, rounds=1, certify="decentralized", random_state=0)

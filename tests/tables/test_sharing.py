@@ -9,7 +9,7 @@ from bad_files import BAD_FILES, csv
 
 from peerclust import graphs, tables
 from peerclust.errors import DataError, ParameterError
-from peerclust.tables import frames, reading, sharing
+from peerclust.tables import by_rank, frames, reading
 from thread_group import run_group
 
 
@@ -23,7 +23,7 @@ def read_shared(n, files, *, columns=None, users_column=None, weights_column=Non
     return run_group(
         n,
         partial(
-            lambda group, **asked: tables.read_own([*map(Path, files)], crew=group, **asked)[0],
+            lambda group, **asked: tables.read_own([*map(Path, files)], group=group, **asked)[0],
             columns=columns,
             users_column=users_column,
             weights_column=weights_column,
@@ -144,10 +144,10 @@ def see_apart(monkeypatch, seen):
         ranks[threading.get_ident()] = group.rank
         return find(files, group)
 
-    find, stat = sharing._find_files, sharing._stat
-    monkeypatch.setattr(sharing, "_find_files", find_and_note)
+    find, stat = by_rank._find_files, by_rank._stat
+    monkeypatch.setattr(by_rank, "_find_files", find_and_note)
     monkeypatch.setattr(
-        sharing,
+        by_rank,
         "_stat",
         lambda path: stat(path) if path.name in seen[ranks[threading.get_ident()]] else -1,
     )

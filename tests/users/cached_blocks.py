@@ -65,7 +65,7 @@ def check_against_fresh(users, x):
         users.assign(x)
         same(users.labels, fresh.labels)
         assert users.changed == np.count_nonzero(fresh.labels != before)
-        assert users.looked <= fresh.looked == len(users.rows)
+        assert users.rows_scanned <= fresh.rows_scanned == len(users.rows)
         check_sums(users, fresh, x)
 
 

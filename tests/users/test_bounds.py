@@ -46,7 +46,7 @@ def test_a_row_is_read_just_before_its_label_changes(mode, scale, monkeypatch):
     for step in range(1000):
         x = np.array([[[-1.0], [2.0 - 1.5 * step / 1000]]]) * scale
         users.assign(x)
-        found.append((users.labels[0], users.looked))
+        found.append((users.labels[0], users.rows_scanned))
     label, looked = np.array(found).T
     turn = int(np.argmax(label == 1))
     assert turn == math.floor(1000 / 1.5) + 1
@@ -69,7 +69,7 @@ def test_centers_that_leave_all_bounds_skip_nothing(mode, bad, monkeypatch):
     for at in (x, x.copy(), gone, gone.copy(), x, x + 0.01):
         users.assign(at)
         same(users.labels, fresh_block(users, at).labels)
-        assert users.looked >= (0 if bad == 1e200 and at is x else 100)
+        assert users.rows_scanned >= (0 if bad == 1e200 and at is x else 100)
 
 
 @modes

@@ -13,8 +13,9 @@ from hypothesis import given, settings, strategies as st
 from all_pairs import by_pairs
 from assignment_modes import MODES, use_mode
 from instances import BREGMANS, DISTANCES, LOSSES, WEIGHTS, spd
-from peerclust import kernels, threads
+from peerclust import kernels
 from peerclust.distances import Mahalanobis
+from peerclust.kernels import threads
 from peerclust.losses import Huber, KMeans
 from peerclust.users import Users
 from reference_impl import same
@@ -68,7 +69,7 @@ def check_run(
     with pytest.MonkeyPatch.context() as patch:
         use_mode(patch, mode)
         patch.setattr(kernels, "SEGMENT", segment)
-        patch.setattr(threads, "WORTH_A_THREAD", 1)
+        patch.setattr(threads, "MIN_WORK_PER_THREAD", 1)
         patch.setenv("PEERCLUST_THREADS", str(number))
         users = Users(rows, offsets, weights=weights(len(rows)), loss=loss, distance=distance(d))
         check_against_fresh(users, x)
@@ -87,7 +88,7 @@ def test_a_long_way_in_small_steps_changes_no_bit(mode, loss, distance, monkeypa
     looked = []
     for step in range(40):
         check_against_fresh(users, x + 0.001 * step * ahead)
-        looked.append(users.looked)
+        looked.append(users.rows_scanned)
     assert looked[:2] == [21_000, 21_000]
     # A row is also looked at when its gamma may begin to change, or stop to.
     assert max(looked[2:]) < 2_100
@@ -103,7 +104,7 @@ def test_many_features_change_no_bit(mode, loss, monkeypatch):
     x, ahead = rng.normal(size=(2, 2, 6, 4096))
     for step in range(10):
         check_against_fresh(users, x + 0.001 * step * ahead)
-    assert users.looked < 150
+    assert users.rows_scanned < 150
 
 
 @modes
@@ -115,11 +116,11 @@ def test_centers_that_stay_are_not_measured_again(mode, monkeypatch):
     users = Users(rows, offsets, distance=Mahalanobis(spd(3)))
     for _ in range(2):
         users.assign(x.copy())
-        assert users.looked == 30_000
+        assert users.rows_scanned == 30_000
     users.assign(x.copy())
-    assert users.looked == 0
+    assert users.rows_scanned == 0
     users.assign(x + 1e-4)
-    assert 0 < users.looked < 300
+    assert 0 < users.rows_scanned < 300
 
 
 @modes
@@ -131,7 +132,7 @@ def test_a_single_center_is_measured_twice(mode, monkeypatch):
     users.assign(np.zeros((1, 1, 2)))
     for step in range(20):
         check_against_fresh(users, np.full((1, 1, 2), 10.0**step))
-        assert users.looked == 0
+        assert users.rows_scanned == 0
 
 
 @modes
@@ -146,7 +147,7 @@ def test_a_user_whose_centers_stay_is_left_alone(mode, monkeypatch):
     x = x.copy()
     x[1] = rng.normal(size=(3, 2))
     check_against_fresh(users, x)
-    assert users.looked == 200
+    assert users.rows_scanned == 200
 
 
 @modes
@@ -158,12 +159,12 @@ def test_another_number_of_centers_or_forgetting_means_reading_all(mode, monkeyp
     for K in (5, 2, 4, 1, 5):
         for _ in range(2):
             check_against_fresh(users, x[:, :K].copy())
-            assert users.looked == 300
+            assert users.rows_scanned == 300
         check_against_fresh(users, x[:, :K].copy())
-        assert users.looked == 0
-    users.forget()
+        assert users.rows_scanned == 0
+    users.reset_cache()
     check_against_fresh(users, x)
-    assert users.changed == users.looked == 300
+    assert users.changed == users.rows_scanned == 300
 
 
 @modes
@@ -187,11 +188,11 @@ def test_an_assignment_that_was_broken_off_is_done_anew(mode, monkeypatch):
     users.assign(x)
     users.assign(x)
     with monkeypatch.context() as patch:
-        patch.setattr("peerclust.lazy.spread", lambda loop, ends, work: loop(0, 1) or 1 / 0)
+        patch.setattr("peerclust.users.cached.spread", lambda loop, ends, work: loop(0, 1) or 1 / 0)
         with pytest.raises(ZeroDivisionError):
             users.assign(x + 0.5)
     check_against_fresh(users, x + 0.5)
-    assert users.looked == 300
+    assert users.rows_scanned == 300
 
 
 @pytest.mark.parametrize("bregman", BREGMANS, ids=repr)
@@ -201,7 +202,7 @@ def test_a_bregman_loss_reads_all(bregman):
     x = rng.uniform(1, 2, size=(1, 3, 2))
     for step in range(5):
         check_against_fresh(users, x + 0.01 * step)
-        assert users.looked == 90
+        assert users.rows_scanned == 90
 
 
 @modes
@@ -228,10 +229,10 @@ def test_what_was_broken_off_is_summed_by_the_labels_it_has(monkeypatch):
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     x = rng.normal(size=(2, 3, 2))
     users.assign(x)
-    before = users.pull(x)
+    before = users.gradient(x)
     users.assign(x)
     with monkeypatch.context() as patch:
-        patch.setattr("peerclust.lazy.spread", lambda *_: 1 / 0)
+        patch.setattr("peerclust.users.cached.spread", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             users.assign(x)
-    np.testing.assert_allclose(users.pull(x), before, rtol=1e-12)
+    np.testing.assert_allclose(users.gradient(x), before, rtol=1e-12)

@@ -54,9 +54,9 @@ def test_gradient_is_the_plain_sum_of_weighted_gradients(monkeypatch, objective,
     )
     # x and y are of size 5, and S0 x - S1 is a difference
     scale = 1e-12 * (1.0 + size.max())
-    np.testing.assert_allclose(users.pull(x), expected, rtol=1e-12, atol=scale)
-    s0, s1 = users.pull_in_parts(x)
-    np.testing.assert_allclose(s0[..., None] * x - s1, users.pull(x), rtol=1e-15, atol=0)
+    np.testing.assert_allclose(users.gradient(x), expected, rtol=1e-12, atol=scale)
+    s0, s1 = users.gradient_terms(x)
+    np.testing.assert_allclose(s0[..., None] * x - s1, users.gradient(x), rtol=1e-15, atol=0)
 
 
 @by_pairs(objective=OBJECTIVES, weights=WEIGHTS, segment=[16, kernels.SEGMENT])
@@ -84,7 +84,7 @@ def test_after_a_step_without_an_assignment_the_old_labels_count(objective):
         moved = x + 0.04 * step * np.random.default_rng(step).uniform(size=x.shape)
         expected, size = plain_gradient(rows, offsets, labels, moved, w, users.loss, users.distance)
         np.testing.assert_allclose(
-            users.pull(moved), expected, rtol=1e-12, atol=1e-12 * (1.0 + size.max())
+            users.gradient(moved), expected, rtol=1e-12, atol=1e-12 * (1.0 + size.max())
         )
         np.testing.assert_allclose(
             users.cost(moved),
@@ -102,16 +102,16 @@ def test_gradient_does_not_depend_on_earlier_calls(monkeypatch, objective, segme
     rows, offsets, x = random_block(SIZES, 3, 4)
     users = Users(rows, offsets, **objective(3))
     users.assign(x)
-    at_once = users.pull(x)
-    same(users.pull(x.copy()), at_once)
-    users.pull(x + 0.1)
+    at_once = users.gradient(x)
+    same(users.gradient(x.copy()), at_once)
+    users.gradient(x + 0.1)
     users.cost(x + 0.2)
-    same(users.pull(x), at_once)
+    same(users.gradient(x), at_once)
     fresh = Users(rows, offsets, **objective(3))
     fresh.assign(x + 0.3)
-    fresh.pull(x + 0.1)
+    fresh.gradient(x + 0.1)
     fresh.assign(x)
-    same(fresh.pull(x.copy()), at_once)
+    same(fresh.gradient(x.copy()), at_once)
 
 
 @objectives
@@ -124,7 +124,7 @@ def test_gradient_is_the_slope_of_the_cost(objective):
         e = np.zeros_like(x)
         e[place] = 1e-5
         numeric[place] = (users.cost(x + e) - users.cost(x - e))[place[0]] / 2e-5
-    np.testing.assert_allclose(users.pull(x), numeric, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(users.gradient(x), numeric, rtol=1e-6, atol=1e-6)
 
 
 @bregmans
@@ -139,7 +139,7 @@ def test_gradient_of_a_bregman_loss_is_zero_at_the_mean_of_its_rows(bregman):
         for k in range(2):
             held = users.labels[here] == k
             means[i, k] = np.average(mine[held], axis=0, weights=w[here][held])
-    np.testing.assert_allclose(users.pull(means), 0.0, atol=1e-10)
+    np.testing.assert_allclose(users.gradient(means), 0.0, atol=1e-10)
 
 
 @pytest.mark.parametrize("distance", DISTANCES, ids=repr)
@@ -162,7 +162,7 @@ def test_mahalanobis_with_the_identity_does_what_euclidean_does_to_the_last_bit(
     for users in (plain, moved):
         users.assign(x)
     same(plain.labels, moved.labels)
-    np.testing.assert_array_equal(plain.pull(x), moved.pull(x))
+    np.testing.assert_array_equal(plain.gradient(x), moved.pull(x))
     same(plain.cost(x), moved.cost(x))
 
 
@@ -175,7 +175,7 @@ def test_rows_of_the_largest_allowed_size_keep_everything_finite(loss, distance)
     users = Users(rows, np.array([0, 40]), weights=1.0 / 40, loss=loss, distance=distance(2))
     with np.errstate(all="raise", under="ignore"):
         users.assign(x)
-        pull, cost = users.pull(x), users.cost(x)
+        pull, cost = users.gradient(x), users.cost(x)
     assert np.isfinite(pull).all()
     assert np.isfinite(cost).all()
 
@@ -185,10 +185,10 @@ def test_a_returned_gradient_is_not_changed_by_later_calls():
     for loss in LOSSES:
         users = Users(rows, offsets, loss=loss)
         users.assign(x)
-        pull = users.pull(x)
+        pull = users.gradient(x)
         kept = pull.copy()
         pull += 1.0
-        same(users.pull(x), kept)
+        same(users.gradient(x), kept)
 
 
 @objectives
@@ -198,7 +198,7 @@ def test_users_without_rows_have_no_gradient_and_no_cost(objective):
     users.assign(x)
     assert users.changed == 0
     for at in (x, x + 1.0):
-        np.testing.assert_array_equal(users.pull(at), np.zeros((2, 3, 2)))
+        np.testing.assert_array_equal(users.gradient(at), np.zeros((2, 3, 2)))
         np.testing.assert_array_equal(users.cost(at), np.zeros(2))
     np.testing.assert_array_equal(users.total_weights, np.zeros(2))
     labels, r2 = users.nearest(x[0])

@@ -17,8 +17,8 @@ from instances import (
 from peerclust.bregman import Bregman, generalized_kl
 from peerclust.distances import Euclidean, Mahalanobis
 from peerclust.losses import Huber, KMeans
-from peerclust.nearest import measure, nearest
 from peerclust.users import Users
+from peerclust.users.nearest import measure, nearest
 from reference_impl import same, scores
 
 # The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.SEGMENT 8192.
@@ -88,7 +88,7 @@ def test_rows_measured_by_chunks_give_the_same_bits(loss, distance, monkeypatch)
     rows, centers = rng.uniform(1, 2, (700, 3)), rng.uniform(1, 2, (5, 3))
     how = {"loss": loss, "distance": Euclidean() if isinstance(loss, Bregman) else distance(3)}
     whole = *nearest(rows, centers, **how), measure(rows, centers, **how)
-    monkeypatch.setattr("peerclust.nearest.CHUNK", 150)
+    monkeypatch.setattr("peerclust.users.nearest.CHUNK", 150)
     for a, b in zip(
         (*nearest(rows, centers, **how), measure(rows, centers, **how)), whole, strict=True
     ):

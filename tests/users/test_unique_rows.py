@@ -106,7 +106,7 @@ def test_distinct_of_a_block_of_one_is_that_user_s_part_of_the_whole(weights):
     users = lattice_users(1, weights, users=6)
     chosen, total, offsets = users.distinct
     for i in range(users.m):
-        alone, weight, ends = users.block(i).distinct
+        alone, weight, ends = users.single_user(i).distinct
         here = slice(offsets[i], offsets[i + 1])
         same(alone + users.offsets[i], chosen[here])
         same(weight, total[here])

@@ -16,10 +16,11 @@ from instances import (
     WEIGHTS,
     random_block,
 )
-from peerclust import kernels, tasks, threads
+from peerclust import kernels
 from peerclust.distances import Euclidean
+from peerclust.kernels import threads
 from peerclust.losses import Fair, Huber, KMeans
-from peerclust.users import Users
+from peerclust.users import Users, chunks
 from reference_impl import same
 
 dtypes = pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -44,17 +45,17 @@ def part(users, a, b):
         weights=users.weights if whole else users.weights[here].copy(),
         loss=users.loss,
         distance=users.distance,
-        numbers=users.numbers[a:b],
+        numbers=users.ids[a:b],
     )
 
 
 def all_of(users, x, moved):
     """Everything a block computes, in one order."""
     users.assign(x)
-    out = {"labels": users.labels.copy(), "pull": users.pull(x), "cost": users.cost(x)}
-    out["pull, moved"], out["cost, moved"] = users.pull(moved), users.cost(moved)
+    out = {"labels": users.labels.copy(), "pull": users.gradient(x), "cost": users.cost(x)}
+    out["pull, moved"], out["cost, moved"] = users.gradient(moved), users.cost(moved)
     users.assign(moved)
-    out["labels, moved"], out["pull, again"] = users.labels.copy(), users.pull(moved)
+    out["labels, moved"], out["pull, again"] = users.labels.copy(), users.gradient(moved)
     out["total weights"] = users.total_weights
     return out
 
@@ -93,7 +94,7 @@ def test_a_block_of_many_users_computes_what_blocks_of_one_do_to_the_last_bit(
     users = Users(rows, offsets, numbers=numbers, **made)
     together = all_of(users, x, x + 0.1)
     for i in range(users.m):
-        block = users.block(i)
+        block = users.single_user(i)
         assert (block.m, block.d, block.numbers) == (1, d, (3 * i + 2,))
         alone = all_of(block, x[i : i + 1], x[i : i + 1] + 0.1)
         for name, value in alone.items():
@@ -109,7 +110,7 @@ def test_the_same_holds_for_rows_of_many_features(objective):
     users = Users(rows, offsets, **objective(d))
     together = all_of(users, x, x + 0.1)
     for i in range(users.m):
-        alone = all_of(users.block(i), x[i : i + 1], x[i : i + 1] + 0.1)
+        alone = all_of(users.single_user(i), x[i : i + 1], x[i : i + 1] + 0.1)
         for name, value in alone.items():
             here = slice(offsets[i], offsets[i + 1]) if "labels" in name else slice(i, i + 1)
             same(value, together[name][here])
@@ -140,7 +141,7 @@ def test_however_users_are_dealt_to_blocks_each_computes_the_same(sizes, cuts, w
 @all_weights
 def test_threads_do_not_change_a_bit(monkeypatch, objective, weights):
     monkeypatch.setattr(kernels, "SEGMENT", 16)
-    monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(threads, "MIN_WORK_PER_THREAD", 1)
     rows, offsets, x = random_block(SIZES, 3, 4)
     found = []
     for number in (1, 2, 5):
@@ -174,7 +175,7 @@ def test_cost_does_not_depend_on_how_many_rows_are_held_at_a_time(
     users = Users(rows, offsets, weights=weights(len(rows)), **objective(3))
     users.assign(x)
     at_once, total = users.cost(x), users.total_weights
-    monkeypatch.setattr(tasks, "CHUNK", chunk)
+    monkeypatch.setattr(chunks, "CHUNK", chunk)
     same(users.cost(x), at_once)
     fresh = Users(rows, offsets, weights=weights(len(rows)))
     same(fresh.total_weights, total)
@@ -189,7 +190,7 @@ def test_the_order_of_a_user_s_rows_matters_only_in_the_last_bits():
         for users in (one, other):
             users.assign(x)
         same(one.labels[order], other.labels)
-        np.testing.assert_allclose(other.pull(x), one.pull(x), rtol=1e-12, atol=1e-11)
+        np.testing.assert_allclose(other.gradient(x), one.gradient(x), rtol=1e-12, atol=1e-11)
         np.testing.assert_allclose(other.cost(x), one.cost(x), rtol=1e-13)
 
 
@@ -223,7 +224,7 @@ def test_euclidean_rows_are_not_copied(dtype, loss):
     users = Users(rows, offsets, loss=loss)
     assert users.rows is rows
     assert np.shares_memory(users._y, rows)
-    block = users.block(7)
+    block = users.single_user(7)
     assert np.shares_memory(block.rows, rows)
     assert np.shares_memory(block._y, rows)
 
@@ -233,7 +234,7 @@ def test_a_user_draws_the_same_numbers_in_any_block():
     users = Users(rows, offsets, numbers=np.arange(4, 4 + 5 * len(SIZES), 5).tolist())
     for i in range(users.m):
         together = users.generator(i, seed=11, step=2).random(5)
-        same(users.block(i).generator(0, seed=11, step=2).random(5), together)
+        same(users.single_user(i).generator(0, seed=11, step=2).random(5), together)
 
 
 def test_users_steps_and_seeds_draw_different_numbers():
@@ -253,5 +254,5 @@ def test_the_default_is_kmeans_under_the_euclidean_distance_with_unit_weights():
     given_all = Users(rows, offsets, weights=1.0, loss=KMeans(), distance=Euclidean())
     for each in (users, given_all):
         each.assign(x)
-    same(users.pull(x), given_all.pull(x))
+    same(users.gradient(x), given_all.pull(x))
     same(users.cost(x), given_all.cost(x))

@@ -70,7 +70,7 @@ def test_a_scalar_weight_is_that_weight_for_each_row_to_the_last_bit():
         each = Users(rows, offsets, weights=np.full(len(rows), 0.3), loss=loss)
         for users in (one, each):
             users.assign(x)
-        same(one.pull(x), each.pull(x))
+        same(one.gradient(x), each.gradient(x))
         same(one.cost(x), each.cost(x))
 
 
@@ -89,10 +89,10 @@ def test_weighted_gives_the_same_users_with_other_weights():
     w, numbers = WEIGHTS[-1](len(rows)), range(7, 7 + len(SIZES))
     users = Users(rows, offsets, loss=Huber(0.5), distance=Mahalanobis(spd(3)), numbers=numbers)
     users.assign(x)
-    other = users.weighted(w)
+    other = users.with_weights(w)
     direct = Users(rows, offsets, weights=w, loss=Huber(0.5), distance=Mahalanobis(spd(3)))
     for each in (other, direct):
         each.assign(x)
-    same(other.pull(x), direct.pull(x))
+    same(other.gradient(x), direct.pull(x))
     assert other.numbers == tuple(numbers)
     assert other.rows is rows

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from peerclust.fingerprint import fingerprint
 from peerclust.graphs import from_edges
+from peerclust.ranks.fingerprint import fingerprint
 from ranks import SOON, needs_mpi, run_ranks
 
 HERE = Path(__file__).parent
