@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mpi_jobs import needs_mpi, run_ranks
 from peerclust import experiments, methods
-from ranks import needs_mpi, run_ranks
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from checked import LONG, NAMES, Net, bad, free_ports
 
+from checked_sites import LONG, NAMES, Net, bad, free_ports
 from peerclust.peers.check import check
 from peerclust.runtimes.network import contract_file, visit
 from peerclust.runtimes.network.contract import spell

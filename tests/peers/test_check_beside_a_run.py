@@ -5,7 +5,10 @@ import os
 import signal
 
 import pytest
-from checked import LONG, NAMES, Net, bad
+
+from checked_sites import LONG, NAMES, Net, bad
+
+pytestmark = pytest.mark.peers
 
 
 @pytest.fixture

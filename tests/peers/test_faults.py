@@ -4,14 +4,16 @@ import signal
 import time
 
 import pytest
-import rogues
-from trials import check_ended, check_replay, fleet, wait_for_log
 
+import misbehaving_peers as rogues
 import peerclust as pc
+from peer_runs import check_ended, check_replay, make_cluster, wait_for_log
+
+pytestmark = pytest.mark.peers
 
 
 def test_a_killed_peer_comes_back_with_its_checkpoint(tmp_path):
-    with fleet(tmp_path) as peers:
+    with make_cluster(tmp_path) as peers:
         peers.start()
         peers.wait_for_round("p3", 200)
         peers.kill("p3")
@@ -24,7 +26,7 @@ def test_a_killed_peer_comes_back_with_its_checkpoint(tmp_path):
 
 
 def test_a_peer_with_a_torn_checkpoint_comes_back_with_a_neighbor_s_centers(tmp_path):
-    with fleet(tmp_path) as peers:
+    with make_cluster(tmp_path) as peers:
         peers.start()
         peers.wait_for_round("p1", 200)
         peers.kill("p1")
@@ -38,7 +40,7 @@ def test_a_peer_with_a_torn_checkpoint_comes_back_with_a_neighbor_s_centers(tmp_
 
 
 def test_a_peer_killed_for_good_is_named_and_the_others_go_on(tmp_path):
-    with fleet(tmp_path) as peers:
+    with make_cluster(tmp_path) as peers:
         peers.start()
         peers.wait_for_round("p2", 200)
         peers.kill("p2")
@@ -49,7 +51,7 @@ def test_a_peer_killed_for_good_is_named_and_the_others_go_on(tmp_path):
 
 def test_a_peer_that_stands_still_for_30_seconds_is_lost_and_taken_up_again(tmp_path):
     # A slow peer makes the run last until it wakes up.
-    with fleet(tmp_path, rho=1500.0) as peers:
+    with make_cluster(tmp_path, rho=1500.0) as peers:
         peers.start("p0", run=rogues.late)
         peers.start("p1", "p2", "p3", "p4")
         peers.wait_for_round("p2", 200)
@@ -63,7 +65,7 @@ def test_a_peer_that_stands_still_for_30_seconds_is_lost_and_taken_up_again(tmp_
 
 
 def test_a_cut_link_is_counted_out_on_both_sides_and_up_again(tmp_path):
-    with fleet(tmp_path, graph=pc.graphs.complete(5), proxied=True) as peers:
+    with make_cluster(tmp_path, graph=pc.graphs.complete(5), proxied=True) as peers:
         peers.start()
         peers.wait_for_round("p0", 200)
         peers.wire("p0", "p1").cut()
@@ -78,7 +80,7 @@ def test_a_cut_link_is_counted_out_on_both_sides_and_up_again(tmp_path):
 
 
 def test_a_connection_that_breaks_for_a_moment_changes_nothing(tmp_path):
-    with fleet(tmp_path, proxied=True, timeout=5.0) as peers:
+    with make_cluster(tmp_path, proxied=True, timeout=5.0) as peers:
         peers.start()
         for round_ in (100, 200, 300):
             peers.wait_for_round("p0", round_)
@@ -92,7 +94,7 @@ def test_a_connection_that_breaks_for_a_moment_changes_nothing(tmp_path):
 
 @pytest.mark.parametrize("forth", [True, False])
 def test_a_link_that_carries_one_direction_only_is_counted_out(tmp_path, forth):
-    with fleet(tmp_path, proxied=True) as peers:
+    with make_cluster(tmp_path, proxied=True) as peers:
         peers.start()
         peers.wait_for_round("p0", 200)
         peers.wire("p1", "p2").hold(forth=forth)
@@ -103,7 +105,7 @@ def test_a_link_that_carries_one_direction_only_is_counted_out(tmp_path, forth):
 
 
 def test_bytes_changed_on_the_wire_break_the_connection_and_nothing_else(tmp_path):
-    with fleet(tmp_path, proxied=True, timeout=4.0) as peers:
+    with make_cluster(tmp_path, proxied=True, timeout=4.0) as peers:
         peers.start()
         peers.wait_for_round("p0", 200)
         spoiled = []
@@ -119,7 +121,7 @@ def test_bytes_changed_on_the_wire_break_the_connection_and_nothing_else(tmp_pat
 
 
 def test_delayed_frames_make_a_run_slow_and_nothing_else(tmp_path):
-    with fleet(tmp_path, proxied=True, rho=30.0) as peers:
+    with make_cluster(tmp_path, proxied=True, rho=30.0) as peers:
         for wire in ("p0", "p1"), ("p2", "p3"):
             peers.wire(*wire).delay(0.005)
         peers.start()
@@ -132,7 +134,7 @@ def test_delayed_frames_make_a_run_slow_and_nothing_else(tmp_path):
     "rogue", [rogues.duplicates, rogues.late, rogues.reorders], ids=lambda rogue: rogue.__name__
 )
 def test_frames_that_come_twice_late_or_out_of_order_change_nothing(tmp_path, rogue):
-    with fleet(tmp_path, rho=100.0) as peers:
+    with make_cluster(tmp_path, rho=100.0) as peers:
         peers.start("p0", "p1", "p3", "p4")
         peers.start("p2", run=rogue)
         assert set(peers.wait().values()) == {0}
@@ -155,7 +157,7 @@ def test_frames_that_come_twice_late_or_out_of_order_change_nothing(tmp_path, ro
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_peer_that_sends_what_it_must_not_is_dropped_and_named(tmp_path, rogue, reason):
-    with fleet(tmp_path, join_timeout=4.0) as peers:
+    with make_cluster(tmp_path, join_timeout=4.0) as peers:
         others = ["p0", "p1", "p3", "p4"]
         peers.start(*others)
         peers.start("p2", run=rogue)
@@ -169,7 +171,7 @@ def test_a_peer_that_sends_what_it_must_not_is_dropped_and_named(tmp_path, rogue
 
 
 def test_a_full_disk_at_a_checkpoint_is_told_and_the_run_goes_on(tmp_path):
-    with fleet(tmp_path) as peers:
+    with make_cluster(tmp_path) as peers:
         peers.start("p0", "p1", "p2", "p3")
         peers.start("p4", run=rogues.has_a_full_disk)
         assert set(peers.wait().values()) == {0}
@@ -179,7 +181,7 @@ def test_a_full_disk_at_a_checkpoint_is_told_and_the_run_goes_on(tmp_path):
 
 
 def test_a_clock_that_jumps_changes_nothing(tmp_path):
-    with fleet(tmp_path) as peers:
+    with make_cluster(tmp_path) as peers:
         peers.start("p0", "p1", "p2", "p3")
         peers.start("p4", run=rogues.has_a_clock_that_jumps)
         assert set(peers.wait().values()) == {0}
@@ -189,7 +191,7 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path):
 
 def test_three_of_ten_peers_may_be_lost_if_the_graph_stays_connected(tmp_path):
     graph = pc.graphs.erdos_renyi(10, 0.5, random_state=3)
-    with fleet(tmp_path, 10, graph, rho=100.0) as peers:
+    with make_cluster(tmp_path, 10, graph, rho=100.0) as peers:
         peers.start()
         for name, round_ in (("p1", 50), ("p4", 100), ("p8", 150)):
             peers.wait_for_round("p0", round_)
@@ -200,7 +202,7 @@ def test_three_of_ten_peers_may_be_lost_if_the_graph_stays_connected(tmp_path):
 
 
 def test_parts_that_fell_apart_claim_no_success(tmp_path):
-    with fleet(tmp_path, 6, proxied=True) as peers:
+    with make_cluster(tmp_path, 6, proxied=True) as peers:
         peers.start()
         peers.wait_for_round("p0", 200)
         peers.wire("p0", "p5").cut()
@@ -225,7 +227,7 @@ def test_parts_that_fell_apart_claim_no_success(tmp_path):
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_an_agreement_that_loses_a_peer_starts_again_unless_all_is_agreed(tmp_path, rogue, members):
-    with fleet(tmp_path) as peers:
+    with make_cluster(tmp_path) as peers:
         left = ["p0", "p1", "p2", "p4"]
         peers.start(*left)
         peers.start("p3", run=rogue)
@@ -240,7 +242,7 @@ def test_an_agreement_that_loses_a_peer_starts_again_unless_all_is_agreed(tmp_pa
 
 
 def test_numbers_that_no_average_can_have_are_refused_and_their_sender_named(tmp_path):
-    with fleet(tmp_path) as peers:
+    with make_cluster(tmp_path) as peers:
         left = ["p0", "p1", "p3", "p4"]
         peers.start(*left)
         peers.start("p2", run=rogues.averages_wildly)
@@ -252,7 +254,7 @@ def test_numbers_that_no_average_can_have_are_refused_and_their_sender_named(tmp
 
 
 def test_a_listed_peer_cannot_take_another_s_name(tmp_path):
-    with fleet(tmp_path, join_timeout=3.0) as peers:
+    with make_cluster(tmp_path, join_timeout=3.0) as peers:
         left = ["p0", "p1", "p3", "p4"]
         peers.start(*left)
         peers.start("p2", run=rogues.calls_itself_p0)

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_together import contract
 
+from peer_runs import make_path_contract
 from peerclust.peers.judging import contributions, judge
 from peerclust.programs.certificate import Found
 from peerclust.runtimes.network.messages import Ended, View
@@ -25,7 +25,7 @@ def agreed(spread):
 
 
 def node(m=5, me=0):
-    terms = contract(m, links=tuple((f"p{i}", f"p{(i + 1) % m}") for i in range(m)))
+    terms = make_path_contract(m, links=tuple((f"p{i}", f"p{(i + 1) % m}") for i in range(m)))
     views = Views(terms.graph, range(m), ())
     return SimpleNamespace(contract=terms, views=views, number=me, events=[])
 

@@ -2,23 +2,14 @@
 
 import numpy as np
 import pytest
-from trials import iris
 
 import peerclust as pc
+from peer_runs import iris, make_path_contract
 from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.peers import making, together
 from peerclust.peers.together import Rows
 from peerclust.runtimes import Loopback, Simulator
-from peerclust.runtimes.network.contract import Contract, Peer
-
-
-def contract(m=4, **settings):
-    names = [f"p{i}" for i in range(m)]
-    links = tuple((names[i], names[i + 1]) for i in range(m - 1))
-    given = {"features": tuple("abcd"), "n_clusters": 3, "rho": 20.0, "seed": 3, "links": links}
-    peers = tuple(Peer(name, f"127.0.0.1:{i + 1}", b"") for i, name in enumerate(names))
-    return Contract(peers=peers, **given | settings)
 
 
 def rows_of(parts, weights=1.0):
@@ -29,7 +20,7 @@ def rows_of(parts, weights=1.0):
 @pytest.mark.parametrize("runtime", [Simulator, Loopback])
 @pytest.mark.parametrize("scale", ["standard", "none"])
 def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
-    terms = contract(scale=scale, loss="huber", delta=0.5)
+    terms = make_path_contract(scale=scale, loss="huber", delta=0.5)
     parts = iris(4)
     agreed, _, x = together.agree(terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
     solution = pc.cluster(
@@ -57,7 +48,7 @@ def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
 
 
 def test_rho_auto_is_fifty_times_where_rows_and_neighbors_pull_alike():
-    terms = contract(rho="auto", loss="logistic")
+    terms = make_path_contract(rho="auto", loss="logistic")
     agreed, users, _ = together.agree(
         terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), []
     )
@@ -67,7 +58,7 @@ def test_rho_auto_is_fifty_times_where_rows_and_neighbors_pull_alike():
 
 
 def test_all_sites_must_have_a_checkpoint_of_the_same_run_to_go_on_from():
-    terms = contract(3)
+    terms = make_path_contract(3)
     users = rows_of(iris(3)).users(terms)
     runtime = Simulator(terms.graph)
     assert together.agree_to_resume(terms, runtime, users, b"\0\x01\xff45678", 17) == 17
@@ -75,7 +66,7 @@ def test_all_sites_must_have_a_checkpoint_of_the_same_run_to_go_on_from():
 
 
 def test_rows_that_come_late_must_fit_what_was_agreed():
-    terms = contract()
+    terms = make_path_contract()
     parts = iris(4)
     agreed, _, _ = together.agree(terms, Simulator(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
     scale = together.make_scale(terms, agreed)
@@ -91,14 +82,14 @@ def test_rows_that_come_late_must_fit_what_was_agreed():
 
 
 def test_a_box_is_wider_for_programs_that_may_stray():
-    terms = contract(
+    terms = make_path_contract(
         solver="dgc", matrix=((4.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0), (0, 0, 0, 1.0))
     )
     agreed, _, _ = together.agree(terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [])
     low, high = np.array(agreed.low), np.array(agreed.high)
     box = making.make_box(terms, making.make_program(terms, agreed), agreed)
     assert np.allclose(box.high - high, 3 * (high - low), rtol=1e-4)
-    plain = making.make_box(contract(), making.make_program(terms, agreed), agreed)
+    plain = making.make_box(make_path_contract(), making.make_program(terms, agreed), agreed)
     assert plain.refuse(np.array([high + 1e-9])) == ""
     assert "outside the box" in plain.refuse(np.array([high + 0.1]))
     assert "not finite" in plain.refuse(np.array([high * np.nan]))

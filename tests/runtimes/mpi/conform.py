@@ -2,6 +2,7 @@
 
 import sys
 
+from conformance_cases import covering_trials
 from peerclust import testing
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes import Simulator
@@ -32,6 +33,22 @@ def runtime(graph):
         made._posts.clear()
         made._post = made._find_post(2)
     return made
+
+
+def check(programs, cases):
+    """Check these programs in these cases."""
+    testing.check_runtime(runtime, Simulator, programs=programs, cases=cases)
+    if ranks.rank == 0:
+        print(f"conforms on {ranks.size} ranks")
+
+
+def check_covering():
+    """Check every program, in few cases that have every pair of properties."""
+    covering = covering_trials()
+    for name, cases in covering.items():
+        testing.check_runtime(runtime, Simulator, programs=[name], cases=cases)
+    if ranks.rank == 0:
+        print(f"conforms on {ranks.size} ranks")
 
 
 def main():

@@ -1,8 +1,8 @@
 import ssl
 
 import pytest
-from stage import Stage, believing, der, play
 
+from network_fixture import Stage, believing, der, play
 from peerclust.runtimes.network.identity import client_context, server_context
 
 

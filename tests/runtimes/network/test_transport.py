@@ -4,9 +4,9 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
-from stage import Ear, Stage, believing, der, play
 from websockets.frames import Frame, Opcode
 
+from network_fixture import Ear, Stage, believing, der, play
 from peerclust.runtimes.network import transport
 
 

