@@ -1,4 +1,4 @@
-"""Peer processes in which something is wrong: each is `peerclust peer run`, but for one thing."""
+"""Peer processes in which one thing is wrong: each is `peerclust peer run` but for that."""
 
 import errno
 import os
@@ -12,12 +12,12 @@ from peerclust.runtimes.network.post import Post
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import Kind
 
-# The round from which on a rogue is one.
+# The round from which on a peer misbehaves.
 FROM = 100
 
 
 def _send_instead(words, folder, change):
-    """Run a peer whose frames of rounds are sent as `change(data, number)` says, a list of them."""
+    """Run a peer that sends the frames `change(data, number)` instead of each frame of a round."""
     send = Connection.send
     frames = {"sent": 0}
 
@@ -35,7 +35,7 @@ def _send_instead(words, folder, change):
 
 
 def _say_instead(words, folder, change):
-    """Run a peer whose centers are told as `change(payload)` says."""
+    """Run a peer that sends `change(payload)` instead of its centers."""
     encode = wire.encode
 
     def encode_changed(frame):
@@ -126,7 +126,7 @@ def has_a_clock_that_jumps(words, folder):
 
 
 def _exchange_instead(words, folder, change):
-    """Run a peer that does something before each exchange, and tells what that gives."""
+    """Run a peer that calls `change` before each exchange, and sends what it returns."""
     exchange = Post.exchange
 
     async def changed(self, kind, payload, check, **vote):
