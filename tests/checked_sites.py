@@ -66,7 +66,7 @@ class Net:
 
     @contextmanager
     def running(self, *names):
-        """Let sites run in processes of their own; give these."""
+        """Let sites run in processes of their own; yield these."""
         program = [sys.executable, "-m", "peerclust", "peer", "run", "--network", "network.toml"]
         begun = {}
         for name in names:
@@ -86,15 +86,15 @@ class Net:
         return status.ask(status_socket(self.path / name / "out"))
 
     def wait(self, name, holds):
-        """Wait until a running site's status is as it shall be; give it."""
+        """Wait until a running site's status is as it shall be; return it."""
         limit = time.monotonic() + LONG
         while time.monotonic() < limit:
             try:
-                told = self.status(name)
+                found = self.status(name)
             except status.PeerError:
-                told = None
-            if told is not None and holds(told):
-                return told
+                found = None
+            if found is not None and holds(found):
+                return found
             time.sleep(0.05)
         raise AssertionError((self.path / name / "said.txt").read_text())
 

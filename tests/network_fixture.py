@@ -1,4 +1,4 @@
-"""Connections over real loopback sockets, and ears that hear what their ends are told."""
+"""Connections over real loopback sockets, whose events are recorded at both ends."""
 
 import asyncio
 import ssl
@@ -14,8 +14,8 @@ def der(identity):
     return read_certificate(identity.certificate)
 
 
-class Ear:
-    """Hears what one end is told, in order."""
+class Events:
+    """The events of one end, in order."""
 
     def __init__(self):
         self.said = asyncio.Queue()
@@ -39,46 +39,48 @@ class Ear:
         return value
 
     async def settled(self):
-        """Wait until whatever is under way has happened; nothing more must be told."""
+        """Wait until whatever is under way has happened; there must be no more events."""
         for _ in range(20):
             await asyncio.sleep(0)
         assert self.said.empty(), self.said.get_nowait()
 
 
-class Stage:
-    """A peer that listens on loopback, with its ear."""
+class Listener:
+    """A peer that listens on loopback, with its events."""
 
     def __init__(self, context, limit=LIMIT):
-        self.context, self.limit, self.ear = context, limit, Ear()
+        self.context, self.limit, self.events = context, limit, Events()
 
     async def __aenter__(self):
         loop = asyncio.get_running_loop()
         self.server = await loop.create_server(
-            lambda: self.ear.make(self.context, limit=self.limit), "127.0.0.1", 0
+            lambda: self.events.make(self.context, limit=self.limit), "127.0.0.1", 0
         )
         self.port = self.server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_):
         self.server.close()
-        for connection in self.ear.connections:
+        for connection in self.events.connections:
             connection.abort("the test is over")
         await asyncio.sleep(0)
 
     async def dial(self, context, limit=LIMIT):
-        """Give the ear of a peer that dials."""
-        ear, uri = Ear(), f"wss://127.0.0.1:{self.port}/"
+        """Return the events of a peer that dials."""
+        events, uri = Events(), f"wss://127.0.0.1:{self.port}/"
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: ear.make(context, uri, limit), "127.0.0.1", self.port)
-        return ear
+        await loop.create_connection(
+            lambda: events.make(context, uri, limit), "127.0.0.1", self.port
+        )
+        return events
 
     async def open_pair(self, context, limit=LIMIT):
-        """Give both ears and both ends of an open connection."""
-        ear = await self.dial(context, limit)
-        return ear, await ear.next("opened"), await self.ear.next("opened")
+        """Open a connection; return the events of the peer that dials, and both ends."""
+        events = await self.dial(context, limit)
+        return events, await events.next("opened"), await self.events.next("opened")
 
-    async def visit(self, data=b"", tls=None):
-        """Come as a stranger that sends bytes and waits for the end."""
+    async def connect_and_send(self, data=b"", tls=None):
+        """Connect as a stranger that sends bytes and waits for the end."""
         with suppress(OSError):  # also what TLS raises
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=tls)
             try:
@@ -91,7 +93,7 @@ class Stage:
                     await writer.wait_closed()
 
 
-def play(scene):
+def run_scene(scene):
     async def limited():
         async with asyncio.timeout(20):
             await scene()
@@ -99,8 +101,8 @@ def play(scene):
     asyncio.run(limited())
 
 
-def believing(certificate=None):
-    """Give how somebody calls who believes whoever answers."""
+def trusting_context(certificate=None):
+    """Return the TLS context of a client that trusts any server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

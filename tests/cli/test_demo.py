@@ -48,7 +48,7 @@ def test_the_demo_runs_as_a_module_and_draws_its_picture():
     assert picture.stat().st_size < 200_000
 
 
-def test_the_demo_says_who_found_the_clusters():
+def test_the_demo_says_which_losses_found_the_clusters():
     result = good("demo", "--out", "here.png", "--seed", 1)
     assert "Huber found all 3 true clusters, K-means 2 of 3 true clusters." in result.stdout
     assert "ran out of rounds" in result.stdout

@@ -1,4 +1,4 @@
-"""What `peerclust peer check` prints; what it finds is tested with `peers.check`."""
+"""What `peerclust peer check` and `peer status` print; what a check finds is in `peers.check`."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ def run(*words):
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """Work in the folder of a site whose only neighbor is not there; give the words of a check."""
+    """Work in the folder of a site whose only neighbor is absent; return the words of a check."""
     monkeypatch.chdir(tmp_path)
     with (
         socket.create_server(("127.0.0.1", 0)) as one,
@@ -60,3 +60,17 @@ def test_check_refuses_addresses_that_are_none(site):
     assert (result.exit_code, result.stdout) == (2, "")
     assert "host:port" in result.stderr
     assert run(*site, "--dial", "oslo").exit_code == 2
+
+
+def test_status_of_a_run_that_has_ended_says_so(tmp_path):
+    said = run("status", tmp_path / "nowhere")
+    assert (said.exit_code, said.stderr) == (2, f"There is no folder {tmp_path / 'nowhere'}.\n")
+    said = run("status", tmp_path)
+    assert (said.exit_code, said.stderr) == (2, f"No peer is running in {tmp_path}.\n")
+    (tmp_path / "certificate.json").write_text("{}")
+    said = run("status", tmp_path)
+    where = tmp_path / "certificate.json"
+    assert (said.exit_code, said.stderr) == (
+        2,
+        f"The run of {tmp_path} has ended; {where} tells how.\n",
+    )

@@ -32,15 +32,15 @@ def test_a_second_process_of_a_peer_is_refused(tmp_path):
         # p1 dials p2 where the network file says; p2 dials p3.
         assert peers.log("p3").count("p2 was not taken up: p2 is running already") == 1
         peers.processes["p2"] = first
-        told = peers.status("p2")
-        assert told["phase"] == "running"
-        assert told["neighbors"]["p1"]["bytes_heard"] > 0
-        assert told["bytes_sent"] > 0
+        record = peers.status("p2")
+        assert record["phase"] == "running"
+        assert record["neighbors"]["p1"]["bytes_heard"] > 0
+        assert record["bytes_sent"] > 0
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
 
 
-def test_a_peer_that_comes_after_the_end_gets_the_result_and_is_told_so(tmp_path):
+def test_a_peer_that_comes_after_the_end_gets_the_result_and_a_status_that_says_so(tmp_path):
     given = {"rho": 30.0, "join_timeout": 2.0, "linger": 30.0}
     with make_cluster(tmp_path, **given) as peers:
         others = ["p0", "p1", "p2", "p4"]
@@ -49,10 +49,10 @@ def test_a_peer_that_comes_after_the_end_gets_the_result_and_is_told_so(tmp_path
             peers.wait_for_end(name)
         peers.start("p3")
         assert peers.wait("p3", seconds=30)["p3"] == 0
-        told = peers.certificate("p3")
-        assert told["status"]["name"] == "came late"
-        assert "as 'converged without some'" in told["status"]["advice"]
-        assert told["rounds"] == peers.certificate("p2")["rounds"]
+        record = peers.certificate("p3")
+        assert record["status"]["name"] == "came late"
+        assert "as 'converged without some'" in record["status"]["advice"]
+        assert record["rounds"] == peers.certificate("p2")["rounds"]
         assert peers.centers("p3").tolist() in [peers.centers(n).tolist() for n in ("p2", "p4")]
         assert len((peers.out("p3") / "labels.csv").read_text().splitlines()) == 31
         # JSON knows no NaN.

@@ -51,7 +51,7 @@ def test_a_run_converged_if_all_peers_say_so():
     assert verdict.apart == 0.25
 
 
-def test_what_all_found_together_is_told_unless_someone_was_lost():
+def test_what_all_found_together_is_reported_unless_a_peer_was_lost():
     found = Found(
         gradient=2e-6, cost=5.0, pooled_cost=70.0, pooled_gradient=4e-4,
         radius=np.array([0.1, 0.3]), radius_stacked=0.4,

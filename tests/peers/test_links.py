@@ -60,8 +60,8 @@ def test_parts_that_fell_apart_claim_no_success(tmp_path):
         assert set(peers.wait().values()) == {1}
         for part in (["p0", "p1", "p2"], ["p3", "p4", "p5"]):
             for name in part:
-                told = peers.certificate(name)
-                assert told["status"]["name"] == "fell apart"
-                assert told["heard"] == part
+                record = peers.certificate(name)
+                assert record["status"]["name"] == "fell apart"
+                assert record["heard"] == part
                 assert "fell apart" in (peers.folder / f"{name}.out").read_text()
         check_replay(peers, ["p0", "p1", "p2"])

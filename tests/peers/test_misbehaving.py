@@ -89,10 +89,10 @@ def test_an_agreement_that_loses_a_peer_starts_again_unless_all_is_agreed(tmp_pa
         peers.start("p3", run=run)
         assert set(peers.wait(*left).values()) == {0}
         for name in left:
-            told = peers.certificate(name)
-            assert told["status"]["name"] == "converged without some"
-            assert told["agreed"] == peers.certificate("p0")["agreed"]
-            assert told["agreed"]["members"] == members
+            record = peers.certificate(name)
+            assert record["status"]["name"] == "converged without some"
+            assert record["agreed"] == peers.certificate("p0")["agreed"]
+            assert record["agreed"]["members"] == members
         if members == [0, 1, 2, 4]:
             check_replay(peers, left)
 
