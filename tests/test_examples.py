@@ -55,6 +55,7 @@ def test_own_method_joins_a_table(capsys, monkeypatch):
 
 
 @needs_mpi
+@pytest.mark.mpi
 def test_cluster_on_mpi_shows_the_same_numbers_on_one_rank_as_on_two(capsys):
     head, *alone = show("cluster_on_mpi.py", capsys).splitlines()
     assert head == "60 users on 1 ranks, 60 on this one"

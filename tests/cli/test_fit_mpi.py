@@ -121,15 +121,6 @@ def check_fits(n, answers):
         check_same_result(name, f"{name}-{n}")
 
 
-@pytest.mark.smoke
-def test_two_ranks_write_what_one_process_writes():
-    good(*BY_COLUMN, "--out", "columns")
-    done = run_ranks(2, *PEERCLUST, *BY_COLUMN, *MPI, "--out", "columns-2")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Written to columns-2.") == 1
-    check_same_result("columns", "columns-2")
-
-
 def test_one_rank_writes_what_one_process_writes():
     fit_in_one_process()
     check_fits(1, run_many(1, *fits(1)))
