@@ -22,7 +22,7 @@ def main(words):
     if "smoke" in words:
         cases = [case for case in testing.cases() if case.name == "Huber, path(13)"]
         conform.check(SMOKE, cases)
-        same.main(same.WAYS[1:2])
+        same.check_cluster([{"loss": "huber", "rho": 10, "rounds": 10}])
 
 
 if __name__ == "__main__":
