@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 
+import misbehaving_peers
 import peerclust as pc
 from peerclust.peers import making, together
 from peerclust.peers.fleet import Fleet
@@ -39,6 +40,16 @@ def make_cluster(folder, m=5, graph=None, **settings):
     }  # fmt: skip
     parts = settings.pop("parts", None) or iris(m)
     return Fleet(folder, parts, graph or pc.graphs.ring(m), **chosen | settings)
+
+
+def start_paced(peers, *names):
+    """Start peers, all if none is named; the first one sends late, so that few rounds take long.
+
+    A test then has seconds in which to do something to the run, at little cost.
+    """
+    first, *others = names or peers.names
+    peers.start(first, run=misbehaving_peers.late)
+    peers.start(*others)
 
 
 def wait_for_log(peers, name, text, seconds=60.0):

@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-import misbehaving_peers as wrong
 import peerclust as pc
-from peer_runs import check_ended, make_cluster
+from peer_runs import check_ended, make_cluster, start_paced
 
 pytestmark = pytest.mark.peers
 
@@ -50,10 +49,9 @@ def test_a_peer_killed_for_good_is_named_and_the_others_go_on(tmp_path):
 
 
 def test_a_peer_that_stands_still_is_lost_and_taken_up_again(tmp_path):
-    # A slow peer makes the run last until it wakes up, which is after all timeouts.
-    with make_cluster(tmp_path, rho=1500.0, join_timeout=10.0) as peers:
-        peers.start("p0", run=wrong.late)
-        peers.start("p1", "p2", "p3", "p4")
+    # The run lasts until it wakes up, which is after all timeouts.
+    with make_cluster(tmp_path, rho=500.0, join_timeout=10.0) as peers:
+        start_paced(peers)
         peers.wait_for_round("p2", 200)
         peers.signal("p2", signal.SIGSTOP)
         time.sleep(12)

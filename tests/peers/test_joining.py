@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from peer_runs import check_ended, make_cluster
+from peer_runs import check_ended, make_cluster, start_paced
 from peerclust.bench.strangers import make_kinds
 from peerclust.runtimes.network import contract_file
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.peers
 
 
 def test_a_second_process_of_a_peer_is_refused(tmp_path):
-    with make_cluster(tmp_path, rho=5000.0, rounds=10**6, join_timeout=3.0) as peers:
-        peers.start()
+    with make_cluster(tmp_path, rho=600.0, join_timeout=3.0) as peers:
+        start_paced(peers)
         peers.wait_for_round("p2", 50)
         first = peers.processes["p2"]
         # In the same folder by the lock, in another by its port, at another by its neighbors.
@@ -65,8 +65,8 @@ def test_a_peer_that_comes_after_the_end_gets_the_result_and_a_status_that_says_
 
 
 def test_a_peer_that_comes_late_is_taken_up(tmp_path):
-    with make_cluster(tmp_path, rho=1500.0, join_timeout=2.0) as peers:
-        peers.start("p0", "p1", "p2", "p4")
+    with make_cluster(tmp_path, rho=300.0, join_timeout=2.0) as peers:
+        start_paced(peers, "p0", "p1", "p2", "p4")
         peers.wait_for_round("p2", 100)
         peers.start("p3")
         assert set(peers.wait().values()) == {0}
@@ -96,7 +96,7 @@ def test_a_peer_to_whom_nobody_comes_names_all_its_neighbors(tmp_path):
 
 
 def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
-    with make_cluster(tmp_path, rho=1000.0, join_timeout=3.0) as peers:
+    with make_cluster(tmp_path, join_timeout=3.0) as peers:
         others = ["p0", "p1", "p3", "p4"]
         other = tmp_path / "other.toml"
         contract_file.write(other, replace(peers.contract, n_clusters=4))
@@ -113,8 +113,8 @@ def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
 
 
 def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
-    with make_cluster(tmp_path, rho=1500.0) as peers:
-        peers.start()
+    with make_cluster(tmp_path, rho=600.0) as peers:
+        start_paced(peers)
         peers.wait_for_round("p2", 50)
         port = peers.contract.peers[2].endpoint[1]
         kinds = make_kinds(peers.contract, "p2", tmp_path)

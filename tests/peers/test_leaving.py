@@ -4,15 +4,15 @@ import signal
 
 import pytest
 
-from peer_runs import check_ended, make_cluster
+from peer_runs import check_ended, make_cluster, start_paced
 
 pytestmark = pytest.mark.peers
 
 
 def test_a_peer_asked_to_end_says_goodbye_and_goes_on_from_its_checkpoint(tmp_path):
     # Nobody waits for a timeout: the goodbye is enough.
-    with make_cluster(tmp_path, rho=1000.0, timeout=30.0) as peers:
-        peers.start()
+    with make_cluster(tmp_path, rho=400.0, timeout=30.0) as peers:
+        start_paced(peers)
         peers.wait_for_round("p3", 200)
         peers.signal("p3", signal.SIGTERM)
         assert peers.wait("p3", seconds=10)["p3"] == 3
@@ -31,7 +31,7 @@ def test_a_peer_asked_to_end_says_goodbye_and_goes_on_from_its_checkpoint(tmp_pa
 
 def run_and_end_all(peers, round_):
     """Start all peers and ask them to end in a round, each with a checkpoint."""
-    peers.start()
+    start_paced(peers)
     peers.wait_for_round("p3", round_)
     for name in peers.names:
         peers.signal(name, signal.SIGTERM)
@@ -39,7 +39,7 @@ def run_and_end_all(peers, round_):
 
 
 def test_peers_that_all_ended_go_on_together_from_their_checkpoints(tmp_path):
-    with make_cluster(tmp_path, rho=1000.0) as peers:
+    with make_cluster(tmp_path, rho=300.0) as peers:
         run_and_end_all(peers, 300)
         peers.start()
         assert set(peers.wait().values()) == {0}
@@ -49,7 +49,7 @@ def test_peers_that_all_ended_go_on_together_from_their_checkpoints(tmp_path):
 
 
 def test_a_checkpoint_of_other_rows_is_refused(tmp_path):
-    with make_cluster(tmp_path, rho=1000.0) as peers:
+    with make_cluster(tmp_path, rho=300.0) as peers:
         run_and_end_all(peers, 200)
         lines = peers.data("p3").read_text().splitlines(keepends=True)
         peers.data("p3").write_text("".join(lines[:-2]))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from peer_runs import check_ended, check_replay, make_cluster
+from peer_runs import check_ended, check_replay, make_cluster, start_paced
 from peerclust.peers import nursery
 
 pytestmark = pytest.mark.peers
@@ -66,8 +66,8 @@ def lay_cable():
 
 def test_a_host_whose_cable_is_pulled_is_lost_and_taken_up_when_it_is_back(tmp_path, cable):
     hosts = [NEAR_HOST, NEAR_HOST, FAR_HOST]
-    with make_cluster(tmp_path, 3, hosts=hosts, rho=6000.0, rounds=100_000) as peers:
-        peers.start("p0", "p1")
+    with make_cluster(tmp_path, 3, hosts=hosts, rho=600.0) as peers:
+        start_paced(peers, "p0", "p1")
         peers.start("p2", run=run_far_away)
         peers.wait_for_round("p0", 200)
         cable("down")
