@@ -3,6 +3,7 @@
 import errno
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -173,12 +174,14 @@ def calls_itself_p0(words, folder):
 
 
 def says_it_is_done(words, folder):
-    """Says that it has ended, and stays."""
+    """Says that it has ended, and stays silent until all others have really left."""
 
     def change(node, kind, payload):
         if kind is Kind.ROUND and node.at == FROM:
             node.broadcast(Kind.ALIVE, messages.Alive("done", True))
-            time.sleep(8)
+            while not Path("out-p0", "certificate.json").exists():
+                time.sleep(0.1)
+            time.sleep(5)
         return payload
 
     _exchange_instead(words, folder, change)

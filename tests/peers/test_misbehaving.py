@@ -38,7 +38,7 @@ SURROUNDED = pc.graphs.from_edges(
     ids=["frames", "centers"],
 )
 def test_peers_that_send_what_they_must_not_are_dropped_and_named(tmp_path, reasons):
-    with make_cluster(tmp_path, 9, SURROUNDED, join_timeout=4.0) as peers:
+    with make_cluster(tmp_path, 9, SURROUNDED, rho=75.0, join_timeout=4.0) as peers:
         peers.start(*HONEST)
         for name, run in zip(GUESTS, reasons, strict=True):
             peers.start(name, run=run)
