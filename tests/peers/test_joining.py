@@ -16,7 +16,7 @@ pytestmark = pytest.mark.peers
 
 
 def test_a_second_process_of_a_peer_is_refused(tmp_path):
-    with make_cluster(tmp_path, rho=600.0, join_timeout=3.0) as peers:
+    with make_cluster(tmp_path, rho=400.0, join_timeout=3.0) as peers:
         start_paced(peers)
         peers.wait_for_round("p2", 50)
         first = peers.processes["p2"]
