@@ -141,7 +141,7 @@ def test_another_runtime_does_not_go_on(tmp_path):
 def test_another_version_does_not_go_on(tmp_path, monkeypatch):
     with pytest.raises(BrokenOffError):
         break_off(tmp_path, 20, rho=10)
-    monkeypatch.setattr("peerclust.checkpoint.__version__", "9")
+    monkeypatch.setattr("peerclust.clustering.checkpoint.__version__", "9")
     with pytest.raises(ParameterError, match="version of peerclust that it had"):
         break_off(tmp_path, 20, rho=10)
 
@@ -160,8 +160,8 @@ def test_what_jobs_left_half_written_is_cleared_away(tmp_path):
 class Plain(Simulator):
     """A runtime that cannot go on from the midst."""
 
-    def run(self, program, users, x, *, rounds, threshold=-1.0, watch=None):
-        return super().run(program, users, x, rounds=rounds, threshold=threshold, watch=watch)
+    def run(self, program, users, x, *, rounds, threshold=-1.0, on_round=None):
+        return super().run(program, users, x, rounds=rounds, threshold=threshold, on_round=on_round)
 
 
 def test_a_runtime_that_cannot_keep_says_so(tmp_path):

@@ -28,21 +28,24 @@ if TYPE_CHECKING:
         theory as theory,
     )
     from peerclust.bregman import Bregman as Bregman
-    from peerclust.checkpoint import Checkpoint as Checkpoint
-    from peerclust.clustering import cluster as cluster
+    from peerclust.clustering.checkpoint import Checkpoint as Checkpoint
+    from peerclust.clustering.cluster import cluster as cluster
+    from peerclust.clustering.solution import (
+        Certificate as Certificate,
+        Solution as Solution,
+        Status as Status,
+    )
     from peerclust.distances import Euclidean as Euclidean, Mahalanobis as Mahalanobis
-    from peerclust.estimators import DGC as DGC, DGCOutlierDetector as DGCOutlierDetector
+    from peerclust.estimators import (
+        PeerClustering as PeerClustering,
+        PeerOutlierDetector as PeerOutlierDetector,
+    )
     from peerclust.graphs import Graph as Graph
     from peerclust.losses import (
         Fair as Fair,
         Huber as Huber,
         KMeans as KMeans,
         Logistic as Logistic,
-    )
-    from peerclust.solution import (
-        Certificate as Certificate,
-        Solution as Solution,
-        Status as Status,
     )
 
 _MODULES = (
@@ -53,8 +56,8 @@ _HOMES = {
     "Bregman": "bregman",
     "Certificate": "solution",
     "Checkpoint": "checkpoint",
-    "DGC": "estimators",
-    "DGCOutlierDetector": "estimators",
+    "PeerClustering": "estimators",
+    "PeerOutlierDetector": "estimators",
     "Euclidean": "distances",
     "Fair": "losses",
     "Graph": "graphs",

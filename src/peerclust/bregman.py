@@ -21,9 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust import kernels
 from peerclust.distances import Mahalanobis
 from peerclust.errors import ParameterError
+from peerclust.types import Array
 from peerclust.validation import check_number
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +89,7 @@ class Bregman:
         hessian = np.asarray(self.hessian(x)).reshape(-1, d, d)
         out = np.empty(gradient.shape)
         # H is symmetric, so the row vector v' H is (H v)'.
-        kernels.times(gradient.reshape(-1, d), np.ascontiguousarray(hessian), out.reshape(-1, d))
+        kernels.matvec(gradient.reshape(-1, d), np.ascontiguousarray(hessian), out.reshape(-1, d))
         return out
 
 

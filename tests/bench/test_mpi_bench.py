@@ -1,13 +1,13 @@
 from dataclasses import replace
 
 import pytest
+from ranks import needs_mpi
 
 from peerclust import bench, graphs
 from peerclust.bench import mpi, mpi_jobs, mpi_model, mpi_scaling
 from peerclust.bench.mpi_model import Costs, Load
 from peerclust.errors import JobError, MissingExtraError, ParameterError
-from peerclust.share import find_links, share_out
-from ranks import needs_mpi
+from peerclust.ranks.distribution import find_links, distribute_users
 
 # Seconds that are easily added up by hand.
 COSTS = Costs(round=1.0, row=0.5, user=2.0, latency=100.0, byte=0.25)
@@ -32,7 +32,7 @@ def test_the_model_adds_up_rows_users_and_letters(ranks, cores, seconds):
 @pytest.mark.parametrize(("m", "ranks"), [(10, 1), (10, 2), (10, 4), (40, 4), (12, 5), (3, 3)])
 def test_the_load_of_a_ring_is_that_of_the_busiest_rank_when_users_are_shared_out(m, ranks):
     graph = graphs.ring(m)
-    members = share_out(graph, [7] * m, ranks)
+    members = distribute_users(graph, [7] * m, ranks)
     links = [find_links(graph, members, rank) for rank in range(ranks)]
     told = max(sum(map(len, each.told)) for each in links)
     load = mpi_model.ring_load(m=m, rows=7 * m, ranks=ranks, K=3, d=4)

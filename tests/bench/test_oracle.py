@@ -7,14 +7,14 @@ import pytest
 from peerclust.bench.oracle import BROKEN, HANG, judge
 from peerclust.bench.ordeal import Life, Trial
 from peerclust.bench.schedules import NAMES, draw
-from peerclust.peers.fleet import Fleet
+from peerclust.testing.local_cluster import LocalCluster
 
 
 @pytest.fixture
 def trial(tmp_path):
     """A schedule in which every peer was killed, which is nobody's fault."""
     schedule = draw(0)
-    with Fleet(tmp_path, schedule.parts, schedule.graph, **schedule.settings) as fleet:
+    with LocalCluster(tmp_path, schedule.parts, schedule.graph, **schedule.settings) as fleet:
         contract = fleet.contract
     lives = [Life(name, None, 0, {9}, -9) for name in NAMES]
     for name in NAMES:

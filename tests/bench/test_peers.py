@@ -6,7 +6,7 @@ import pytest
 
 from peerclust import bench, graphs
 from peerclust.bench import peers, strangers
-from peerclust.peers.fleet import Fleet
+from peerclust.testing.local_cluster import LocalCluster
 
 
 def test_peers_are_measured_beside_a_bare_loop_and_with_strangers(monkeypatch):
@@ -29,7 +29,7 @@ def test_payloads_are_called_by_their_size(K, d, name):
 
 def test_each_kind_of_stranger_says_something(tmp_path):
     parts = [np.zeros((2, 1))] * 3
-    with Fleet(tmp_path, parts, graphs.ring(3), n_clusters=1, rho=1.0) as fleet:
+    with LocalCluster(tmp_path, parts, graphs.ring(3), n_clusters=1, rho=1.0) as fleet:
         kinds = strangers.make_kinds(fleet.contract, "p0", tmp_path)
     assert len(kinds) == 8
     for kind in kinds.values():

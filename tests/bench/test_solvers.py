@@ -17,9 +17,9 @@ from peerclust.bench import (
 from peerclust.bench.solver_cases import RING_IRIS, Case, tune
 from peerclust.bench.solver_courses import Course, Effort, count_rounds, follow
 from peerclust.bench.solvers import Row
-from peerclust.certify import measure_pooled
+from peerclust.clustering.certificate import measure_pooled
+from peerclust.clustering.solvers import SOLVERS
 from peerclust.errors import ParameterError
-from peerclust.solvers import SOLVERS
 
 CASES = [Case("iris", "ring(10)", "hom"), Case("iris", "ring(50)", "hom")]
 
@@ -56,7 +56,7 @@ def test_the_effort_is_that_up_to_the_round_in_which_a_level_is_reached():
 
 def drive(problem, program, x, rounds):
     """Give the centers after each round, by hand."""
-    problem.users.forget()
+    problem.users.reset_cache()
     state, passed = program.start(problem.users, x), []
     for _ in range(rounds):
         heard, _ = problem.runtime.deliver(program.say(state))

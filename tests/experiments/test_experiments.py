@@ -101,12 +101,12 @@ def test_a_start_seed_changes_the_start_and_not_the_split():
 def test_a_start_seed_leaves_the_split_as_it_is(monkeypatch):
     posed = []
 
-    class Keep:
-        def fit(self, task, watch=None):
+    class OnCheckpoint:
+        def fit(self, task, on_round=None):
             posed.append(task)
             return methods.get("SKL-KM").fit(task)
 
-    monkeypatch.setitem(methods.METHODS, "KEEP", Keep())
+    monkeypatch.setitem(methods.METHODS, "KEEP", OnCheckpoint())
     for start in (0, 1):
         run_method(
             setting="iris", method="KEEP", seed=0, start_seed=start, start="random", rho=1.0,

@@ -150,9 +150,9 @@ class Mine:
 
     runs = 0
 
-    def fit(self, task, watch=None):
+    def fit(self, task, on_round=None):
         Mine.runs += 1
-        return methods.get("LGC-KM").fit(task, watch)
+        return methods.get("LGC-KM").fit(task, on_round)
 
 
 @pytest.fixture

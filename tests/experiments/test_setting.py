@@ -73,7 +73,7 @@ def test_cifar3_is_three_classes_and_heterogeneous_users_have_two_of_them(images
 
 
 @pytest.mark.parametrize("name", ["cifar8", "mnist", "cifar10"])
-def test_the_larger_sets_are_spread_alike(images, name):
+def test_the_larger_sets_are_spread_copy_with(images, name):
     table = counts(make_scene(SETTINGS[name], 0))
     assert np.ptp(table, axis=0).max() <= 1
     assert table.sum() == {"cifar8": 8000}.get(name, 20_000)

@@ -3,7 +3,7 @@
 import pytest
 
 from peerclust.errors import DataError, ParameterError
-from peerclust.peers.folder import Folder, status_socket
+from peerclust.peers.site_directory import Folder, status_socket
 from peerclust.runtimes.network.journal import read_journal
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from peer_runs import make_path_contract
-from peerclust.peers.judging import contributions, judge
+from peerclust.peers.verdict import contributions, judge
 from peerclust.programs.certificate import Found
 from peerclust.runtimes.network.messages import Ended, View
-from peerclust.runtimes.network.running import Outcome
+from peerclust.runtimes.network.rounds import Outcome
 from peerclust.runtimes.network.views import Views
 
 END = 100

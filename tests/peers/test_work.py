@@ -6,7 +6,7 @@ import pytest
 
 import peerclust as pc
 from peer_runs import make_cluster
-from peerclust.peers.work import check_dates, find_identity
+from peerclust.peers.commands import check_dates, find_identity
 
 
 def test_an_expired_certificate_ends_a_peer_at_once(tmp_path):

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from peerclust.errors import ParameterError
-from peerclust.machine import Machine, this_machine
+from peerclust.report.machine import Machine, this_machine
 from peerclust.validation import check_name
 
 NAMES = ("core", "rounds", "outliers", "solvers", "choices", "fuzz", "peers", "chaos", "mpi")

@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from peerclust import graphs, partition
 from peerclust.bench import Measure, check_picture
 from peerclust.bench.solver_courses import show_rounds
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
 from peerclust.datasets import iris
 from peerclust.files import new_file
 from peerclust.losses import Fair, Huber, KMeans, Logistic
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 _SEEDS = 5
 _USERS = 10

@@ -8,17 +8,14 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.bench import Measure, ratio
 from peerclust.bench.lloyd import choose_centers, time_lloyd
 from peerclust.datasets import gaussians
+from peerclust.types import Rows
 from peerclust.users import Users
-
-Rows = NDArray[Any]
 
 
 def measure(say: Callable[[str], None]) -> Iterator[Measure]:
@@ -89,9 +86,9 @@ def _round(users: Users, centers: Rows) -> Callable[[], object]:
 
     def assign_and_pull() -> None:
         # As in a first round: nothing is known of the last assignment.
-        users.forget()
+        users.reset_cache()
         users.assign(x)
-        users.pull(x)
+        users.gradient(x)
 
     return assign_and_pull
 

@@ -18,10 +18,10 @@ from time import perf_counter
 
 import numpy as np
 
-from peerclust import threads
 from peerclust.bench import Measure
 from peerclust.bench.hostile import changed_frames, valid_frames
 from peerclust.errors import WireError
+from peerclust.kernels import threads
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.messages import Message
 from peerclust.runtimes.network.wire import Kind

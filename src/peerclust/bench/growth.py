@@ -8,13 +8,11 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.bench import Measure
 from peerclust.bench.timing import USERS, time_rounds
 from peerclust.files import new_file
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 _ROUNDS = 200
 _REPEATS = 3

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-Rows = NDArray[Any]
+from peerclust.types import Rows
 
 # What scikit-learn's set-up is spread over.
 ITERATIONS = 25

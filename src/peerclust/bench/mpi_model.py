@@ -57,10 +57,10 @@ class Load:
     d: int
 
 
-def letter_bytes(K: int, d: int) -> int:
+def message_bytes(K: int, d: int) -> int:
     """Give the bytes of one user's letter to another rank.
 
-    >>> letter_bytes(3, 4)
+    >>> message_bytes(3, 4)
     112
     """
     return 8 * (K * d + _VOTES)
@@ -77,7 +77,7 @@ def ring_load(*, m: int, rows: int, ranks: int, K: int, d: int) -> Load:
     Load(rows=1000, users=10, bytes=0, K=3, d=4)
     """
     users = ceil(m / ranks)
-    sent = 2 * letter_bytes(K, d) if ranks > 1 else 0
+    sent = 2 * message_bytes(K, d) if ranks > 1 else 0
     return Load(rows=users * ceil(rows / m), users=users, bytes=sent, K=K, d=d)
 
 

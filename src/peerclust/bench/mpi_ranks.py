@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from peerclust import graphs
 from peerclust.bench.lloyd import choose_centers
@@ -25,12 +24,11 @@ from peerclust.datasets import gaussians
 from peerclust.graphs import Graph
 from peerclust.losses import Fair
 from peerclust.programs.dgc import DGC
-from peerclust.runtimes.mpi import Mpi, Ranks, world
-from peerclust.share import Share, share_out
+from peerclust.ranks.distribution import Distribution, distribute_users
+from peerclust.runtimes.mpi import MPIRuntime, MPIGroup, world
 from peerclust.theory import paper_step
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 _RHO = 100.0
 
@@ -45,7 +43,7 @@ _FEW_ROWS = 600
 class Block:
     """The users of this rank, and what drives them."""
 
-    runtime: Mpi
+    runtime: MPIRuntime
     users: Users
     program: DGC
     x: Array
@@ -55,7 +53,7 @@ class Block:
         self.runtime.run(self.program, self.users, self.x, rounds=rounds, **options)
 
 
-def time_letters(ranks: Ranks, *, K: int, d: int, rounds: int, repeats: int) -> dict[str, float]:
+def time_letters(ranks: MPIGroup, *, K: int, d: int, rounds: int, repeats: int) -> dict[str, float]:
     """Give the seconds of a round without rows, a user a rank, beside a bare loop of the letters.
 
     `silent` is a round in which nobody votes, `voting` one in which all do; `bare` sends the same
@@ -74,7 +72,7 @@ def time_letters(ranks: Ranks, *, K: int, d: int, rounds: int, repeats: int) -> 
 
 
 def time_users(
-    ranks: Ranks, *, K: int, d: int, users: Sequence[int], rounds: int, repeats: int
+    ranks: MPIGroup, *, K: int, d: int, users: Sequence[int], rounds: int, repeats: int
 ) -> dict[str, float]:
     """Give the seconds of a round without rows, for so many users on a ring."""
     blocks = {m: _without_rows(ranks, graphs.ring(m), K=K, d=d) for m in users}
@@ -83,7 +81,7 @@ def time_users(
 
 
 def time_rows(
-    ranks: Ranks, *, K: int, d: int, m: int, rows: int, rounds: int
+    ranks: MPIGroup, *, K: int, d: int, m: int, rows: int, rounds: int
 ) -> dict[str, float | None]:
     """Give the seconds of a round after the set-up, m users on a ring having all the rows.
 
@@ -95,10 +93,10 @@ def time_rows(
     _with_rows(ranks, m, min(each, _FEW_ROWS), K=K, d=d).run(FIRST + 2)
     before = _reset_peak()
     block = _with_rows(ranks, m, each, K=K, d=d)
-    seconds = max(ranks.collect(_time_later(block, rounds)))
+    seconds = max(ranks.allgather(_time_later(block, rounds)))
     peak = _memory("VmHWM")
     growth = None if before is None or peak is None else (peak - before) / block.users.rows.nbytes
-    told = ranks.collect((len(block.users.rows), growth))
+    told = ranks.allgather((len(block.users.rows), growth))
     return {"seconds": seconds / rounds, "growth": max(told)[1]}
 
 
@@ -115,30 +113,32 @@ def make_rows(user: int, n: int, *, K: int, d: int) -> Array:
     return means[rng.integers(K, size=n)] + rng.normal(size=(n, d))
 
 
-def _with_rows(ranks: Ranks, m: int, each: int, *, K: int, d: int) -> Block:
+def _with_rows(ranks: MPIGroup, m: int, each: int, *, K: int, d: int) -> Block:
     """Give m users on a ring so many rows each; every rank makes those of its own users only."""
     graph = graphs.ring(m)
-    share = Share(ranks, graph, share_out(graph, [each] * m, ranks.size))
-    rows = np.empty((each * len(share.own), d))
-    for place, user in enumerate(share.own):
+    share = Distribution(ranks, graph, distribute_users(graph, [each] * m, ranks.size))
+    rows = np.empty((each * len(share.local), d))
+    for place, user in enumerate(share.local):
         rows[place * each : (place + 1) * each] = make_rows(int(user), each, K=K, d=d)
-    offsets = each * np.arange(len(share.own) + 1)
-    users = Users(rows, offsets, loss=Fair(), numbers=share.own.tolist())
+    offsets = each * np.arange(len(share.local) + 1)
+    users = Users(rows, offsets, loss=Fair(), numbers=share.local.tolist())
     lambda_max = graph.lambda_max.value
     alpha = paper_step(m=m, largest=each, rho=_RHO, lambda_max=lambda_max)
-    x = users.everywhere(choose_centers(make_rows(0, _FEW_ROWS, K=K, d=d), K))
-    return Block(ranks.drive(share), users, DGC(rho=_RHO, alpha=alpha), x)
+    x = users.broadcast_centers(choose_centers(make_rows(0, _FEW_ROWS, K=K, d=d), K))
+    return Block(ranks.make_runtime(share), users, DGC(rho=_RHO, alpha=alpha), x)
 
 
-def _without_rows(ranks: Ranks, graph: Graph, *, K: int, d: int) -> Block:
-    share = Share(ranks, graph, share_out(graph, [0] * graph.m, ranks.size))
-    u = len(share.own)
-    users = Users(np.empty((0, d)), np.zeros(u + 1, np.int64), numbers=share.own.tolist())
+def _without_rows(ranks: MPIGroup, graph: Graph, *, K: int, d: int) -> Block:
+    share = Distribution(ranks, graph, distribute_users(graph, [0] * graph.m, ranks.size))
+    u = len(share.local)
+    users = Users(np.empty((0, d)), np.zeros(u + 1, np.int64), numbers=share.local.tolist())
     x = np.random.default_rng((0, ranks.rank)).normal(size=(u, K, d))
-    return Block(ranks.drive(share), users, DGC(rho=_RHO, alpha=_TINY_STEP), x)
+    return Block(ranks.make_runtime(share), users, DGC(rho=_RHO, alpha=_TINY_STEP), x)
 
 
-def _bare_exchanges(ranks: Ranks, share: Share, width: int) -> list[Callable[[int], None]]:
+def _bare_exchanges(
+    ranks: MPIGroup, share: Distribution, width: int
+) -> list[Callable[[int], None]]:
     """Give loops that send so many doubles to each neighboring rank, so many times."""
     near = [r for r, told in enumerate(share.links.told) if len(told)]
     around = ranks.comm.Create_dist_graph_adjacent(near, near)
@@ -160,7 +160,7 @@ def _bare_exchanges(ranks: Ranks, share: Share, width: int) -> list[Callable[[in
 
 
 def _in_turns(
-    ranks: Ranks, ways: Mapping[str, Callable[[int], None]], *, rounds: int, repeats: int
+    ranks: MPIGroup, ways: Mapping[str, Callable[[int], None]], *, rounds: int, repeats: int
 ) -> dict[str, float]:
     """Give each way's seconds a round, the median of several, after one that does not count."""
     found: dict[str, list[float]] = {name: [] for name in ways}
@@ -185,12 +185,12 @@ def _time_later(block: Block, rounds: int) -> float:
     return marks[1] - marks[0]
 
 
-def _clock(ranks: Ranks, work: Callable[[], None]) -> float:
+def _clock(ranks: MPIGroup, work: Callable[[], None]) -> float:
     """Give the seconds of work that all ranks begin together."""
     ranks.comm.Barrier()
     begin = perf_counter()
     work()
-    longest: float = max(ranks.collect(perf_counter() - begin))
+    longest: float = max(ranks.allgather(perf_counter() - begin))
     return longest
 
 
@@ -220,7 +220,7 @@ TASKS: dict[str, Callable[..., Mapping[str, Any]]] = {
 def main(tasks: str) -> None:
     """Do tasks, each a name and options, one after the other."""
     ranks = world()
-    with ranks.together():
+    with ranks.abort_on_failure():
         found = [TASKS[name](ranks, **options) for name, options in json.loads(tasks)]
     if ranks.rank == 0:
         print(json.dumps(found), flush=True)

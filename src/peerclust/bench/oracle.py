@@ -14,19 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust import tables
 from peerclust.bench.ordeal import Life, Trial
 from peerclust.bench.schedules import NAMES, PEERS
+from peerclust.clustering.solution import Solution
 from peerclust.errors import PeerclustError
-from peerclust.peers import replay, together, work
-from peerclust.peers.folder import RESULT
+from peerclust.peers import commands, replay, setup
+from peerclust.peers.site_directory import RESULT
 from peerclust.runtimes.network.journal import read_journal
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.solution import Solution
 
-Array = NDArray[np.float64]
 Events = list[dict[str, Any]]
 
 HANG, FALSE, BROKEN = "hang", "false success", "broken"
@@ -204,7 +202,7 @@ def _compute_again(
         if path.exists():
             journals[i] = read_journal(path)
     rows = {
-        i: work.read_rows(contract, name, work.read_table(contract, trial.data(name)))
+        i: commands.read_rows(contract, name, commands.read_table(contract, trial.data(name)))
         for i, name in enumerate(NAMES)
     }
     ends: dict[str, replay.Replayed] = {}
@@ -254,14 +252,14 @@ def _check_residuals(
                 yield f"{name} converged, but {i} last heard {near} of {heard}"
                 continue
             table = tables.read([trial.data(i)], columns=contract.features, may_be_empty=True)
-            users = work.read_rows(contract, i, table).users(
-                contract, together.make_scale(contract, agreed)
+            users = commands.read_rows(contract, i, table).users(
+                contract, setup.make_scale(contract, agreed)
             )
             x = ends[i].x[None]
             users.assign(x)
             total = np.sum([x - ends[j].x for j in near], axis=0)
-            gradient = users.pull(x) + agreed.rho * total
+            gradient = users.gradient(x) + agreed.rho * total
             size = float(np.linalg.norm(gradient, axis=2).max())
-            residual = size / together.residual_scale(agreed, users)
+            residual = size / setup.residual_scale(agreed, users)
             if residual > tol * (1 + _ROUNDING):
                 yield f"{name} converged, but the residual of {i} is {residual:g} computed again"

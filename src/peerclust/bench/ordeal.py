@@ -12,8 +12,8 @@ from typing import Any
 
 from peerclust.bench.schedules import NAMES, Event, Schedule
 from peerclust.errors import PeerError
-from peerclust.peers.fleet import Fleet
 from peerclust.runtimes.network.contract import Contract
+from peerclust.testing.local_cluster import LocalCluster
 
 # Seconds between two looks at the peers; how long all may take to answer after they were started;
 # and when, after that, no event waits for its moment any longer.
@@ -71,7 +71,7 @@ class Trial:
 def warm_up() -> None:
     """Begin the process that peers are forked from, so that the first ones start as fast."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["peerclust.peers.nursery"])
+    context.set_forkserver_preload(["peerclust.testing.preload"])
     process = context.Process(target=time.sleep, args=(0,))
     process.start()
     process.join()
@@ -82,7 +82,7 @@ class Ordeal:
 
     def __init__(self, schedule: Schedule, folder: Path) -> None:
         self.schedule, self.folder = schedule, folder
-        self.fleet = Fleet(
+        self.fleet = LocalCluster(
             folder, schedule.parts, schedule.graph, proxied=True, **schedule.settings
         )
         self.lives: list[Life] = []

@@ -14,7 +14,7 @@ from peerclust.bench import Measure
 from peerclust.bench.exchange import exchange
 from peerclust.bench.strangers import Strangers
 from peerclust.errors import PeerError
-from peerclust.peers.fleet import Fleet
+from peerclust.testing.local_cluster import LocalCluster
 from peerclust.validation import check_count
 
 _PEERS = 4
@@ -97,16 +97,16 @@ def _in_turns(
     return median(ones), median(others)
 
 
-def _make_fleet(folder: Path, *, K: int, d: int, rounds: int) -> Fleet:
+def _make_fleet(folder: Path, *, K: int, d: int, rounds: int) -> LocalCluster:
     rng = np.random.default_rng(0)
     parts = [rng.normal(size=(_ROWS, d)) for _ in range(_PEERS)]
-    return Fleet(
+    return LocalCluster(
         folder, parts, graphs.ring(_PEERS),
         n_clusters=K, solver="dgc", rho=10.0, rounds=rounds, tol=0.0, scale="none", mean_of=1,
     )  # fmt: skip
 
 
-def _run(fleet: Fleet) -> float:
+def _run(fleet: LocalCluster) -> float:
     """Run all peers to the end; give rounds a second."""
     fleet.start(words=["--force"])
     codes = fleet.wait(seconds=600)

@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust import graphs
 from peerclust.bench import Measure, check_picture
@@ -20,8 +19,7 @@ from peerclust.bench.lloyd import choose_centers, time_lloyd
 from peerclust.bench.timing import USERS, time_rounds
 from peerclust.datasets import gaussians, mnist
 from peerclust.losses import Fair, Huber, Logistic
-
-Rows = NDArray[Any]
+from peerclust.types import Rows
 
 _REPEATS = 3
 _MILLION = 1_000_000

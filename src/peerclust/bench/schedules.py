@@ -11,12 +11,11 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.graphs import Graph, erdos_renyi, from_edges, ring
 from peerclust.losses import LOSSES
+from peerclust.types import Array
 
-Array = NDArray[np.float64]
 Rng = np.random.Generator
 Pair = tuple[str, str]
 Act = tuple[str, tuple[str, ...]]
@@ -173,7 +172,7 @@ def _draw_settings(rng: Rng) -> dict[str, Any]:
         "rounds": int(rng.choice([4000, 300], p=[0.93, 0.07])),
         "seed": int(rng.integers(1000)),
         "on_absent": str(rng.choice(["start", "stop"], p=[0.8, 0.2])),
-        "on_loss": str(rng.choice(["go-on", "stop"], p=[0.9, 0.1])),
+        "on_loss": str(rng.choice(["continue", "stop"], p=[0.9, 0.1])),
         **TIMEOUTS,
     }
 

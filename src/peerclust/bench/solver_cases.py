@@ -8,16 +8,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust import graphs, initialize, partition
+from peerclust.clustering.problem import Problem, prepare
+from peerclust.clustering.solvers import PENALIZED, Asked, Tuned, choose, tune_exact, tune_penalized
 from peerclust.datasets import gaussians, iris
 from peerclust.graphs import Graph
-from peerclust.problem import Problem, prepare
-from peerclust.solvers import PENALIZED, Asked, Tuned, choose, tune_exact, tune_penalized
-
-Array = NDArray[np.float64]
-Classes = NDArray[np.intp]
+from peerclust.types import Array, Classes
 
 # Of dgc and accelerated, which need one.
 RHO = 1000.0

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.bench import Measure
 from peerclust.bench.solver_cases import RING_IRIS, Case, tune
 from peerclust.bench.solver_courses import count_rounds, follow, show_level, show_rounds
-from peerclust.certify import solver_cost
-from peerclust.problem import Problem
-from peerclust.solvers import Tuned
-
-Array = NDArray[np.float64]
+from peerclust.clustering.certificate import solver_cost
+from peerclust.clustering.problem import Problem
+from peerclust.clustering.solvers import Tuned
+from peerclust.types import Array
 
 SEEDS = range(10)
 

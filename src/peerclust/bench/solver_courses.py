@@ -9,14 +9,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from peerclust.problem import Problem
+from peerclust.clustering.problem import Problem
 from peerclust.programs.protocol import Program, State, Sum
-from peerclust.runtimes.protocol import letter_bytes
+from peerclust.runtimes.protocol import message_bytes
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ class _Onlooker:
         # The residual of `certify.measure_pooled`, without the cost.
         mean = x.mean(axis=0, keepdims=True)
         self._pooled.assign(mean)
-        residual = np.linalg.norm(self._pooled.pull(mean), axis=2).max() / self._scale
+        residual = np.linalg.norm(self._pooled.gradient(mean), axis=2).max() / self._scale
         if residual > self._beyond:
             return inf
         return max(float(residual), self._problem.disagreement(x))
@@ -157,4 +155,4 @@ def letter_size(program: Program, state: State) -> int:
     """Give the bytes of a letter that users in this state send."""
     said = program.say(state)
     assert isinstance(said, Sum)
-    return letter_bytes(said)
+    return message_bytes(said)

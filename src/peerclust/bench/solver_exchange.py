@@ -8,17 +8,15 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.bench import Measure
 from peerclust.bench.solver_cases import RING_IRIS, Case, tune
 from peerclust.bench.solver_courses import letter_size
-from peerclust.certify import solver_cost
-from peerclust.clustering import cluster
-from peerclust.programs.inexact import FORMS, Inexact
+from peerclust.clustering.certificate import solver_cost
+from peerclust.clustering.cluster import cluster
+from peerclust.programs.lossy import MESSAGE_DTYPES, Lossy
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 SEEDS = range(10)
 
@@ -72,7 +70,7 @@ def measure_exchange(say: Callable[[str], None]) -> Iterator[Measure]:
 
 def trace_forms(*, rounds: int = 1000, tol: float = 1e-10) -> list[Curve]:
     """Give a curve of each form on Iris."""
-    return [_trace(form, rounds, tol) for form in FORMS]
+    return [_trace(form, rounds, tol) for form in MESSAGE_DTYPES]
 
 
 def _trace(form: str, rounds: int, tol: float) -> Curve:
@@ -80,7 +78,7 @@ def _trace(form: str, rounds: int, tol: float) -> Curve:
     # The same users again, whose labels are not the run's.
     users = RING_IRIS.prepare(0)[0].users
     tuned = tune(problem, "accelerated", rho=_RHO)
-    program = Inexact(tuned.program, form=form, seed=problem.seed)
+    program = Lossy(tuned.program, dtype=form, seed=problem.seed)
     letters = [letter_size(program, program.start(problem.users, x))]
     cost, apart = [], []
 

@@ -17,19 +17,15 @@ from os import PathLike
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-from numpy.typing import NDArray
-
 from peerclust.bench import Measure, check_picture
 from peerclust.bench.solver_cases import DATA, GRAPHS, RHO, SPLITS, Case, choose_auto, tune
 from peerclust.bench.solver_claims import measure_claims
 from peerclust.bench.solver_courses import Course, Effort, follow, show_level, show_rounds
 from peerclust.bench.solver_exchange import measure_exchange, trace_forms
+from peerclust.clustering.solvers import PENALIZED, SOLVERS
 from peerclust.files import new_file
 from peerclust.losses import KMeans
-from peerclust.solvers import PENALIZED, SOLVERS
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 LEVELS = (1e-3, 1e-6)
 SEEDS = range(5)

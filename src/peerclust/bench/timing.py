@@ -9,16 +9,14 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust import graphs
 from peerclust.bench.lloyd import choose_centers
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes import Simulator
 from peerclust.theory import paper_step
+from peerclust.types import Rows
 from peerclust.users import Users
-
-Rows = NDArray[Any]
 
 USERS = 10
 # Rounds of the set-up.

@@ -73,7 +73,9 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run a table or figure of the paper and set the numbers beside the paper's."""
-    from peerclust import experiments, methods, options, threads
+    from peerclust import experiments, methods
+    from peerclust.cli import options
+    from peerclust.kernels import threads
     from peerclust.report import terminal
     from peerclust.validation import check_name
 

@@ -80,13 +80,13 @@ def fit(
     ] = "float64",
     certify: Annotated[
         str, _method(help="Who finds the certificate: onlooker, or users by agreements.")
-    ] = "onlooker",
+    ] = "central",
     seed: Seed = 0,
     runtime: Annotated[
         str, _long(help="simulator, loopback or mpi, for a job that mpiexec has started.")
     ] = "simulator",
-    in_parts: Annotated[
-        bool, _long("--in-parts", help="Of mpi: each rank writes its own users' result.")
+    per_rank: Annotated[
+        bool, _long("--per-rank", help="Of mpi: each rank writes its own users' result.")
     ] = False,
     checkpoint: Annotated[
         Path | None, _long(metavar="DIR", help="A directory in which to keep where the run is.")
@@ -102,14 +102,15 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Cluster the rows of files; write centers, labels and a certificate to a directory."""
-    from peerclust import options, results, tables
-    from peerclust.clustering import cluster
-    from peerclust.crew import lead
-    from peerclust.report import terminal
+    from peerclust import tables
+    from peerclust.cli import options
+    from peerclust.clustering.cluster import cluster
+    from peerclust.ranks.group import run_on_root
+    from peerclust.report import result_directory, terminal
 
     def parse() -> dict[str, Any]:
-        results.check_directory(out, force=force)
-        options.check_in_parts(in_parts, runtime)
+        result_directory.check_directory(out, force=force)
+        options.check_per_rank(per_rank, runtime)
         return {
             "loss": options.make_loss(loss, delta=delta, eta=eta),
             "distance": options.make_distance(distance, matrix),
@@ -121,23 +122,23 @@ def fit(
             ),
         }
 
-    with job.together(runtime) as crew:
-        job.check_same_options(crew, ctx.params)
-        given = lead(crew, parse)
-        if in_parts:
-            results.check_shared(out, crew)
+    with job.together(runtime) as group:
+        job.check_same_options(group, ctx.params)
+        given = run_on_root(group, parse)
+        if per_rank:
+            result_directory.check_shared(out, group)
         table, network = tables.read_own(
             files,
             columns=options.split_names(columns),
             users_column=users_column,
             weights_column=weights_column,
             make_graph=partial(options.make_graph, graph),
-            crew=crew,
+            group=group,
         )
-        results.check_features(table)
-        with terminal.progress(rounds, quiet=as_json or crew.rank > 0) as progress:
+        result_directory.check_features(table)
+        with terminal.progress(rounds, quiet=as_json or group.rank > 0) as progress:
             solution = cluster(
-                **options.give_rows(table, crew),
+                **options.give_rows(table, group),
                 n_clusters=clusters,
                 graph=network,
                 B=updates,
@@ -155,9 +156,11 @@ def fit(
                 gather=False,
                 **given,
             )
-        record = results.describe(solution, table, settings=ctx.params, crew=crew)
-        results.write(out, solution, table, record, crew=crew, in_parts=in_parts, force=force)
-        if crew.rank > 0:
+        record = result_directory.describe(solution, table, settings=ctx.params, group=group)
+        result_directory.write(
+            out, solution, table, record, group=group, per_rank=per_rank, force=force
+        )
+        if group.rank > 0:
             return
     if as_json:
         print_json(record | {"out": str(out)})
@@ -167,7 +170,7 @@ def fit(
             terminal.solution_table(solution, len(table.names)),
             f"Written to {out}.",
             # To a rank stdout is a terminal even if mpiexec writes it to a file.
-            plain=crew.size > 1,
+            plain=group.size > 1,
         )
 
 
@@ -182,19 +185,19 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Label the rows of files by the joint centers that fit has found."""
-    from peerclust import results, tables
+    from peerclust import tables
     from peerclust.files import new_file
-    from peerclust.report import terminal
+    from peerclust.report import result_directory, terminal
 
     tables.check_suffix(out)
     if out.exists() and not force:
         raise ParameterError(f"`--out` of predict must be a new file, unless --force. Got {out}.")
-    solution, features = results.read(directory)
+    solution, features = result_directory.read(directory)
     table = tables.read(files, columns=features)
     label, score = solution.predict(table.rows), solution.outlier_scores(table.rows)
     with new_file(out) as file:
         tables.write(file, table.places() | {"label": label, "outlier_score": score})
-    sizes = results.count(label, len(solution.consensus))
+    sizes = result_directory.count(label, len(solution.consensus))
     if as_json:
         print_json({"out": str(out), "rows": len(label), "cluster_sizes": sizes})
     else:

@@ -1,4 +1,4 @@
-"""`DGC`: distributed gradient clustering behind the scikit-learn API."""
+"""`PeerClustering`: distributed gradient clustering behind the scikit-learn API."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.validation import _check_sample_weight
 
 from peerclust.bregman import Bregman
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
 from peerclust.estimators.base import Estimator, convert_random_state
-from peerclust.nearest import measure
+from peerclust.types import Array
+from peerclust.users.nearest import measure
 
-Array = NDArray[np.float64]
 
-
-class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
+class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
     """Distributed gradient clustering behind the scikit-learn API.
 
     Parameters
@@ -62,7 +61,7 @@ class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estim
     >>> from sklearn.datasets import load_iris
     >>> X = load_iris().data
     >>> hospital = np.arange(150) % 5
-    >>> model = DGC(n_clusters=3, loss="huber", random_state=0).fit(X, users=hospital)
+    >>> model = PeerClustering(n_clusters=3, loss="huber", random_state=0).fit(X, users=hospital)
     >>> model.cluster_centers_.shape, model.user_centers_.shape, model.transform(X).shape
     ((3, 4), (5, 3, 4), (150, 3))
     """

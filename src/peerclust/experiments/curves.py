@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from peerclust import methods
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
 from peerclust.experiments.compare import curve, kept_rounds, select, stat
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
 from peerclust.experiments.setting import SETTINGS, make_scene, make_task
+from peerclust.ranks.distribution import Distribution
 from peerclust.report.pictures import CurvePanel, Curves, Series
-from peerclust.share import Share
 from peerclust.users import Users
 
 LOSSES = ("DGC-KM", "DGC-HL", "DGC-LL", "DGC-FL")
@@ -97,7 +97,9 @@ def trace_cost(*, method: str, rho: float, B: int, rounds: int, seed: int) -> li
     # From the start on: cost[t] is that after round t.
     users = Users(scene.rows, scene.offsets, loss=loss)
     users.assign(start)
-    first = float(users.cost(start).sum()) / rho + 0.5 * Share.of_all(scene.graph).energy(start)
+    first = float(users.cost(start).sum()) / rho + 0.5 * Distribution.of_all(scene.graph).energy(
+        start
+    )
     cost = np.concatenate([[first], solution.trace.cost])
     # A rise within rounding of the sum is none.
     rises = int((np.diff(cost) > 1e-12 * cost[:-1]).sum())

@@ -48,7 +48,7 @@ def watch_accuracy(
     kept, rows = {*kept_rounds(rounds), BUDGET // B}, []
     users = Users(scene.rows, scene.offsets)
 
-    def watch(states: Sequence[State], blocks: Sequence[Users]) -> None:  # noqa: ARG001
+    def on_round(states: Sequence[State], blocks: Sequence[Users]) -> None:  # noqa: ARG001
         t = states[0].round
         if t not in kept:
             return
@@ -60,7 +60,7 @@ def watch_accuracy(
         shared = {"method": method, "B": B, "seed": seed}
         rows.append({**shared, "round": t, "accuracy": 100 * float(right)})
 
-    methods.get(method).fit(task, watch)
+    methods.get(method).fit(task, on_round)
     return rows
 
 

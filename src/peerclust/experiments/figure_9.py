@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import datasets, graphs, methods, partition
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
 from peerclust.experiments.compare import curve, kept_rounds, select, stat
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
 from peerclust.experiments.setting import Scene, draw_seeds, gather, make_task
@@ -53,7 +53,7 @@ def watch_ari(*, m: int, seed: int, rho: float, rounds: int) -> list[dict[str, A
     kept, rows = set(kept_rounds(rounds)), []
     users = Users(scene.rows, scene.offsets)
 
-    def watch(states: Sequence[State], blocks: Sequence[Users]) -> None:  # noqa: ARG001
+    def on_round(states: Sequence[State], blocks: Sequence[Users]) -> None:  # noqa: ARG001
         if (t := states[0].round) in kept:
             # The blocks' labels are those by the centers before this round.
             users.assign(states[0].x)
@@ -61,7 +61,7 @@ def watch_ari(*, m: int, seed: int, rho: float, rounds: int) -> list[dict[str, A
             rows.append({"part": "curve", "m": m, "seed": seed, "round": t, "ari": score})
 
     task = make_task(scene, start="random", rho=rho, rounds=rounds)
-    methods.get("DGC-KM").fit(task, watch)
+    methods.get("DGC-KM").fit(task, on_round)
     return rows
 
 

@@ -10,24 +10,32 @@ off): a squared distance is the plain sum over features, first to last, wherever
 Bounds, which carry a margin for rounding, may be summed in any order.
 """
 
-from peerclust.kernels.arrays import by_user, hashes, put, take, times, weighted_sum, within
+from peerclust.kernels.arrays import (
+    by_user,
+    hashes,
+    scatter,
+    take,
+    matvec,
+    weighted_sum,
+    all_in_box,
+)
+from peerclust.kernels.bounds import assign_bounded
+from peerclust.kernels.box_sorting import split_median, transpose_boxes, sort_into_boxes
 from peerclust.kernels.boxes import assign_boxes
-from peerclust.kernels.centers import assign, gamma, measure_all, nearest, own_r2, pull
+from peerclust.kernels.centers import assign, gamma, measure_all, nearest, own_distance2, gradient
+from peerclust.kernels.distances import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
 from peerclust.kernels.drifts import add_drifts
-from peerclust.kernels.exact import by_user_exactly
-from peerclust.kernels.few import assign_few, descend_few, sum_few
-from peerclust.kernels.marching import march
-from peerclust.kernels.measuring import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
-from peerclust.kernels.remembered import assign_remembered
-from peerclust.kernels.sorting import halve, lay_out, sort_into_boxes
-from peerclust.kernels.steps import (
-    descend,
-    go_on,
-    pick,
+from peerclust.kernels.exact_sums import by_user_exactly
+from peerclust.kernels.gradient_steps import (
+    gradient_step,
+    nesterov_extrapolate,
+    gather_rows,
     sum_energies,
-    sum_letters,
+    sum_halo,
     sum_neighbors,
 )
+from peerclust.kernels.marching import march
+from peerclust.kernels.small_users import assign_small, small_gradient_step, sum_small
 
 __all__ = [
     "FAIR",
@@ -40,31 +48,31 @@ __all__ = [
     "add_drifts",
     "assign",
     "assign_boxes",
-    "assign_few",
-    "assign_remembered",
+    "assign_small",
+    "assign_bounded",
     "by_user",
     "by_user_exactly",
-    "descend",
-    "descend_few",
+    "gradient_step",
+    "small_gradient_step",
     "gamma",
-    "go_on",
-    "halve",
+    "nesterov_extrapolate",
+    "split_median",
     "hashes",
-    "lay_out",
+    "transpose_boxes",
     "march",
     "measure_all",
     "nearest",
-    "own_r2",
-    "pick",
-    "pull",
-    "put",
+    "own_distance2",
+    "gather_rows",
+    "gradient",
+    "scatter",
     "sort_into_boxes",
     "sum_energies",
-    "sum_few",
-    "sum_letters",
+    "sum_small",
+    "sum_halo",
     "sum_neighbors",
     "take",
-    "times",
+    "matvec",
     "weighted_sum",
-    "within",
+    "all_in_box",
 ]

@@ -17,8 +17,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from peerclust.kernels.compiling import compiled
-from peerclust.kernels.few import assign_few, descend_few
-from peerclust.kernels.steps import go_on, pick, sum_letters
+from peerclust.kernels.gradient_steps import nesterov_extrapolate, gather_rows, sum_halo
+from peerclust.kernels.small_users import assign_small, small_gradient_step
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -62,9 +62,9 @@ def march(data, x, stepped, t, momentum, step, stiffness, links, post, votes, ru
     data : rows, weights, unit, offsets, code, parameter, labels
         Of the users, as in `few`; labels are written.
     stepped, t : arrays
-        Of `go_on`, if there is momentum.
+        Of `nesterov_extrapolate`, if there is momentum.
     step : rho, alpha, factor
-        Of `descend_few`.
+        Of `small_gradient_step`.
     stiffness : (u,) array
         What turns a swing into a residual.
     links : indptr, indices, inner, outer, degree
@@ -100,17 +100,17 @@ def march(data, x, stepped, t, momentum, step, stiffness, links, post, votes, ru
         # What is heard is summed where the centers are to go: arrays that all fit a cache.
         flat, total = x.reshape(u, K * d), moved.reshape(u, K * d)
         if start != 0:
-            pick(flat, index, out)
+            gather_rows(flat, index, out)
             for p in range(index.size):
                 out_votes[p, 0], out_votes[p, 1] = s[index[p]], R[index[p]]
             if _call(start, 1, request) != 0:
                 return x, stepped, t, residual, s, R, -1, last
-        assign_few(rows, offsets, members, 0, u, x, row, labels)
-        sum_letters(indptr, indices, flat, letters, inner, 0, inner.size, total)
+        assign_small(rows, offsets, members, 0, u, x, row, labels)
+        sum_halo(indptr, indices, flat, letters, inner, 0, inner.size, total)
         if start != 0 and _call(wait, request, status) != 0:
             return x, stepped, t, residual, s, R, -1, last
-        sum_letters(indptr, indices, flat, letters, outer, 0, outer.size, total)
-        descend_few(
+        sum_halo(indptr, indices, flat, letters, outer, 0, outer.size, total)
+        small_gradient_step(
             rows, weights, unit, offsets, 0, u, x, code, parameter, row, labels, moved, degree,
             rho, alpha, factor, moved, size,
         )  # fmt: skip
@@ -119,7 +119,7 @@ def march(data, x, stepped, t, momentum, step, stiffness, links, post, votes, ru
         last = x
         if momentum:
             told = spare
-            go_on(x, moved, stepped, t, 0, u, told, later, far)
+            nesterov_extrapolate(x, moved, stepped, t, 0, u, told, later, far)
             for i in range(u):
                 swing = stiffness[i] * far[i]
                 if not swing <= residual[i] and not math.isnan(residual[i]):

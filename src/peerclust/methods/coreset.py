@@ -42,11 +42,10 @@ from peerclust.graphs import Graph
 from peerclust.methods.network import flood
 from peerclust.methods.protocol import Outcome, Task, judge
 from peerclust.methods.weighted import cost, descend, draw, solve
-from peerclust.runtimes.protocol import Traffic, Watch
+from peerclust.runtimes.protocol import Traffic, OnRound
+from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.validation import check_count
-
-Array = NDArray[np.float64]
 
 # Steps of alternation to a user's own centers.
 LOCAL_STEPS = 10
@@ -111,7 +110,7 @@ class Coreset:
         if self.size is not None:
             check_count(self.size, "size", "Coreset")
 
-    def fit(self, task: Task, watch: Watch | None = None) -> Outcome:  # noqa: ARG002
+    def fit(self, task: Task, on_round: OnRound | None = None) -> Outcome:  # noqa: ARG002
         """Cluster the task's rows in 2 rounds, each a flood; there is nothing to watch.
 
         The task's starts are not used, its seed is.
@@ -125,7 +124,7 @@ class Coreset:
         rng = _common_generator(users, task.seed, _SOLVE)
         found = solve(points, weights, task.K, median=self.median, rng=rng)
         # With fewer distinct points than centers some are given twice.
-        x = users.everywhere(found[np.arange(task.K) % len(found)])
+        x = users.broadcast_centers(found[np.arange(task.K) % len(found)])
         seconds = perf_counter() - begin
         return judge(users, x, 2, seconds, traffic(task.graph, portions))
 

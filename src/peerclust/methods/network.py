@@ -18,7 +18,7 @@ from peerclust.programs.dgc import DGC
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.programs.nk_means import NKMeans
 from peerclust.programs.protocol import Program
-from peerclust.runtimes.protocol import Traffic, Watch, check_finite
+from peerclust.runtimes.protocol import Traffic, OnRound, check_finite
 from peerclust.runtimes.simulator import Simulator
 from peerclust.users import Users
 
@@ -48,13 +48,13 @@ class OverNetwork:
     common: bool = False
     tol: float = 0.0
 
-    def fit(self, task: Task, watch: Watch | None = None) -> Outcome:
+    def fit(self, task: Task, on_round: OnRound | None = None) -> Outcome:
         """Drive the program for the task's rounds on the simulator, weights of 1."""
         users = Users(task.rows, task.offsets, loss=self.loss)
         program, simulator = self.make(task), Simulator(task.graph)
         start, before = task.start, Traffic()
         if self.common:
-            start = users.everywhere(task.pooled_start)
+            start = users.broadcast_centers(task.pooled_start)
             before = flood(task.graph, task.pooled_start.size * 8)
         warm_up(users, start)
         begin = perf_counter()
@@ -64,7 +64,7 @@ class OverNetwork:
             start,
             rounds=task.rounds,
             threshold=self.tol * _scale(users) if self.tol > 0 else -1.0,
-            watch=watch,
+            on_round=on_round,
         )
         seconds = perf_counter() - begin
         check_finite(run.x, run.rounds)

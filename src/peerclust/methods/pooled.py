@@ -7,18 +7,16 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust import graphs
 from peerclust.losses import KMeans
 from peerclust.methods.protocol import Outcome, Task, judge, warm_up
 from peerclust.programs.dgc import DGC
-from peerclust.runtimes.protocol import Watch, check_finite
+from peerclust.runtimes.protocol import OnRound, check_finite
 from peerclust.runtimes.simulator import Simulator
 from peerclust.theory import SAFETY
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -32,15 +30,15 @@ class CGC:
 
     loss: Any = field(default_factory=KMeans)
 
-    def fit(self, task: Task, watch: Watch | None = None) -> Outcome:
+    def fit(self, task: Task, on_round: OnRound | None = None) -> Outcome:
         """Cluster all rows from the pooled start."""
         pooled = Users(task.rows, np.array([0, len(task.rows)]), loss=self.loss)
         warm_up(pooled, task.pooled_start[None])
         begin = perf_counter()
-        x = _descend(pooled, task.pooled_start[None], task.rounds, watch)
+        x = _descend(pooled, task.pooled_start[None], task.rounds, on_round)
         seconds = perf_counter() - begin
         users = Users(task.rows, task.offsets, loss=self.loss)
-        return judge(users, users.everywhere(x[0]), task.rounds, seconds)
+        return judge(users, users.broadcast_centers(x[0]), task.rounds, seconds)
 
 
 @dataclass(frozen=True)
@@ -52,13 +50,14 @@ class LGC:
 
     loss: Any = field(default_factory=KMeans)
 
-    def fit(self, task: Task, watch: Watch | None = None) -> Outcome:  # noqa: ARG002
+    def fit(self, task: Task, on_round: OnRound | None = None) -> Outcome:  # noqa: ARG002
         """Cluster each user's rows from its own start; there is nothing to watch."""
         users = Users(task.rows, task.offsets, loss=self.loss)
         warm_up(users, task.start)
         begin = perf_counter()
         each = [
-            _descend(users.block(i), task.start[i : i + 1], task.rounds) for i in range(users.m)
+            _descend(users.single_user(i), task.start[i : i + 1], task.rounds)
+            for i in range(users.m)
         ]
         seconds = perf_counter() - begin
         return judge(users, np.concatenate(each), task.rounds, seconds)
@@ -74,7 +73,7 @@ class SklearnKMeans:
 
     n_init: int = 10
 
-    def fit(self, task: Task, watch: Watch | None = None) -> Outcome:  # noqa: ARG002
+    def fit(self, task: Task, on_round: OnRound | None = None) -> Outcome:  # noqa: ARG002
         """Cluster all rows; there is nothing to watch."""
         from sklearn.cluster import KMeans as Sklearn
 
@@ -90,15 +89,15 @@ class SklearnKMeans:
         model.fit(task.rows)
         seconds = perf_counter() - begin
         users = Users(task.rows, task.offsets)
-        x = users.everywhere(model.cluster_centers_.astype(np.float64))
+        x = users.broadcast_centers(model.cluster_centers_.astype(np.float64))
         return judge(users, x, int(model.n_iter_), seconds)
 
 
-def _descend(alone: Users, x: Array, rounds: int, watch: Watch | None = None) -> Array:
+def _descend(alone: Users, x: Array, rounds: int, on_round: OnRound | None = None) -> Array:
     """Give the centers (1, K, d) of one user alone after so many gradient steps."""
     n = max(len(alone.rows), 1)
     alpha = min(0.5, SAFETY / float(alone.loss.smoothness)) / n
     program, simulator = DGC(rho=1.0, alpha=alpha), Simulator(graphs.path(1))
-    run = simulator.run(program, alone, x, rounds=rounds, watch=watch)
+    run = simulator.run(program, alone, x, rounds=rounds, on_round=on_round)
     check_finite(run.x, run.rounds)
     return run.x

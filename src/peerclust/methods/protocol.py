@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from peerclust.errors import ParameterError
 from peerclust.graphs import Graph
-from peerclust.runtimes.protocol import Traffic, Watch
-from peerclust.users import Rows, Users
+from peerclust.runtimes.protocol import Traffic, OnRound
+from peerclust.types import Array, Rows
+from peerclust.users import Users
 from peerclust.validation import check_count, check_number, check_parts
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +138,8 @@ def check_outcome(outcome: Any, task: Task, method: str) -> Outcome:
 class Method(Protocol):
     """A way to cluster a task."""
 
-    def fit(self, task: Task, watch: Watch | None = None) -> Outcome:
-        """Cluster; `watch` is called between rounds, by methods that are programs."""
+    def fit(self, task: Task, on_round: OnRound | None = None) -> Outcome:
+        """Cluster; `on_round` is called between rounds, by methods that are programs."""
 
 
 def warm_up(users: Users, x: Array) -> None:
@@ -149,10 +148,10 @@ def warm_up(users: Users, x: Array) -> None:
     What users remember from one assignment to the next is found by themselves, and counts.
     """
     largest = int(np.diff(users.offsets).argmax())
-    one, start = users.block(largest), x[largest : largest + 1]
+    one, start = users.single_user(largest), x[largest : largest + 1]
     for _ in range(3):
         one.assign(start)
-        one.pull(start)
+        one.gradient(start)
 
 
 def judge(

@@ -12,19 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.errors import DataError
-from peerclust.peers import making, together
-from peerclust.peers.together import Rows
-from peerclust.programs.protocol import Program, hear_letters, set_round
+from peerclust.peers import configuration, setup
+from peerclust.peers.setup import Rows
+from peerclust.programs.protocol import Program, reduce_messages, set_round
 from peerclust.runtimes import Simulator
-from peerclust.runtimes.network.agreeing import living_graph
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import unpack_array
+from peerclust.runtimes.network.setup import living_graph
+from peerclust.types import Array
 from peerclust.users import Users
 
-Array = NDArray[np.float64]
 Events = list[dict[str, Any]]
 
 
@@ -68,12 +67,12 @@ def replay(
     contract: Contract,
     rows: Mapping[int, Rows],
     journals: Mapping[int, Events],
-    watch: Callable[[int, dict[int, Array]], None] = lambda *_: None,
+    on_round: Callable[[int, dict[int, Array]], None] = lambda *_: None,
 ) -> dict[int, Replayed]:
     """Compute the last run of these journals again; both are by the peers' numbers.
 
     Sites that did not come to an end are computed as far as others heard them, but not returned.
-    `watch` is told each round and the centers (K, d) with which those who are in it begin it.
+    `on_round` is told each round and the centers (K, d) with which those who are in it begin it.
     """
     events = {i: run for i, journal in journals.items() if (run := _last_run(journal))}
     if not events:
@@ -81,8 +80,8 @@ def replay(
     _check_heard(contract, events)
     _check_rows(contract, rows, events)
     agreed, starts = _agree_again(contract, rows, events)
-    scale = together.make_scale(contract, agreed)
-    program = making.make_program(contract, agreed)
+    scale = setup.make_scale(contract, agreed)
+    program = configuration.make_program(contract, agreed)
     sites = {
         i: _Site(rows[i].users(contract, scale), *_read_segments(each))
         for i, each in events.items()
@@ -94,7 +93,7 @@ def replay(
         _enter(contract, program, sites, exchange)
         if exchange % contract.B == 0:
             here = {i: site.state.x[0] for i, site in sites.items() if site.state is not None}
-            watch(exchange // contract.B, here)
+            on_round(exchange // contract.B, here)
         _step(contract, program, sites, exchange)
     done = {}
     for i, site in sorted(sites.items()):
@@ -110,7 +109,7 @@ def _enter(contract: Contract, program: Program, sites: dict[int, _Site], exchan
     for site in sites.values():
         for segment in site.segments if update == 0 else ():
             if segment.round == round_:
-                site.users.forget()
+                site.users.reset_cache()
                 site.segment = segment
                 site.state = set_round(program.start(site.users, segment.x[None]), round_)
         if site.end and site.end["round"] == round_ and update == 0 and site.state is not None:
@@ -132,9 +131,9 @@ def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchang
             site.state = None  # it ended here: nobody heard more of it
             continue
         letters: list[Any] = [said[j] for j in senders]
-        most = [each.most[0] for each in letters if each.most is not None]
+        most = [each.extra_max[0] for each in letters if each.extra_max is not None]
         own: Any = said[i]
-        heard = hear_letters(own, [each.x[0] for each in letters], most)
+        heard = reduce_messages(own, [each.x[0] for each in letters], most)
         site.state = program.hear(site.users, site.state, heard)
 
 
@@ -186,9 +185,9 @@ def _agree_again(
             f"A replay needs every site that agreed. Got nothing of {', '.join(missing)}."
         )
     runtime = Simulator(living_graph(contract.graph, members, lost))
-    joint = together.join_rows([rows[i] for i in members])
-    agreed, _, x = together.agree(contract, runtime, joint, members, lost)
-    if together.run_tag(contract, agreed).hex() != told["run"]:
+    joint = setup.join_rows([rows[i] for i in members])
+    agreed, _, x = setup.agree(contract, runtime, joint, members, lost)
+    if setup.run_tag(contract, agreed).hex() != told["run"]:
         raise DataError("The run cannot be computed again: something else was agreed on here.")
     return agreed, dict(zip(members, x, strict=True))
 

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from peerclust.bench.solver_exchange import Curve
 from peerclust.report import figures
 from peerclust.report.figures import DASHES, DPI, GRAY, LINES, MARKERS
 from peerclust.report.panels import SMALL, legend_below, make_panels, set_scale, wrap_texts
 from peerclust.report.pictures import CurvePanel, Curves, Series
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 # Where the axis of courses ends, far below all levels, and where a cost's digits do.
 _LOWEST = 1e-9

@@ -21,8 +21,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from peerclust.clustering.solution import Solution
 from peerclust.demo import NAMES, Outcome
-from peerclust.solution import Solution
 
 # Seconds between two lines of progress where there is no terminal.
 PAUSE = 2.0

@@ -5,10 +5,10 @@ import sys
 from conformance_cases import covering_trials
 from peerclust import testing
 from peerclust.programs.dgc import DGC
+from peerclust.ranks.distribution import Distribution, distribute_users
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.mpi import world
 from peerclust.runtimes.mpi.marching import may_march
-from peerclust.share import Share, share_out
 
 ranks = world()
 
@@ -27,7 +27,9 @@ class Old:
 
 
 def runtime(graph):
-    made = ranks.drive(Share(ranks, graph, share_out(graph, [1] * graph.m, ranks.size)))
+    made = ranks.make_runtime(
+        Distribution(ranks, graph, distribute_users(graph, [1] * graph.m, ranks.size))
+    )
     if "old" in sys.argv:
         made._around = Old(made._around)
         made._posts.clear()
@@ -61,5 +63,5 @@ def main():
 
 
 if __name__ == "__main__":
-    with ranks.together():
+    with ranks.abort_on_failure():
         main()

@@ -13,36 +13,34 @@ from typing import Any
 
 import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from peerclust.errors import PeerclustError
-from peerclust.lazy import WORTH_REMEMBERING
+from peerclust.kernels.threads import MIN_WORK_PER_THREAD, cores
 from peerclust.programs.accelerated import Accelerated, AcceleratedState
 from peerclust.programs.dgc import DGC, DGCState
 from peerclust.programs.protocol import Program
+from peerclust.ranks.distribution import Halo
 from peerclust.runtimes.protocol import Run, Traffic, check_finite
-from peerclust.share import Links
-from peerclust.stopping import first_vote
-from peerclust.threads import WORTH_A_THREAD, cores
+from peerclust.runtimes.stopping import first_vote
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
+from peerclust.users.cached import MIN_ROWS_CACHED
 
 # So many rounds take a moment.
 STRETCH = 10_000
 
 
 def may_march(program: Program, users: Users, x: Array) -> bool:
-    """Tell whether a program's rounds are such; `users.few` is then known."""
-    few = np.diff(users.offsets).max() < WORTH_REMEMBERING
+    """Tell whether a program's rounds are such; `users.all_small` is then known."""
+    few = np.diff(users.offsets).max() < MIN_ROWS_CACHED
     if type(program) not in (DGC, Accelerated) or program.B != 1 or not few:  # type: ignore[attr-defined]
         return False
     work = (len(users.rows) + users.m) * x[0].size
-    if work >= WORTH_A_THREAD and cores() > 1:
+    if work >= MIN_WORK_PER_THREAD and cores() > 1:
         return False
-    users.forget()
+    users.reset_cache()
     users.assign(x)
-    return users.few is not None
+    return users.all_small is not None
 
 
 def march(
@@ -50,7 +48,7 @@ def march(
     users: Users,
     x: Array,
     *,
-    links: Links,
+    halo: Halo,
     post: tuple[Any, ...],
     rules: tuple[Any, ...],
 ) -> Run:
@@ -63,10 +61,10 @@ def march(
     stiffness = program.stiffness(users, links.degree) if momentum else links.degree[:0]
     vote, (threshold, D, rounds) = first_vote(users.m), rules
     s, R, done, last, residual = vote.s, vote.R, 0, x, start.residual
-    assert users.few is not None
+    assert users.all_small is not None
     while done < rounds and not R[0] < done:
         # Not all at once, so that a signal gets a hearing.
-        x, stepped, t, residual, s, R, done, last = users.few.march(
+        x, stepped, t, residual, s, R, done, last = users.all_small.march(
             users.labels,
             np.ascontiguousarray(x),
             stepped,

@@ -19,8 +19,8 @@ import numpy as np
 from peerclust import distances, losses
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import build
-from peerclust.names import shorten, show
 from peerclust.runtimes.network.identity import fingerprint
+from peerclust.text import shorten, show
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Contract:
     join_timeout: float = 60.0
     linger: float = 60.0
     checkpoint_every: float = 10.0
-    on_loss: str = "go-on"
+    on_loss: str = "continue"
     on_absent: str = "stop"
 
     @cached_property

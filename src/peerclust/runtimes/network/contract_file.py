@@ -12,9 +12,9 @@ from typing import Any
 
 from peerclust.errors import ParameterError
 from peerclust.files import new_file
-from peerclust.names import guess, show
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.terms import make_contract
+from peerclust.text import guess, show
 
 # Each section's keys, and what the file says about them.
 SECTIONS = {
@@ -43,7 +43,7 @@ SECTIONS = {
         "checkpoint_every": "seconds between two checkpoints",
     },
     "absence": {
-        "on_loss": "if a peer is lost: go-on without it, or stop",
+        "on_loss": "if a peer is lost: continue without it, or stop",
         "on_absent": "if a peer has not come in join_timeout: start without it, or stop",
     },
     "graph": {"links": "who talks with whom"},

@@ -10,9 +10,9 @@ from typing import Any
 
 from peerclust.errors import InputError, ParameterError
 from peerclust.losses import LOSSES
-from peerclust.names import guess, show
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.identity import check_peer_name, common_name
+from peerclust.text import guess, show
 from peerclust.validation import check_count, check_name, check_number
 
 # Solvers that go on when a peer is lost, and those that belong to a fixed graph.
@@ -234,6 +234,6 @@ _CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
     "join_timeout": _positive,
     "linger": partial(check_number, at_least=0),
     "checkpoint_every": _positive,
-    "on_loss": _one_of("go-on", "stop"),
+    "on_loss": _one_of("continue", "stop"),
     "on_absent": _one_of("start", "stop"),
 }
