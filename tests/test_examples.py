@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mpi_jobs import needs_mpi, run_ranks
 from peerclust import baselines, paper
-from ranks import needs_mpi, run_ranks
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -52,6 +52,7 @@ def test_own_method_joins_a_table(capsys, monkeypatch):
         baselines.unregister("LONG-STEPS")
 
 
+@pytest.mark.mpi
 @needs_mpi
 def test_cluster_on_mpi_shows_the_same_numbers_on_one_rank_as_on_two(capsys):
     head, *alone = show("cluster_on_mpi.py", capsys).splitlines()

@@ -64,8 +64,8 @@ def test_the_weights_are_those_of_the_formula(median):
         if not len(parts[i]):
             continue
         drawn = portion.points[: len(portion.points) - k[i]]
-        distribution = t * np.sum(distances(parts[i], own[i]) ** z) / sum(costs)
-        assert abs(len(drawn) - distribution) < 1
+        share = t * np.sum(distances(parts[i], own[i]) ** z) / sum(costs)
+        assert abs(len(drawn) - share) < 1
         w_q = sum(costs) / (t * distances(drawn, own[i]) ** z)
         np.testing.assert_allclose(portion.weights[: len(drawn)], w_q, rtol=1e-9)
         for b in range(k[i]):

@@ -1,3 +1,5 @@
+"""`peerclust fit` in the ranks of an MPI job: one job for all that is claimed of its size."""
+
 import json
 import os
 import signal
@@ -11,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 import peerclust as pc
-from peerclust.cli import app, job
-from ranks import SOON, find_ranks, needs_mpi, run_ranks, start_ranks
+from mpi_jobs import SOON, find_ranks, needs_mpi, run_ranks, start_ranks
+from peerclust.cli import app
 
-pytestmark = needs_mpi
+pytestmark = [needs_mpi, pytest.mark.mpi]
 
 PEERCLUST = (sys.executable, "-m", "peerclust")
 USERS = [f"u{i}" for i in range(11)]
@@ -27,7 +29,7 @@ MPI = ("--runtime", "mpi")
 
 @pytest.fixture(autouse=True)
 def _iris(tmp_path, monkeypatch):
-    """Work in a folder that holds Iris, split over ten users and one who has no rows."""
+    """Work in a directory that holds Iris, split over ten users and one without rows."""
     monkeypatch.chdir(tmp_path)
     rows, _ = pc.datasets.iris()
     frame = pl.DataFrame(dict(zip("abcd", rows.T, strict=True)))
@@ -47,7 +49,7 @@ def good(*words):
 
 
 def run_many(n, *commands):
-    """Give for each command what each of n ranks says: exit code, stdout, stderr."""
+    """Return for each command the exit code, stdout and stderr of each of n ranks."""
     Path("commands.json").write_text(json.dumps(commands))
     script = Path(__file__).with_name("many_fits.py")
     done = run_ranks(n, sys.executable, script, "commands.json", "answers.json", timeout=240)
@@ -86,28 +88,42 @@ def check_parts(whole, parts, n):
         assert joined.sort(by).equals(expected.sort(by))
 
 
-def test_ranks_write_what_the_simulator_writes():
+ADMM = ("--graph", "graph.txt", "--solver", "admm", "--rounds", "60")
+
+
+def fit_in_one_process():
+    """Write the results that those of ranks are compared with."""
+    Path("graph.txt").write_text("\n".join(f"u{i} u{i // 2}" for i in range(1, 11)))
     good(*BY_FILE, "--trace", "--out", "files")
     good(*BY_COLUMN, "--out", "columns")
-    Path("graph.txt").write_text("\n".join(f"u{i} u{i // 2}" for i in range(1, 11)))
-    admm = ("--graph", "graph.txt", "--solver", "admm", "--rounds", "60")
-    good(*BY_FILE, *admm, "--out", "admm")
-    for n in (1, 4):
-        answers = run_many(
-            n,
-            (*BY_FILE, *MPI, "--trace", "--out", f"files-{n}", "--json"),
-            (*BY_COLUMN, *MPI, "--out", f"columns-{n}"),
-            (*BY_FILE, *MPI, *admm, "--out", f"admm-{n}"),
-        )
-        assert [code for each in answers for code, *_ in each] == [0] * 3 * n
-        # Rank 0 speaks, and is quiet when asked for JSON; the others say nothing.
-        assert json.loads(answers[0][0][1])["out"] == f"files-{n}"
-        assert answers[0][0][2] == ""
-        assert f"Written to columns-{n}." in answers[1][0][1]
-        assert "round" in answers[1][0][2]
-        assert all(said == [0, "", ""] for answer in answers for said in answer[1:])
-        for name in ("files", "columns", "admm"):
-            check_same_result(name, f"{name}-{n}")
+    good(*BY_FILE, *ADMM, "--out", "admm")
+
+
+def fits(n):
+    """Return the commands whose results in n ranks are compared with those of one process."""
+    return (
+        (*BY_FILE, *MPI, "--trace", "--out", f"files-{n}", "--json"),
+        (*BY_COLUMN, *MPI, "--out", f"columns-{n}"),
+        (*BY_FILE, *MPI, *ADMM, "--out", f"admm-{n}"),
+    )
+
+
+def check_fits(n, answers):
+    """Check that n ranks wrote what one process writes, and that only rank 0 spoke."""
+    assert [code for each in answers for code, *_ in each] == [0] * 3 * n
+    # Rank 0 is quiet when asked for JSON.
+    assert json.loads(answers[0][0][1])["out"] == f"files-{n}"
+    assert answers[0][0][2] == ""
+    assert f"Written to columns-{n}." in answers[1][0][1]
+    assert "round" in answers[1][0][2]
+    assert all(said == [0, "", ""] for answer in answers for said in answer[1:])
+    for name in ("files", "columns", "admm"):
+        check_same_result(name, f"{name}-{n}")
+
+
+def test_one_rank_writes_what_one_process_writes():
+    fit_in_one_process()
+    check_fits(1, run_many(1, *fits(1)))
 
 
 def test_ten_ranks_write_their_own_parts_from_which_predict_works():
@@ -162,16 +178,6 @@ def test_a_run_that_lost_a_rank_goes_on_from_its_checkpoint():
     check_same_result("whole", "out")
 
 
-def test_checkpoints_work_in_one_process():
-    words = (*BY_COLUMN, "--tol", "0")
-    keep = ("--checkpoint", "kept", "--checkpoint-every", "10")
-    good(*words, "--out", "plain")
-    good(*words, *keep, "--out", "first")
-    good(*words, *keep, "--resume", "--out", "second")
-    check_same_result("plain", "first")
-    check_same_result("plain", "second")
-
-
 BAD = [
     (("--rho", "0.5"), "`--rho` of fit must be a number >= 1. Got 0.5."),
     (("--loss", "hubr"), "Got 'hubr'. Did you mean 'huber'?"),
@@ -191,25 +197,34 @@ BAD = [
 ]
 
 
-def test_ranks_say_once_in_one_sentence_what_they_cannot_use_and_write_nothing():
+def check_errors(answers, sentences):
+    """Check that all ranks ended with 2, and that rank 0 alone said why, in one sentence."""
+    for answer, sentence in zip(answers, sentences, strict=True):
+        assert [code for code, *_ in answer] == [2] * len(answer), sentence
+        assert [out for _, out, _ in answer] == [""] * len(answer)
+        assert [err for *_, err in answer[1:]] == [""] * (len(answer) - 1)
+        said = [line for line in answer[0][2].splitlines() if not line.startswith("round ")]
+        assert len(said) == 1
+        assert sentence in said[0]
+
+
+def test_four_ranks_write_what_one_process_writes_and_say_once_what_they_cannot_use():
+    fit_in_one_process()
     Path("text.csv").write_text("a,b,c,d,w\n1,2,3,4,1\n1,x,3,4,1\n")
     Path("other.csv").write_text("a,b,c,w\n1,2,3,1\n")
     Path("sub").mkdir()
     Path("sub/u1.csv").write_text("a,b,c,d,w\n1,2,3,4,1\n")
-    Path("commands.json").touch()
-    before = sorted(Path.cwd().rglob("*"))
-    commands = [(*BY_FILE, *MPI, "--out", "out", "--rounds", "5", *words) for words, _ in BAD]
-    commands.append((*BY_FILE[:3], *BY_FILE[-6:], *MPI, "--out", "out"))
-    answers = run_many(4, *commands)
-    expected = [*(sentence for _, sentence in BAD), "as many ranks as there are users (2). Got 4."]
-    for answer, sentence in zip(answers, expected, strict=True):
-        assert [code for code, *_ in answer] == [2] * 4, sentence
-        assert [out for _, out, _ in answer] == [""] * 4
-        assert [err for *_, err in answer[1:]] == [""] * 3
-        said = [line for line in answer[0][2].splitlines() if not line.startswith("round ")]
-        assert len(said) == 1
-        assert sentence in said[0]
-    assert sorted({*Path.cwd().rglob("*")} - {Path.cwd() / "answers.json"}) == before
+    before = {*Path.cwd().rglob("*")}
+    bad = [(*BY_FILE, *MPI, "--out", "out", "--rounds", "5", *words) for words, _ in BAD]
+    bad.append((*BY_FILE[:3], *BY_FILE[-6:], *MPI, "--out", "out"))
+    answers = run_many(4, *fits(4), *bad)
+    check_fits(4, answers[:3])
+    sentences = [sentence for _, sentence in BAD]
+    check_errors(answers[3:], [*sentences, "as many ranks as there are users (2). Got 4."])
+    # The commands that failed have written nothing.
+    made = ("commands.json", "answers.json", "files-4", "columns-4", "admm-4")
+    new = {path.relative_to(Path.cwd()).parts[0] for path in {*Path.cwd().rglob("*")} - before}
+    assert new == {*made}
 
 
 @pytest.mark.parametrize(
@@ -239,25 +254,3 @@ def test_jobs_that_were_started_wrongly_end_at_once(words, sentence):
     assert done.stderr.count(sentence) == 1
     assert "Traceback" not in done.stderr
     assert sorted(Path.cwd().rglob("*")) == before
-
-
-@pytest.mark.parametrize(("size", "rank"), job.STARTERS)
-def test_who_started_the_ranks_says_how_many_there_are(size, rank, monkeypatch):
-    for name in (name for pair in job.STARTERS for name in pair):
-        monkeypatch.delenv(name, raising=False)
-    assert job.find_rank() == (0, 1)
-    monkeypatch.setenv(size, "4")
-    assert job.find_rank() == (0, 1)
-    monkeypatch.setenv(rank, "2")
-    assert job.find_rank() == (2, 4)
-
-
-def test_options_of_long_runs_belong_together():
-    for words, sentence in (
-        (("--per-rank",), "`--per-rank` of fit belongs to --runtime mpi. Got --runtime simulator."),
-        (("--checkpoint-every", "5"), "`--checkpoint-every` of fit belongs to --checkpoint DIR."),
-    ):
-        result = CliRunner().invoke(app, [*BY_FILE, "--out", "out", *words])
-        assert result.exit_code == 2
-        assert sentence in result.stderr
-        assert not Path("out").exists()

@@ -41,7 +41,7 @@ def keys(tmp_path_factory):
 
 @pytest.fixture
 def init(keys, tmp_path, monkeypatch):
-    """Work in a new folder; give the words of an init of so many peers."""
+    """Work in a new folder; return the words of an init of so many peers."""
     monkeypatch.chdir(tmp_path)
     Path("keys").symlink_to(keys)
 
@@ -139,7 +139,7 @@ def test_init_writes_out_the_parameter_of_a_loss(init):
         assert tomllib.loads(Path("network.toml").read_text())["clustering"][key] == 1
 
 
-def test_admm_stops_at_a_loss_unless_told_otherwise(init):
+def test_admm_stops_at_a_lost_peer_by_default(init):
     good(*init(), "--solver", "admm")
     assert contract_file.read(Path("network.toml")).on_loss == "stop"
 
@@ -231,17 +231,3 @@ def test_the_missing_extra_is_named(tmp_path):
         "Peers need cryptography, which is not installed; it comes with the extra `network`.\n"
     )
     assert not list(tmp_path.iterdir())
-
-
-def test_status_of_a_run_that_has_ended_says_so(tmp_path):
-    said = run("status", tmp_path / "nowhere")
-    assert (said.exit_code, said.stderr) == (2, f"There is no folder {tmp_path / 'nowhere'}.\n")
-    said = run("status", tmp_path)
-    assert (said.exit_code, said.stderr) == (2, f"No peer is running in {tmp_path}.\n")
-    (tmp_path / "certificate.json").write_text("{}")
-    said = run("status", tmp_path)
-    where = tmp_path / "certificate.json"
-    assert (said.exit_code, said.stderr) == (
-        2,
-        f"The run of {tmp_path} has ended; {where} tells how.\n",
-    )

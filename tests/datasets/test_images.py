@@ -59,7 +59,7 @@ def test_an_incomplete_format_gives_way_to_a_whole_one(tmp_path):
     check(datasets.cifar10(tmp_path), COLORS, COLOR_LABELS)
 
 
-def test_a_folder_without_the_files_is_told_which_and_whose(tmp_path):
+def test_a_folder_without_the_files_is_refused_naming_them_and_their_publisher(tmp_path):
     assert refused(datasets.mnist, tmp_path) == (
         "`data_dir` of mnist must hold mnist.npz (the file of that name of Keras) or, there or in"
         " MNIST/raw, the official train-images-idx3-ubyte and train-labels-idx1-ubyte (or these as"
@@ -191,21 +191,21 @@ def test_first_classes_has_equally_many_rows_of_each_class_in_their_order():
 
 
 def test_uneven_classes_draws_the_rows_of_a_class_alike_and_classes_in_random_proportions():
-    distribution, ratios = np.zeros(600), []
+    share, ratios = np.zeros(600), []
     for seed in range(2000):
         rows, classes = datasets.uneven_classes(ROWS, NAMES, 2, 100, random_state=seed)
         chosen = rows[:, 0].astype(int) // 2
         assert len(chosen) == 100
         assert (np.diff(chosen) > 0).all()
-        distribution[chosen] += 1 / 2000
+        share[chosen] += 1 / 2000
         ratios.append((classes == 0).mean())
     assert np.array_equal(classes, NAMES[chosen])
-    assert not distribution[NAMES == 2].any()
+    assert not share[NAMES == 2].any()
     for c in (0, 1):
         # five standard errors for some 200 rows that are equally likely
-        p = distribution[c == NAMES].mean()
+        p = share[c == NAMES].mean()
         off = 5 * np.sqrt(p * (1 - p) / 2000)
-        np.testing.assert_allclose(distribution[c == NAMES], p, atol=off)
+        np.testing.assert_allclose(share[c == NAMES], p, atol=off)
     # a share of Dirichlet(10, 10) has the mean 1/2 and the variance 1/84
     assert np.mean(ratios) == pytest.approx(0.5, abs=0.05)  # rows do not come back
     assert np.std(ratios) == pytest.approx(84**-0.5, rel=0.25)

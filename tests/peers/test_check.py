@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from checked import LONG, NAMES, Net, bad, free_ports
 
+from checked_sites import LONG, NAMES, Net, bad, free_ports
 from peerclust.peers.check import check
 from peerclust.runtimes.network import contract_file, probe
 from peerclust.runtimes.network.contract import spell
@@ -42,9 +42,9 @@ def test_sites_that_check_at_the_same_time_see_each_other(net):
 
 
 def test_a_neighbor_that_is_not_there_is_waited_for_and_named(net):
-    told = []
-    lines = net.check("b", seconds=0.3, tell=told.append)
-    assert told == [["a", "c"]]
+    waited = []
+    lines = net.check("b", seconds=0.3, tell=waited.append)
+    assert waited == [["a", "c"]]
     assert [*bad(lines)] == ["a", "c"]
     assert f"127.0.0.1:{net.ports['a']}: Connection refused, nor did it dial" in lines["a"].detail
     assert f"at 127.0.0.1:{net.ports['c']}: Connection refused. Let" in lines["c"].detail

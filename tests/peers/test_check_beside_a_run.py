@@ -5,7 +5,10 @@ import os
 import signal
 
 import pytest
-from checked import LONG, NAMES, Net, bad
+
+from checked_sites import LONG, NAMES, Net, bad
+
+pytestmark = pytest.mark.peers
 
 
 @pytest.fixture
@@ -16,7 +19,7 @@ def net(tmp_path):
 def test_a_check_before_the_start_changes_nothing_of_the_run(net):
     net.agree(linger=0.0, tol=1e-4)
     with net.running("a", "b") as begun:
-        net.wait("b", lambda told: told["neighbors"]["a"]["connected"])
+        net.wait("b", lambda status: status["neighbors"]["a"]["connected"])
         lines = net.check("c")
         assert not bad(lines)
         assert "agrees; it waits for the others" in lines["b"].detail
@@ -35,7 +38,7 @@ def test_a_check_while_others_run_without_this_peer_changes_nothing_of_the_run(n
     net.agree(everyone, on_absent="start", join_timeout=2.0, tol=0.0, rounds=10**9)
     with net.running("a", "b") as begun:
         for name in ("a", "b"):
-            before = net.wait(name, lambda told: told["phase"] == "running")
+            before = net.wait(name, lambda status: status["phase"] == "running")
             assert [what.split(":")[0] for what in before["events"]] == ["c does not take part"]
         lines = net.check("c")
         assert not bad(lines)
@@ -48,7 +51,7 @@ def test_a_check_while_others_run_without_this_peer_changes_nothing_of_the_run(n
         assert "agrees; it runs" in lines["b"].detail
         for name in ("a", "b"):
             now = net.status(name)
-            later = net.wait(name, lambda told, now=now: told["round"] > now["round"] + 10)
+            later = net.wait(name, lambda status, now=now: status["round"] > now["round"] + 10)
             assert later["events"] == before["events"]
             assert [link["counted"] for link in later["neighbors"].values()] == [True, False]
         assert (

@@ -2,25 +2,31 @@
 
 import numpy as np
 import pytest
-from trials import fleet, iris
 
 import peerclust as pc
+from peer_runs import iris, make_cluster
 from peerclust.initialize import KMeansPlusPlus
 
+pytestmark = pytest.mark.peers
+
+
+LOSSES = ("kmeans", "huber", "logistic", "fair")
 GRAPHS = {
     "ring of 5": pc.graphs.ring(5),
     "ring of 10": pc.graphs.ring(10),
     "Erdos-Renyi of 5": pc.graphs.erdos_renyi(5, 0.6, random_state=1),
     "Erdos-Renyi of 10": pc.graphs.erdos_renyi(10, 0.4, random_state=2),
 }
+PRODUCT = [(loss, name) for loss in LOSSES for name in GRAPHS]
+# Each loss once, and each graph once.
+ONCE = [*zip(LOSSES, GRAPHS, strict=True)]
 
 
-@pytest.mark.parametrize("loss", ["kmeans", "huber", "logistic", "fair"])
-@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
-def test_processes_end_where_the_simulator_does_to_the_last_bit(tmp_path, loss, graph):
+def check_run(folder, loss, graph):
+    """Check that a run of real processes ends where the simulator does, to the last bit."""
     given = {"loss": loss, "solver": "accelerated", "rho": 30.0, "tol": 1e-3, "rounds": 150}
     parts = iris(graph.m)
-    with fleet(tmp_path, graph.m, graph, **given) as peers:
+    with make_cluster(folder, graph.m, graph, **given) as peers:
         peers.start()
         codes = peers.wait()
         solution = pc.cluster(
@@ -34,8 +40,113 @@ def test_processes_end_where_the_simulator_does_to_the_last_bit(tmp_path, loss, 
         )
         for i, name in enumerate(peers.names):
             assert np.array_equal(peers.centers(name), solution.centers[i])
-            told = peers.certificate(name)
-            assert told["rounds"] == solution.certificate.rounds
-            assert (codes[name] == 0) == (told["status"]["name"] == "converged")
-            assert np.isclose(told["largest_residual"], solution.certificate.residual, rtol=1e-9)
-            assert all(span == [[0, told["rounds"] - 1]] for span in told["contributed"].values())
+            record = peers.certificate(name)
+            assert record["rounds"] == solution.certificate.rounds
+            assert (codes[name] == 0) == (record["status"]["name"] == "converged")
+            largest = record["largest_residual"]
+            assert np.isclose(largest, solution.certificate.residual, rtol=1e-9)
+            spans = record["contributed"].values()
+            assert all(span == [[0, record["rounds"] - 1]] for span in spans)
+        assert all(each["same"] for each in peers.replay().values())
+
+
+@pytest.mark.smoke
+def test_three_processes_end_where_the_simulator_does_to_the_last_bit(tmp_path):
+    check_run(tmp_path, "kmeans", pc.graphs.path(3))
+
+
+@pytest.mark.parametrize(("loss", "graph"), ONCE)
+def test_processes_end_where_the_simulator_does_to_the_last_bit(tmp_path, loss, graph):
+    check_run(tmp_path, loss, GRAPHS[graph])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("loss", "graph"), [each for each in PRODUCT if each not in ONCE])
+def test_so_they_do_with_every_loss_on_every_graph(tmp_path, loss, graph):
+    check_run(tmp_path, loss, GRAPHS[graph])
+
+
+def test_weights_a_matrix_and_several_updates_are_as_in_the_simulator(tmp_path):
+    rng = np.random.default_rng(0)
+    parts = [np.column_stack([part, rng.uniform(0.5, 2.0, len(part))]) for part in iris(4)]
+    A = np.diag([2.0, 1.0, 1.0, 3.0])
+    given = {"solver": "dgc", "rho": 30.0, "tol": 0.0, "rounds": 60, "B": 3}
+    terms = {"weights_column": "x4", "matrix": A.tolist(), "scale": "none"}
+    with make_cluster(tmp_path, 4, parts=parts, **given, **terms) as peers:
+        peers.start()
+        assert set(peers.wait().values()) == {1}  # out of rounds, as tol = 0 asks
+        solution = pc.cluster(
+            [part[:, :4] for part in parts],
+            n_clusters=3,
+            graph=peers.contract.graph,
+            distance=pc.Mahalanobis(A),
+            weights=[part[:, 4] for part in parts],
+            init=KMeansPlusPlus(mean_of=5),
+            random_state=0,
+            **given,
+        )
+        for i, name in enumerate(peers.names):
+            assert np.array_equal(peers.centers(name), solution.centers[i])
+        assert all(each["same"] for each in peers.replay().values())
+
+
+@pytest.mark.parametrize(
+    ("solver", "rho", "exchange"),
+    [
+        ("admm", "auto", "float64"),
+        ("admm", "auto", "8-bit"),
+        ("group-lasso", "auto", "float64"),
+        ("exact", "auto", "float64"),
+        ("accelerated", 150.0, "8-bit"),
+        ("dgc", 30.0, "float32"),
+        ("dgc", 1.0, "8-bit"),
+    ],
+)
+def test_every_solver_ends_where_its_replay_and_the_pooled_problem_do(
+    tmp_path, solver, rho, exchange
+):
+    on_loss = "continue" if solver in ("dgc", "accelerated") else "stop"
+    tol = 1e-4 if exchange == "float32" else 1e-5
+    given = {"solver": solver, "rho": rho, "exchange": exchange, "on_loss": on_loss, "tol": tol}
+    with make_cluster(tmp_path, scale="none", **given) as peers:
+        peers.start()
+        assert set(peers.wait().values()) == {0}
+        assert all(each["same"] for each in peers.replay().values())
+        rows = np.concatenate(iris(5))
+        records = [peers.certificate(name) for name in peers.names]
+        centers = [pc.Solution.load(peers.out(name) / "solution.npz").consensus
+                   for name in peers.names]  # fmt: skip
+        mean = np.mean(centers, axis=0)
+        square = ((rows[:, None] - mean) ** 2).sum(axis=2)
+        # What the peers found among themselves is what the pooled rows give.
+        assert {each["pooled_cost"] for each in records} == {records[0]["pooled_cost"]}
+        assert np.isclose(records[0]["pooled_cost"], 0.5 * square.min(axis=1).sum(), rtol=1e-9)
+        labels = square.argmin(axis=1)
+        gradient = [len(rows[labels == k]) * mean[k] - rows[labels == k].sum(axis=0)
+                    for k in range(3)]  # fmt: skip
+        spread = np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
+        residual = np.linalg.norm(gradient, axis=1).max() / (len(rows) * spread)
+        assert np.isclose(records[0]["pooled_residual"], residual, rtol=1e-6, atol=1e-12)
+        if on_loss == "stop":
+            assert residual < 1e-5
+
+
+def test_an_empty_site_takes_part(tmp_path):
+    rows, _ = pc.datasets.iris()
+    parts = [rows[::2], rows[:0], rows[1:3], rows[3::2]]
+    with make_cluster(tmp_path, 4, parts=parts, rho=30.0, tol=1e-4) as peers:
+        peers.start()
+        assert set(peers.wait().values()) == {0}
+        assert peers.certificate("p1")["rows"] == 0
+        assert all(each["same"] for each in peers.replay().values())
+
+
+def test_more_clusters_than_rows_is_one_sentence_everywhere(tmp_path):
+    rows, _ = pc.datasets.iris()
+    parts = [rows[:1], rows[1:2], rows[2:3]]
+    with make_cluster(tmp_path, 3, parts=parts, n_clusters=5, mean_of=1) as peers:
+        peers.start()
+        assert set(peers.wait(seconds=30).values()) == {2}
+        for name in peers.names:
+            last = peers.error(name).splitlines()[-1]
+            assert "must be at most the number of rows of all sites, 3. Got 5." in last

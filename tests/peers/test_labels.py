@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from trials import fleet
 
 import peerclust as pc
+from peer_runs import make_cluster
 from peerclust.clustering.solution import Status
 from peerclust.peers import setup
 from peerclust.peers.setup import Rows
@@ -73,7 +73,7 @@ def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_pa
 def test_real_peers_and_one_that_comes_late_write_the_labels_of_their_centers(tmp_path):
     parts = shifted_parts()
     given = {"rho": 2.0, "join_timeout": 3.0, "linger": 60.0}
-    with fleet(tmp_path, 3, pc.graphs.path(3), parts=parts, **given) as peers:
+    with make_cluster(tmp_path, 3, pc.graphs.path(3), parts=parts, **given) as peers:
         # The certificate of these two ends at their mean centers.
         peers.start("p1", "p2")
         for name in ("p1", "p2"):

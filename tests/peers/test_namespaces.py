@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from trials import check_ended, check_replay, fleet
 
+from peer_runs import check_ended, check_replay, make_cluster, start_paced
 from peerclust.testing import preload
+
+pytestmark = pytest.mark.peers
 
 SPACE, NEAR, FAR = "pcl-test", "pcl-near", "pcl-far"
 NEAR_HOST, FAR_HOST = "10.213.77.1", "10.213.77.2"
@@ -64,8 +66,8 @@ def lay_cable():
 
 def test_a_host_whose_cable_is_pulled_is_lost_and_taken_up_when_it_is_back(tmp_path, cable):
     hosts = [NEAR_HOST, NEAR_HOST, FAR_HOST]
-    with fleet(tmp_path, 3, hosts=hosts, rho=6000.0, rounds=100_000) as peers:
-        peers.start("p0", "p1")
+    with make_cluster(tmp_path, 3, hosts=hosts, rho=600.0) as peers:
+        start_paced(peers, "p0", "p1")
         peers.start("p2", run=run_far_away)
         peers.wait_for_round("p0", 200)
         cable("down")
@@ -80,7 +82,7 @@ def test_a_host_whose_cable_is_pulled_is_lost_and_taken_up_when_it_is_back(tmp_p
 
 def test_hosts_on_both_ends_of_a_cut_cable_say_that_they_fell_apart(tmp_path, cable):
     hosts = [NEAR_HOST, NEAR_HOST, FAR_HOST, FAR_HOST]
-    with fleet(tmp_path, 4, hosts=hosts, join_timeout=5.0) as peers:
+    with make_cluster(tmp_path, 4, hosts=hosts, join_timeout=5.0) as peers:
         peers.start("p0", "p1")
         peers.start("p2", "p3", run=run_far_away)
         peers.wait_for_round("p0", 200)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from written_out import GRAPHS, K, assert_same, d, m, problem, sums, watched
+from equations import GRAPHS, K, assert_same, d, m, problem, sums, watched
 
+from all_pairs import by_pairs
 from peerclust import datasets, graphs, partition
 from peerclust.programs.admm import ADMM
 from peerclust.programs.protocol import HeardSum
@@ -32,10 +33,7 @@ def admm(x, parts, neighbors, c, rounds):
     return after
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("c", [0.3, 2.0])
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("name", GRAPHS)
+@by_pairs(name=GRAPHS, weighted=[True, False], c=[0.3, 2.0], runtime=[Simulator, Loopback])
 def test_rounds_equal_the_equations(name, weighted, c, runtime):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(0, weighted=weighted)
@@ -74,7 +72,7 @@ def test_users_end_in_consensus_at_a_stationary_point_of_the_pooled_problem(seed
     assert run.states[0].residual.max() < 1e-6
 
 
-def test_who_hears_nobody_and_has_no_rows_stays():
+def test_a_user_without_neighbors_and_rows_stays():
     users, _, x = problem(1, weighted=True)
     program = ADMM.plain(c=0.5)
     heard = HeardSum(np.zeros_like(x), np.zeros((m, 1, 1)))

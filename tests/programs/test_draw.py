@@ -87,13 +87,13 @@ def test_no_row_leaves_a_user_that_did_not_win():
     state = program.start(users, NONE)
     assert program.say(state).v.shape == (4, 1)  # only keys in the first exchange
     state = program.hear(users, state, HeardMax(state.keys.max(axis=0)))
-    told = program.say(state).v
+    said = program.say(state).v
     winner = int(state.keys[:, 0].argmax())
-    assert np.isneginf(np.delete(told, winner, axis=0)).all()
-    assert np.isfinite(told[winner]).all()
+    assert np.isneginf(np.delete(said, winner, axis=0)).all()
+    assert np.isfinite(said[winner]).all()
 
 
-def test_with_mean_of_the_winner_tells_the_mean_of_its_rows_around_the_drawn_one():
+def test_with_mean_of_the_winner_says_the_mean_of_its_rows_around_the_drawn_one():
     rows = np.array([[0.0], [1.0], [10.0], [11.0], [100.0]])
     drawn = draw(
         Draw(seed=4, step=0, n=300, mean_of=2), rows=rows, weights=1.0, offsets=np.array([0, 4, 5])

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from written_out import GRAPHS, K, assert_same, d, m, problem, sums, watched
+from equations import GRAPHS, K, assert_same, d, m, problem, sums, watched
 
+from all_pairs import by_pairs
 from peerclust import graphs
 from peerclust.losses import Huber
 from peerclust.programs.lsp2p import LSP2P
@@ -18,15 +19,15 @@ def lsp2p(x, parts, neighbors, rounds):
     """The centers after each round, and how far each user was from its averages before it."""
     after, residuals = [], []
     for _ in range(rounds):
-        told = [sums(x[i], parts[i]) for i in range(m)]
+        said = [sums(x[i], parts[i]) for i in range(m)]
         new, off = x.copy(), np.zeros((m, K))
         for i in range(m):
             for k in range(K):
-                count = told[i][0][k]
-                total = told[i][1][k]
+                count = said[i][0][k]
+                total = said[i][1][k]
                 for j in neighbors[i]:
-                    count = count + told[j][0][k]
-                    total = total + told[j][1][k]
+                    count = count + said[j][0][k]
+                    total = total + said[j][1][k]
                 off[i, k] = np.linalg.norm(count * x[i, k] - total)
                 if count > 0:
                     new[i, k] = total / count
@@ -46,10 +47,7 @@ def lloyd(x, rows, weights, rounds):
     return after
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", GRAPHS)
+@by_pairs(name=GRAPHS, seed=[0, 1], weighted=[True, False], runtime=[Simulator, Loopback])
 def test_rounds_equal_the_equation(name, seed, weighted, runtime):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(seed, weighted=weighted)

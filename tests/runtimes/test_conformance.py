@@ -1,27 +1,50 @@
-"""Every runtime, program and loss passes its suite; the suites catch what is wrong."""
+"""Every runtime, program and loss passes its suite; the suites catch what is wrong.
+
+Each program runs on few cases, in which every pair of properties still meets (see
+`conformance_cases`), and on all cases where tests may be slow.
+"""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from conformance_cases import covering_trials
 from instances import LOSSES
-from peerclust import testing
+from peerclust import kernels, testing
 from peerclust.losses import KMeans
 from peerclust.programs.dgc import DGC
 from peerclust.programs.draw import Draw
 from peerclust.runtimes import RUNTIMES, Loopback, Simulator
 from peerclust.testing import Trial
 
-
-@pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
-def test_every_runtime_conforms(runtime):
-    testing.check_runtime(runtime)
+COVERING = covering_trials()
 
 
-@pytest.mark.parametrize("trial", testing.PROGRAMS.values(), ids=testing.PROGRAMS)
-def test_every_program_conforms(trial):
-    testing.check_program(trial)
+def is_large(case):
+    """Return whether a user has more rows than a segment of the kernels."""
+    return max(case.sizes) > kernels.SEGMENT
+
+
+# Loopback is the reference, and each program's check compares the simulator with it.
+@pytest.mark.parametrize("name", testing.PROGRAMS)
+def test_every_program_conforms_on_the_simulator_and_on_loopback(name):
+    testing.check_program(testing.PROGRAMS[name], cases=COVERING[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", testing.PROGRAMS)
+def test_every_program_conforms_in_every_case(name):
+    testing.check_program(testing.PROGRAMS[name])
+
+
+@pytest.mark.parametrize("name", ["dgc", "accelerated"])
+def test_a_run_that_nobody_watches_ends_as_one_that_is_watched(name):
+    testing.check_runtime(Simulator, programs=[name], cases=COVERING[name])
+
+
+def test_there_is_no_runtime_of_one_process_that_no_test_here_compares():
+    assert set(RUNTIMES.values()) == {Simulator, Loopback}
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -31,7 +54,7 @@ def test_every_loss_conforms(loss):
 
 def test_some_cases_stop_by_themselves_and_some_run_out_of_rounds():
     trial = testing.PROGRAMS["dgc"]
-    ends = [testing.checks._end(Simulator, trial, case, case.start()) for case in testing.cases()]
+    ends = [testing.checks._end(Simulator, trial, case, case.start()) for case in COVERING["dgc"]]
     assert {end["stopped"] for end in ends} == {True, False}
 
 
@@ -152,17 +175,28 @@ def test_a_draw_that_keeps_a_secret_is_caught():
         testing.check_program(Trial(lambda _: Secret(seed=3, step=1, n=5), True, 2, -1.0))
 
 
-def test_how_a_runtime_cuts_rows_makes_no_difference():
-    from peerclust import kernels
+class OtherSegments(Simulator):
+    """Adds up rows in shorter segments."""
 
-    class OtherSegments(Simulator):
-        def run(self, program, users, x, **options):
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(kernels, "SEGMENT", 4096)
-                return super().run(program, users.with_weights(users._weights), x, **options)
+    def run(self, program, users, x, **options):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernels, "SEGMENT", kernels.SEGMENT // 2)
+            return super().run(program, users.with_weights(users._weights), x, **options)
 
-    # Costs, and users' total weights, are added up segment by segment.
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("certificate", "dgc, all noise", "accelerated", "accelerated, B = 2"):
-            patch.delitem(testing.PROGRAMS, name)
-        testing.check_runtime(OtherSegments)
+
+# Costs, and users' total weights, are added up segment by segment.
+BY_SEGMENT = {"certificate", "dgc, all noise", "accelerated", "accelerated, B = 2"}
+EXACT = [name for name in testing.PROGRAMS if name not in BY_SEGMENT]
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_how_a_runtime_cuts_rows_makes_no_difference(name):
+    large = [case for case in COVERING[name] if is_large(case)]
+    assert large
+    testing.check_runtime(OtherSegments, programs=[name], cases=large)
+
+
+@pytest.mark.slow
+def test_how_a_runtime_cuts_rows_makes_no_difference_in_any_case():
+    large = [case for case in testing.cases() if is_large(case)]
+    testing.check_runtime(OtherSegments, programs=EXACT, cases=large)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from peerclust.programs.protocol import State
 from peerclust.runtimes.loopback import Loopback
 from peerclust.runtimes.protocol import Run, distribution_of
 from peerclust.runtimes.simulator import Simulator
-from peerclust.testing.cases import Case, cases
+from peerclust.testing.cases import Case, cases as every_case
 from peerclust.testing.programs import PROGRAMS, Trial
 from peerclust.types import Array
 from peerclust.users import Users
@@ -50,13 +50,15 @@ def check_loss(loss: Loss) -> None:
     assert curvature.max() <= bound, f"smoothness of {loss} is below {curvature.max():g}"
 
 
-def check_program(trial: Trial) -> None:
+def check_program(trial: Trial, *, cases: Iterable[Case] | None = None) -> None:
     """Check a program on the simulator and on loopback, and that all it needs is in its state.
+
+    On all cases of `testing.cases`, or on these.
 
     >>> from peerclust.programs.dgc import DGC
     >>> check_program(Trial(lambda case: DGC(rho=5.0, alpha=case.step(5.0), B=2), rounds=20))
     """
-    for case in cases():
+    for case in every_case() if cases is None else cases:
         x = trial.start(case)
         kept = x.copy()
         ends = [_end(runtime, trial, case, x) for runtime in (Loopback, Simulator)]
@@ -70,16 +72,18 @@ def check_runtime(
     reference: Callable[[Graph], Any] = Loopback,
     *,
     programs: Collection[str] | None = None,
+    cases: Iterable[Case] | None = None,
 ) -> None:
     """Check that a runtime ends the programs of `PROGRAMS` as the reference, stopping included.
 
-    All of them, or those of these names. If the runtime shares users among processes, all of them
-    call this, and share the reference's work.
+    All of them, or those of these names, on all cases or on these. If the runtime shares users
+    among processes, all of them call this, and share the reference's work.
 
     >>> check_runtime(Simulator, programs=["dgc", "maximum"])
     """
     names = PROGRAMS if programs is None else programs
-    trials = [(case, name) for case in cases() for name in names]
+    tried = every_case() if cases is None else cases
+    trials = [(case, name) for case in tried for name in names]
     for i, (case, name) in enumerate(trials):
         trial = PROGRAMS[name]
         x, group = trial.start(case), distribution_of(runtime(case.graph)).group

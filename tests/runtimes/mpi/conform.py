@@ -2,7 +2,11 @@
 
 import sys
 
+from peerclust.runtimes.mpi.marching import may_march
+
+from conformance_cases import covering_trials
 from peerclust import testing
+from peerclust.programs.dgc import DGC
 from peerclust.ranks.distribution import Distribution, distribute_users
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.mpi import world
@@ -34,9 +38,27 @@ def runtime(graph):
     return made
 
 
+def check(programs, cases):
+    """Check these programs in these cases."""
+    testing.check_runtime(runtime, Simulator, programs=programs, cases=cases)
+    if ranks.rank == 0:
+        print(f"conforms on {ranks.size} ranks")
+
+
+def check_covering():
+    """Check every program, in few cases that have every pair of properties."""
+    covering = covering_trials()
+    for name, cases in covering.items():
+        testing.check_runtime(runtime, Simulator, programs=[name], cases=cases)
+    if ranks.rank == 0:
+        print(f"conforms on {ranks.size} ranks")
+
+
 def main():
     some = ("dgc", "accelerated", "admm", "group lasso", "draw") if "old" in sys.argv else None
     testing.check_runtime(runtime, Simulator, programs=some)
+    small = [case for case in testing.cases() if max(case.sizes) < 16]
+    assert all(may_march(DGC(rho=5.0, alpha=0.1), case.users(), case.start()) for case in small)
     if ranks.rank == 0:
         print(f"conforms on {ranks.size} ranks")
 

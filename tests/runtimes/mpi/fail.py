@@ -1,4 +1,7 @@
-"""Run by the ranks of a job, of which rank 1, or all, do something wrong."""
+"""Run by the ranks of a job, of which one, or all, do something wrong, in the ways that are named.
+
+An error of `cluster` is caught and printed, and the next way is tried.
+"""
 
 import os
 import signal
@@ -10,7 +13,7 @@ import numpy as np
 import peerclust as pc
 from peerclust.runtimes.mpi import world
 
-ranks, way = world(), sys.argv[-1]
+ranks = world()
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,13 @@ class Loss:
     def gamma(self, r2):
         Loss.calls = getattr(Loss, "calls", 0) + 1
         if ranks.rank == 1 and Loss.calls > 20:
-            if way == "killed":
+            if "killed" in sys.argv:
                 os.kill(os.getpid(), signal.SIGKILL)
             raise ZeroDivisionError("the loss broke down")
         return np.ones_like(r2)
 
 
-def main():
+def go_wrong(way):
     rows = np.random.default_rng(0).normal(size=(60, 2))
     parts = np.split(rows, 6)
     options = {"n_clusters": 2, "random_state": 0, "rho": 10, "runtime": "mpi"}
@@ -69,17 +72,22 @@ def main():
         raise KeyError("a mistake of the script's own")
 
     site, K = np.arange(60) % 6, 2 + (ranks.rank == 1)
-    try:
-        if way == "detector":
-            pc.PeerOutlierDetector(K, runtime="mpi").fit(rows, users=site)
-        if way == "estimator":
-            rows[3, 1] = np.nan if ranks.rank == 1 else 0.0
-            pc.PeerClustering(2, runtime="mpi").fit(rows, users=site)
-        pc.cluster(parts, **options)
-    except pc.errors.PeerclustError as error:
-        print(f"rank {ranks.rank} says: {error}", flush=True)
-        sys.exit(2)
-    print("no error", flush=True)
+    if way == "detector":
+        pc.PeerOutlierDetector(K, runtime="mpi").fit(rows, users=site)
+    if way == "estimator":
+        rows[3, 1] = np.nan if ranks.rank == 1 else 0.0
+        pc.PeerClustering(2, runtime="mpi").fit(rows, users=site)
+    pc.cluster(parts, **options)
+
+
+def main():
+    for way in sys.argv[1:]:
+        try:
+            go_wrong(way)
+        except pc.errors.PeerclustError as error:
+            print(f"rank {ranks.rank}, {way}: {error}", flush=True)
+        else:
+            print("no error", flush=True)
 
 
 if __name__ == "__main__":

@@ -91,30 +91,30 @@ def test_a_digest_is_spelled_in_groups_of_four(base):
 
 
 def test_differences_name_the_settings_and_both_sides(base, certificates):
-    def told(**changes):
+    def explained(**changes):
         return differences(base.settings(), replace(base, **changes).settings(), "bern")
 
-    assert told(n_clusters=4, rho=5.0) == [
+    assert explained(n_clusters=4, rho=5.0) == [
         "bern has n_clusters = 4, here it is 3.",
         "bern has rho = 5.0, here it is 'auto'.",
     ]
-    assert told(features=("x", "z")) == [
+    assert explained(features=("x", "z")) == [
         "bern lacks the feature 'y'.",
         "bern has the feature 'z', which is not here.",
     ]
-    assert told(features=("y", "x")) == [
+    assert explained(features=("y", "x")) == [
         "bern has the features in another order: number 1 is 'y', here it is 'x'."
     ]
-    assert told(links=(("0", "10"), ("0", "2"))) == [
+    assert explained(links=(("0", "10"), ("0", "2"))) == [
         "bern lacks the link '10 - 2'.",
         "bern has the link '0 - 2', which is not here.",
     ]
     rest = base.peers[1:]
-    assert told(peers=(*rest, Peer("c", "c:1", certificates["c"]))) == [
+    assert explained(peers=(*rest, Peer("c", "c:1", certificates["c"]))) == [
         "bern lacks the peer '0'.",
         "bern has the peer 'c', which is not here.",
     ]
-    moved, renewed = told(peers=(Peer("0", "far:1", certificates["c"]), *rest))
+    moved, renewed = explained(peers=(Peer("0", "far:1", certificates["c"]), *rest))
     assert moved == "bern has the address 'far:1' of 0, here it is 'host:4000'."
     assert re.fullmatch(
         r"bern has the certificate 'sha256:\w+\.\.\.\w+' of 0, here it is 'sha256:\w+\.\.\.\w+'\.",

@@ -169,7 +169,7 @@ BAD_FILES = [
     ('["0", "10"],', "", "`links` of network.toml must connect all users: user 0 cannot reach user"
      " 10."),
     ('name = "10"', 'name = "0"', "The peers of network.toml must have different names. Got 0"),
-    ('name = "0"', 'name = "../0"', "The name of a peer in network.toml must be 1 to 64 letters"),
+    ('name = "0"', 'name = "../0"', "The name of a peer in network.toml must be 1 to 64 "),
     ('name = "0"', "name = 0", "`name` of peer number 1 in network.toml must be text in quotes."),
     ('name = "0"', 'name = "c"', "`certificate` of peer c in network.toml must be its own. Got that"
      " of '0'."),
@@ -184,7 +184,7 @@ BAD_FILES = [
 
 
 @pytest.mark.parametrize(("old", "new", "sentence"), BAD_FILES, ids=range(len(BAD_FILES)))
-def test_a_file_that_cannot_be_used_is_told_in_one_sentence(written, old, new, sentence):
+def test_one_sentence_says_why_a_file_cannot_be_used(written, old, new, sentence):
     assert old in written
     with pytest.raises(InputError) as error:
         read(written.replace(old, new, 1))

@@ -20,7 +20,7 @@ def noise(size):
 
 
 def feed(reader, data, chunk=1 << 20):
-    """Give the frames that a reader finds in bytes that come in chunks."""
+    """Return the frames that a reader finds in bytes that come in chunks."""
     found = []
     while data:
         room = reader.room()

@@ -34,15 +34,15 @@ def test_events_come_back_in_order_and_centers_to_the_last_bit(path):
     assert unpack_array(end["x"]).tobytes() == np.ascontiguousarray(x[::-1]).tobytes()
 
 
-def test_who_was_heard_is_written_only_when_it_changes(path):
+def test_the_senders_are_written_only_when_they_change(path):
     journal = Journal(path, pytest.fail)
     for exchange, senders in enumerate([[1, 2], [1, 2], [1], [1], [], [1, 2]]):
         journal.heard(exchange, senders)
-    told = [(event["exchange"], event["senders"]) for event in read_journal(path)]
-    assert told == [(0, [1, 2]), (2, [1]), (4, []), (5, [1, 2])]
+    written = [(event["exchange"], event["senders"]) for event in read_journal(path)]
+    assert written == [(0, [1, 2]), (2, [1]), (4, []), (5, [1, 2])]
 
 
-def test_who_was_heard_is_written_again_after_a_start(path):
+def test_the_senders_are_written_again_after_a_start(path):
     journal = Journal(path, pytest.fail)
     journal.heard(3, [1])
     journal.start(9, np.zeros((1, 1)))
@@ -63,7 +63,7 @@ def test_an_event_is_on_its_way_to_the_disk_before_anything_follows_from_it(path
     assert json.loads(path.read_bytes()) == {"event": "heard", "exchange": 0, "senders": [1]}
 
 
-def test_a_disk_that_is_full_is_told_once_and_the_run_goes_on(path, monkeypatch):
+def test_a_full_disk_is_reported_once_and_the_run_continues(path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 

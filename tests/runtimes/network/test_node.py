@@ -70,7 +70,7 @@ def node(agreeing, base):
 
 
 def greet(node, name, instance="first", **said):
-    """Let a neighbor connect and say hello; give its line and the answer."""
+    """Let a neighbor connect and say hello; return its line and the answer."""
     line = Line()
     values = {"knows": node.instance, "phase": "agreeing", "counts": True, **said}
     hello = Hello(name, instance, settings="{}", **values)
@@ -78,7 +78,7 @@ def greet(node, name, instance="first", **said):
     return line, node.greeted(node.links[name], line, hello, frame)
 
 
-def letter(node, x=X, **changes):
+def round_frame(node, x=X, **changes):
     return Frame(Kind.ROUND, node.network, x, RUN, node.at)._replace(**changes)
 
 
@@ -95,7 +95,7 @@ def play(node, *frames, check=lambda _: "", x=X):
 
 
 def come_back(node, link):
-    """Lose a neighbor and let it return, so that it is told the present round."""
+    """Lose a neighbor and let it return, so that it is sent the present round."""
     node.lose(link, "it was silent")
     link.detach()
     greet(node, link.name, phase="running", counts=False)
@@ -107,8 +107,8 @@ def up(node, link, round_):
     node.received(link, Frame(Kind.UP, node.network, said, RUN, round_))
 
 
-def test_an_exchange_tells_all_neighbors_and_ends_when_all_have_told(node):
-    heard = play(node, ("2", letter(node, 2 * X)), ("0", letter(node, 3 * X)))
+def test_an_exchange_sends_to_all_neighbors_and_ends_when_all_have_sent(node):
+    heard = play(node, ("2", round_frame(node, 2 * X)), ("0", round_frame(node, 3 * X)))
     assert {i: frame.payload.tolist() for i, frame in heard.items()} == {
         node.links[name].number: (factor * X).tolist() for name, factor in (("0", 3), ("2", 2))
     }
@@ -122,10 +122,16 @@ def test_an_exchange_tells_all_neighbors_and_ends_when_all_have_told(node):
 
 def test_frames_that_come_early_twice_or_late_count_once_and_in_their_exchange(node):
     zero, two = node.links["0"], node.links["2"]
-    early, late = letter(node, 5 * X, exchange=1), letter(node)
-    play(node, ("0", letter(node)), ("0", letter(node)), ("0", early), ("2", letter(node)))
+    early, late = round_frame(node, 5 * X, exchange=1), round_frame(node)
+    play(
+        node,
+        ("0", round_frame(node)),
+        ("0", round_frame(node)),
+        ("0", early),
+        ("2", round_frame(node)),
+    )
     node.received(zero, late)
-    heard = play(node, ("2", letter(node, exchange=1)))
+    heard = play(node, ("2", round_frame(node, exchange=1)))
     assert heard[zero.number].payload.tolist() == (5 * X).tolist()
     assert not zero.inbox
     assert not two.inbox
@@ -140,14 +146,14 @@ def test_frames_that_come_early_twice_or_late_count_once_and_in_their_exchange(n
         ({"network": b"another!"}, "its frames must be of this network"),
     ],
 )
-def test_who_sends_what_it_must_not_is_dropped_and_the_exchange_ends_without_it(
+def test_a_neighbor_that_sends_what_it_must_not_is_dropped_and_the_exchange_ends_without_it(
     node, changes, reason
 ):
     line = node.links["0"].connection
     heard = play(
         node,
-        ("0", letter(node)._replace(**changes)),
-        ("2", letter(node)),
+        ("0", round_frame(node)._replace(**changes)),
+        ("2", round_frame(node)),
         check=lambda x: "eights" if (x == 8).all() else "",
     )
     assert list(heard) == [node.links["2"].number]
@@ -157,8 +163,8 @@ def test_who_sends_what_it_must_not_is_dropped_and_the_exchange_ends_without_it(
     assert not line.is_open
 
 
-def test_who_was_dropped_is_not_let_in_again(node):
-    play(node, ("0", letter(node, network=b"another!")), ("2", letter(node)))
+def test_a_neighbor_that_was_dropped_is_refused_from_then_on(node):
+    play(node, ("0", round_frame(node, network=b"another!")), ("2", round_frame(node)))
     node.links["0"].detach()
     assert "it was dropped from this run" in greet(node, "0")[1]
 
@@ -166,7 +172,7 @@ def test_who_was_dropped_is_not_let_in_again(node):
 def test_a_connection_made_again_in_time_is_sent_the_last_two_frames(node):
     for _ in range(3):
         at = node.at
-        play(node, ("0", letter(node, exchange=at)), ("2", letter(node, exchange=at)))
+        play(node, ("0", round_frame(node, exchange=at)), ("2", round_frame(node, exchange=at)))
     node.dropped(node.links["0"], "it broke")
     assert node.links["0"].counted
     line, reason = greet(node, "0", phase="running")
@@ -175,7 +181,7 @@ def test_a_connection_made_again_in_time_is_sent_the_last_two_frames(node):
     assert again == [1, 2]
 
 
-def test_another_process_of_a_neighbor_is_counted_out_and_a_second_one_refused(node):
+def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refused(node):
     _, reason = greet(node, "0", instance="second", phase="agreeing", counts=False)
     assert reason == "0 is running already"
     node.dropped(node.links["0"], "it was killed")
@@ -185,7 +191,7 @@ def test_another_process_of_a_neighbor_is_counted_out_and_a_second_one_refused(n
     assert "its process was started again" in node.events[-1][1]
 
 
-def test_a_neighbor_is_taken_up_after_the_later_of_both_rounds(node):
+def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node):
     link = node.links["0"]
     come_back(node, link)
     assert Kind.UP in link.connection.kinds()
@@ -194,21 +200,21 @@ def test_a_neighbor_is_taken_up_after_the_later_of_both_rounds(node):
     assert [each.name for each in node.counted()] == ["2"]
 
 
-def test_a_loss_while_all_agree_begins_the_agreement_again_and_tells_the_others(agreeing):
+def test_a_loss_during_the_set_up_restarts_it_and_the_others_learn_of_it(agreeing):
     node = agreeing
     node.lose(node.links["0"], "it was silent")
     with pytest.raises(Restart):
         node.check_interrupt()
-    told = [frame for frame in node.links["2"].connection.said if frame.kind is Kind.LOST]
+    sent = [frame for frame in node.links["2"].connection.said if frame.kind is Kind.LOST]
     pair = (0, node.number)
-    assert messages.unpack(told[0].payload, messages.Lost).links == [pair]
+    assert messages.unpack(sent[0].payload, messages.Lost).links == [pair]
 
 
-def test_a_process_started_again_while_all_agree_is_not_sent_what_its_former_one_was(agreeing):
+def test_a_process_restarted_during_the_set_up_is_not_sent_the_frames_of_the_former_one(agreeing):
     node = agreeing
     node.begin_agreement(RUN, EVERYONE)
     for at in range(3):
-        play(node, *((name, letter(node, exchange=at)) for name in ("0", "2")))
+        play(node, *((name, round_frame(node, exchange=at)) for name in ("0", "2")))
     node.dropped(node.links["0"], "it was killed")
     line, reason = greet(node, "0", instance="second", counts=False)
     assert reason == ""
@@ -218,21 +224,21 @@ def test_a_process_started_again_while_all_agree_is_not_sent_what_its_former_one
         node.check_interrupt()
 
 
-def test_an_agreement_that_knows_of_a_new_process_does_not_begin_again_for_it(agreeing):
+def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing):
     node = agreeing
     node.dropped(node.links["0"], "it was killed")
-    told = messages.pack(messages.Lost([], ["first"]))
-    node.received(node.links["2"], Frame(Kind.LOST, node.network, told, b"agreeing", 0))
+    lost = messages.pack(messages.Lost([], ["first"]))
+    node.received(node.links["2"], Frame(Kind.LOST, node.network, lost, b"agreeing", 0))
     with pytest.raises(Restart):
         node.check_interrupt()
     node.begin_agreement(RUN, EVERYONE)
-    node.links["0"].outbox.append(wire.encode(letter(node)))
+    node.links["0"].outbox.append(wire.encode(round_frame(node)))
     line, _ = greet(node, "0", instance="second", counts=False)
     node.check_interrupt()
     assert Kind.ROUND in line.kinds()
 
 
-def test_whoever_must_not_be_lost_stops_the_run(node):
+def test_a_loss_stops_the_run_where_the_network_file_says_so(node):
     node.contract = replace(node.contract, on_loss="stop")
     node.count_out(node.links["2"], "it was silent")
     with pytest.raises(Stopping, match=r"2 was lost in round 0 \(it was silent\)"):
@@ -277,7 +283,7 @@ def begin(running):
     return running.state.round
 
 
-def test_a_peer_that_is_taken_up_begins_at_the_earliest_round_that_a_neighbor_names(node, running):
+def test_a_peer_that_rejoins_begins_at_the_earliest_round_that_a_neighbor_names(node, running):
     zero, two = node.links.values()
     come_back(node, zero)
     come_back(node, two)
@@ -287,7 +293,7 @@ def test_a_peer_that_is_taken_up_begins_at_the_earliest_round_that_a_neighbor_na
     assert (zero.since, two.since) == (81, 91)
 
 
-def test_a_peer_that_takes_another_up_stays_in_its_round_and_waits_for_its_answer(node, running):
+def test_a_peer_whose_neighbor_rejoins_stays_in_its_round_and_waits_for_the_answer(node, running):
     zero, two = node.links.values()
     come_back(node, zero)
     running.state, node.at = replace(running.state, round=6), 6

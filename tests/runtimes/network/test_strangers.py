@@ -1,8 +1,8 @@
 import ssl
 
 import pytest
-from stage import Stage, believing, der, play
 
+from network_fixture import Listener, der, run_scene, trusting_context
 from peerclust.runtimes.network.identity import client_context, server_context
 
 
@@ -17,25 +17,25 @@ from peerclust.runtimes.network.identity import client_context, server_context
 )
 def test_plain_bytes_are_refused_with_their_reason_once(contexts, data, reason):
     async def scene():
-        async with Stage(contexts[1]) as stage:
-            await stage.visit(data)
-            assert await stage.ear.next("closed") == reason
-            await stage.ear.settled()
+        async with Listener(contexts[1]) as listener:
+            await listener.connect_and_send(data)
+            assert await listener.events.next("closed") == reason
+            await listener.events.settled()
 
-    play(scene)
+    run_scene(scene)
 
 
 def test_tls_1_2_is_refused_with_its_reason_once(contexts):
-    old = believing()
+    old = trusting_context()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
 
     async def scene():
-        async with Stage(contexts[1]) as stage:
-            await stage.visit(tls=old)
-            assert await stage.ear.next("closed") == "it does not speak TLS 1.3"
-            await stage.ear.settled()
+        async with Listener(contexts[1]) as listener:
+            await listener.connect_and_send(tls=old)
+            assert await listener.events.next("closed") == "it does not speak TLS 1.3"
+            await listener.events.settled()
 
-    play(scene)
+    run_scene(scene)
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,20 @@ def test_tls_1_2_is_refused_with_its_reason_once(contexts):
         ("early", "its certificate is not valid yet"),
     ],
 )
-def test_who_cannot_prove_to_be_a_neighbor_is_refused_with_the_reason_once(sites, who, reason):
+def test_a_client_that_cannot_prove_to_be_a_neighbor_is_refused_with_the_reason_once(
+    sites, who, reason
+):
     listed = [der(sites[name]) for name in ("a", "old", "early")]
     server = server_context(sites["b"], listed)
-    tls = believing(sites.get(who))
+    tls = trusting_context(sites.get(who))
 
     async def scene():
-        async with Stage(server) as stage:
-            await stage.visit(b"GET / HTTP/1.1\r\n\r\n", tls=tls)
-            assert await stage.ear.next("closed") == reason
-            await stage.ear.settled()
+        async with Listener(server) as listener:
+            await listener.connect_and_send(b"GET / HTTP/1.1\r\n\r\n", tls=tls)
+            assert await listener.events.next("closed") == reason
+            await listener.events.settled()
 
-    play(scene)
+    run_scene(scene)
 
 
 @pytest.mark.parametrize(
@@ -68,26 +70,26 @@ def test_who_cannot_prove_to_be_a_neighbor_is_refused_with_the_reason_once(sites
         ("old", "it says that this site's certificate has expired"),
     ],
 )
-def test_who_is_refused_hears_why(sites, who, reason):
+def test_a_client_that_is_refused_learns_why(sites, who, reason):
     server = server_context(sites["b"], [der(sites["a"]), der(sites["old"])])
 
     async def scene():
-        async with Stage(server) as stage:
-            ear = await stage.dial(client_context(sites[who], der(sites["b"])))
-            assert await ear.next("closed") == reason
-            assert await stage.ear.next("closed")
-            await ear.settled()
+        async with Listener(server) as listener:
+            events = await listener.dial(client_context(sites[who], der(sites["b"])))
+            assert await events.next("closed") == reason
+            assert await listener.events.next("closed")
+            await events.settled()
 
-    play(scene)
+    run_scene(scene)
 
 
 def test_a_server_that_is_another_than_the_one_called_is_refused(sites, contexts):
     async def scene():
-        async with Stage(contexts[1]) as stage:
-            ear = await stage.dial(client_context(sites["a"], der(sites["c"])))
-            reason = await ear.next("closed")
+        async with Listener(contexts[1]) as listener:
+            events = await listener.dial(client_context(sites["a"], der(sites["c"])))
+            reason = await events.next("closed")
             assert reason.startswith("its certificate is not one of the network's")
-            assert await stage.ear.next("closed")
-            await ear.settled()
+            assert await listener.events.next("closed")
+            await events.settled()
 
-    play(scene)
+    run_scene(scene)

@@ -33,7 +33,7 @@ NUMBERS = struct.pack("<dd", 1.5, -2.0)
 
 
 def by_hand(payload=NUMBERS, **changes):
-    """Give a frame built without the module's help."""
+    """Return a frame built without the module's help."""
     values = PLAIN | changes
     header = struct.pack("<" + "".join(FIELDS.values()), *(values[name] for name in FIELDS))
     return header + struct.pack("<Q", xxh3_64_intdigest(header + payload))[:4] + payload

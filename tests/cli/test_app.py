@@ -1,0 +1,70 @@
+"""What all commands share: help, version, missing extras, exit codes."""
+
+import os
+
+import pytest
+
+import peerclust as pc
+from command_line import FILES, FIT, good, process, run, write_tables
+
+
+@pytest.fixture(autouse=True)
+def _tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_tables()
+
+
+@pytest.mark.parametrize(
+    "words", [("fit", "bern.csv"), ("fit", *FILES, "--clusters", 0, "--out", "out"), ("cluster",)]
+)
+def test_wrong_usage_exits_with_2(words):
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("package", "words", "sentence"),
+    [
+        ("matplotlib", ("demo",), "Pictures need matplotlib, which is not installed;"),
+        ("polars", FIT, "Tables need polars, which is not installed;"),
+    ],
+)
+def test_a_missing_extra_is_named(package, words, sentence):
+    code = f"import sys; sys.modules[{package!r}] = None; from peerclust.cli import main; main()"
+    done = process(*map(str, words), code=code)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    extra = {"matplotlib": "plots", "polars": "tables"}[package]
+    assert done.stderr == f"{sentence} it comes with the extra `{extra}`.\n"
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("demo",), ("fit",), ("predict",), ("bench",), ("reproduce",), ("peer", "init")]
+)
+def test_help_answers_at_once(words):
+    # The seconds of the processor, not of the clock: other tests run beside this one. Of up to
+    # three tries the best counts.
+    for _ in range(3):
+        before = os.times()
+        done = process(*words, "--help")
+        after = os.times()
+        assert done.returncode == 0
+        assert "Usage: peerclust" in done.stdout
+        user = after.children_user - before.children_user
+        seconds = user + after.children_system - before.children_system
+        if seconds < 0.5:
+            return
+    pytest.fail(f"{seconds:.2f} s of the processor")
+
+
+def test_the_command_line_imports_nothing_heavy_before_it_must():
+    code = "import sys, peerclust.cli; print(*{name.split('.')[0] for name in sys.modules})"
+    loaded = set(process(code=code).stdout.split())
+    heavy = {"numpy", "scipy", "numba", "sklearn", "networkx", "polars", "matplotlib"}
+    heavy |= {"cryptography", "msgspec", "websockets"}
+    assert "typer" in loaded
+    assert not loaded & heavy
+
+
+def test_the_version_is_printed():
+    assert good("--version").stdout == f"peerclust {pc.__version__}\n"

@@ -1,0 +1,76 @@
+"""What `peerclust peer check` and `peer status` print; what a check finds is in `peers.check`."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from peerclust.cli import app
+from peerclust.runtimes.network import contract_file
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["peer", *map(str, words)])
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """Work in the folder of a site whose only neighbor is absent; return the words of a check."""
+    monkeypatch.chdir(tmp_path)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        ports = [each.getsockname()[1] for each in (one, two)]
+    words = []
+    for name, port in zip(("bern", "oslo"), ports, strict=True):
+        assert run("keygen", name).exit_code == 0
+        words += ["--peer", f"{name}=127.0.0.1:{port}={name}.crt"]
+    assert run("init", *words, "--features", "x", "--clusters", 1).exit_code == 0
+    Path("rows.csv").write_text("x\n" + "1\n" * 9)
+    named = ("--network", "network.toml", "--me", "bern", "--data", "rows.csv")
+    return ("check", *named, "--seconds", 0.2)
+
+
+def test_check_prints_a_line_each_and_waits_on_stderr(site):
+    result = run(*site)
+    assert result.exit_code == 1
+    assert result.stderr == "waiting for oslo\n"
+    marks = [line.split()[0] for line in result.stdout.splitlines() if line[:1].strip()]
+    assert marks == ["good"] * 6 + ["BAD"]
+    assert "Connection refused" in result.stdout
+    digest = contract_file.read(Path("network.toml")).digest.hex()
+    assert digest in "".join(line[20:] for line in result.stdout.splitlines()).replace(" ", "")
+
+
+def test_check_has_a_json_form(site):
+    result = run(*site, "--json")
+    assert (result.exit_code, result.stderr) == (1, "")
+    lines = json.loads(result.stdout)
+    assert [*lines[0]] == ["name", "ok", "detail", "warns"]
+    names = ["network file", "key", "certificate", "clock", "port", "data", "oslo"]
+    assert [line["name"] for line in lines] == names
+    assert [line["ok"] for line in lines] == [True] * 6 + [False]
+
+
+def test_check_refuses_addresses_that_are_none(site):
+    result = run(*site, "--listen", "here")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "host:port" in result.stderr
+    assert run(*site, "--dial", "oslo").exit_code == 2
+
+
+def test_status_of_a_run_that_has_ended_says_so(tmp_path):
+    said = run("status", tmp_path / "nowhere")
+    assert (said.exit_code, said.stderr) == (2, f"There is no folder {tmp_path / 'nowhere'}.\n")
+    said = run("status", tmp_path)
+    assert (said.exit_code, said.stderr) == (2, f"No peer is running in {tmp_path}.\n")
+    (tmp_path / "certificate.json").write_text("{}")
+    said = run("status", tmp_path)
+    where = tmp_path / "certificate.json"
+    assert (said.exit_code, said.stderr) == (
+        2,
+        f"The run of {tmp_path} has ended; {where} tells how.\n",
+    )

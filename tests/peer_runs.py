@@ -1,0 +1,108 @@
+"""Runs of real peers on this machine, and what must be true of a run however it went."""
+
+import time
+
+import numpy as np
+
+import misbehaving_peers
+import peerclust as pc
+from peerclust.peers import configuration, setup
+from peerclust.peers.commands import read_rows, read_table
+from peerclust.runtimes import Simulator
+from peerclust.runtimes.network.contract import Contract, Peer
+from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.setup import living_graph
+from peerclust.testing.local_cluster import LocalCluster
+
+TOL = 1e-6
+
+
+def iris(m):
+    rows, species = pc.datasets.iris()
+    return [rows[mine] for mine in pc.partition.homogeneous(species, m, random_state=0)]
+
+
+def make_path_contract(m=4, **settings):
+    """Return the contract of sites in a row that no process runs."""
+    names = [f"p{i}" for i in range(m)]
+    links = tuple((names[i], names[i + 1]) for i in range(m - 1))
+    given = {"features": tuple("abcd"), "n_clusters": 3, "rho": 20.0, "seed": 3, "links": links}
+    peers = tuple(Peer(name, f"127.0.0.1:{i + 1}", b"") for i, name in enumerate(names))
+    return Contract(peers=peers, **given | settings)
+
+
+def make_cluster(folder, m=5, graph=None, **settings):
+    """Return peers that soon notice losses, and whose run takes thousands of rounds."""
+    chosen = {
+        "n_clusters": 3, "solver": "dgc", "rho": 150.0, "tol": TOL, "rounds": 30_000,
+        "timeout": 2.0,
+        "join_timeout": 20.0, "linger": 0.5, "checkpoint_every": 0.1, "on_absent": "start",
+    }  # fmt: skip
+    parts = settings.pop("parts", None) or iris(m)
+    return LocalCluster(folder, parts, graph or pc.graphs.ring(m), **chosen | settings)
+
+
+def start_paced(peers, *names):
+    """Start peers, all if none is named; the first one sends late, so that few rounds take long.
+
+    A test then has seconds in which to do something to the run, at little cost.
+    """
+    first, *others = names or peers.names
+    peers.start(first, run=misbehaving_peers.late)
+    peers.start(*others)
+
+
+def wait_for_log(peers, name, text, seconds=60.0):
+    limit = time.monotonic() + seconds
+    while text not in peers.log(name):
+        assert time.monotonic() < limit, peers.log(name)
+        time.sleep(0.05)
+
+
+def check_ended(peers, survivors, *, lost=(), cut=()):
+    """Check that all survivors converged, name what happened, and are what the replay gives."""
+    for name in survivors:
+        record = peers.certificate(name)
+        status = "converged without some" if lost else "converged"
+        assert record["status"]["name"] == status, peers.log(name)
+        assert record["residual"] <= TOL
+        assert record["largest_residual"] <= TOL
+        assert sorted(record["heard"]) == sorted(survivors)
+        assert "made no progress" not in peers.log(name)
+        for gone in lost:
+            assert gone in record["status"]["advice"]
+            assert any(gone in event["what"] for event in record["events"])
+            assert record["contributed"][gone][-1][1] < record["rounds"] - 1
+    assert len({peers.certificate(name)["rounds"] for name in survivors}) == 1
+    check_replay(peers, survivors, cut)
+
+
+def check_replay(peers, survivors, cut=()):
+    """Check the replay bit by bit, and all rounds after the last change against the simulator."""
+    last = max(
+        (event["round"] for name in survivors for event in peers.certificate(name)["events"]),
+        default=0,
+    )
+    seen = {}
+    replayed = peers.replay(lambda round_, here: seen.setdefault(round_, here))
+    for name in survivors:
+        assert replayed[name]["same"], name
+    numbers = tuple(peers.contract.number(name) for name in survivors)
+    # Neighbors drop each other, and come back, within a round or two.
+    begin = last + 2
+    x = np.stack([seen[begin][i] for i in numbers])
+    record = peers.certificate(survivors[0])
+    agreed = Agreed(**record["agreed"])
+    users = setup.join_rows(
+        [
+            read_rows(peers.contract, name, read_table(peers.contract, peers.data(name)))
+            for name in survivors
+        ]
+    ).users(peers.contract, setup.make_scale(peers.contract, agreed))
+    program = configuration.make_program(peers.contract, agreed)
+    run = Simulator(living_graph(peers.contract.graph, numbers, cut)).run(
+        program, users, x, rounds=record["rounds"] - begin
+    )
+    scale = setup.make_scale(peers.contract, agreed)
+    for k, name in enumerate(survivors):
+        assert np.abs(scale.forward(peers.centers(name)) - run.x[k]).max() < TOL

@@ -1,0 +1,121 @@
+"""Runs of real processes of which some do what a peer must not: `misbehaving_peers` says how."""
+
+import pytest
+
+import misbehaving_peers as wrong
+import peerclust as pc
+from peer_runs import check_ended, check_replay, make_cluster
+
+pytestmark = pytest.mark.peers
+
+# Five honest peers on a ring, and four others that each have two of them as neighbors.
+HONEST = ["p0", "p1", "p2", "p3", "p4"]
+GUESTS = ["p5", "p6", "p7", "p8"]
+SURROUNDED = pc.graphs.from_edges(
+    [
+        *((i, (i + 1) % 5) for i in range(5)),
+        *((5 + k, (k + j) % 5) for k in range(4) for j in (0, 2)),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [
+        {
+            wrong.truncates: "must be as long as its header says",
+            wrong.flips_a_bit: "must have the checksum of its bytes",
+            wrong.says_it_is_done: "it has ended",
+            wrong.hurries: "must not be ahead",
+        },
+        {
+            wrong.says_nan: "centers that are not finite",
+            wrong.says_infinite: "centers that are not finite",
+            wrong.says_far_off: "outside the box",
+            wrong.says_another_shape: "an array of shape (2, 4)",
+        },
+    ],
+    ids=["frames", "centers"],
+)
+def test_peers_that_send_what_they_must_not_are_dropped_and_named(tmp_path, reasons):
+    with make_cluster(tmp_path, 9, SURROUNDED, rho=75.0, join_timeout=4.0) as peers:
+        peers.start(*HONEST)
+        for name, run in zip(GUESTS, reasons, strict=True):
+            peers.start(name, run=run)
+        codes = peers.wait()
+        assert {name: codes[name] for name in HONEST} == dict.fromkeys(HONEST, 0)
+        assert {name: codes[name] for name in GUESTS} == dict.fromkeys(GUESTS, 2)
+        check_ended(peers, HONEST, lost=GUESTS)
+        for name in HONEST:
+            events = [event["what"] for event in peers.certificate(name)["events"]]
+            for guest, reason in zip(GUESTS, reasons.values(), strict=True):
+                assert any(guest in what and reason in what for what in events), reason
+
+
+def test_frames_twice_late_or_out_of_order_a_full_disk_and_a_jumping_clock_change_nothing(tmp_path):
+    with make_cluster(tmp_path, rho=100.0) as peers:
+        for name, run in zip(
+            peers.names,
+            (
+                wrong.has_a_clock_that_jumps,
+                wrong.duplicates,
+                wrong.late,
+                wrong.reorders,
+                wrong.has_a_full_disk,
+            ),
+            strict=True,
+        ):
+            peers.start(name, run=run)
+        assert set(peers.wait().values()) == {0}
+        check_ended(peers, peers.names)
+        assert all(not peers.certificate(name)["events"] for name in peers.names)
+        assert "A checkpoint could not be written" in peers.log("p4")
+        assert "No space left" in peers.log("p4")
+
+
+@pytest.mark.parametrize(
+    ("run", "members"),
+    [
+        (wrong.dies_in_a_maximum, [0, 1, 2, 4]),
+        (wrong.dies_in_an_average, [0, 1, 2, 4]),
+        (wrong.dies_at_the_barrier, [0, 1, 2, 3, 4]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_an_agreement_that_loses_a_peer_starts_again_unless_all_is_agreed(tmp_path, run, members):
+    with make_cluster(tmp_path) as peers:
+        left = ["p0", "p1", "p2", "p4"]
+        peers.start(*left)
+        peers.start("p3", run=run)
+        assert set(peers.wait(*left).values()) == {0}
+        for name in left:
+            record = peers.certificate(name)
+            assert record["status"]["name"] == "converged without some"
+            assert record["agreed"] == peers.certificate("p0")["agreed"]
+            assert record["agreed"]["members"] == members
+        if members == [0, 1, 2, 4]:
+            check_replay(peers, left)
+
+
+def test_numbers_that_no_average_can_have_are_refused_and_their_sender_named(tmp_path):
+    with make_cluster(tmp_path) as peers:
+        left = ["p0", "p1", "p3", "p4"]
+        peers.start(*left)
+        peers.start("p2", run=wrong.averages_wildly)
+        assert set(peers.wait(*left).values()) == {0}
+        for name in left:
+            assert peers.certificate(name)["agreed"]["members"] == [0, 1, 3, 4]
+        log = peers.log("p1") + peers.log("p3")
+        assert "p2 does not take part: it sent numbers larger than they can be" in log
+
+
+def test_a_listed_peer_cannot_take_another_s_name(tmp_path):
+    with make_cluster(tmp_path, join_timeout=3.0) as peers:
+        left = ["p0", "p1", "p3", "p4"]
+        peers.start(*left)
+        peers.start("p2", run=wrong.calls_itself_p0)
+        codes = peers.wait()
+        assert [codes[name] for name in left] == [0, 0, 0, 0]
+        assert codes["p2"] == 2
+        said = "it calls itself 'p0', and its certificate is that of p2"
+        assert f"p2 was not taken up: {said}." in peers.log("p1")
