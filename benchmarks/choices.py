@@ -108,17 +108,20 @@ def _vary_updates() -> Iterator[Line]:
 def _vary_outliers() -> Iterator[Line]:
     panel = "5 clusters of deviation 1, scattered outliers"
     for name, loss in _LOSSES.items():
-        off = [[_center_error(loss, share, s) for share in _SHARES] for s in range(_SEEDS)]
+        off = [
+            [_center_error(loss, distribution, s) for distribution in _SHARES]
+            for s in range(_SEEDS)
+        ]
         middle = np.median(np.array(off), axis=0)
         yield Line(panel, name, "share of outliers", _SHARES, "mean error", middle)
 
 
-def _center_error(loss: Any, share: float, seed: int) -> float:
+def _center_error(loss: Any, distribution: float, seed: int) -> float:
     """Return the mean distance between the true means and the centers matched to them."""
     rng = np.random.default_rng(seed)
     means = 10.0 * np.stack([np.cos(angles := np.arange(5) * 0.4 * np.pi), np.sin(angles)], axis=1)
     good = np.repeat(means, 180, axis=0) + rng.standard_normal((900, 2))
-    n = round(900 * share / (1.0 - share))
+    n = round(900 * distribution / (1.0 - distribution))
     rows = rng.permutation(np.concatenate([good, rng.uniform(-50, 50, size=(n, 2))]))
     # Start at the true means: the question is where the loss has its minimum, not the start.
     end = cluster(

@@ -8,46 +8,46 @@ from contextlib import contextmanager
 from peerclust.errors import PeerclustError
 
 
-class Threads:
+class ThreadGroup:
     """One of the threads of a crew; what they tell each other is copied, as between ranks."""
 
     def __init__(self, rank, size, board, barrier):
         self.rank, self.size = rank, size
         self._board, self._barrier = board, barrier
 
-    def collect(self, value):
+    def allgather(self, value):
         self._board[self.rank] = pickle.dumps(value)
         self._barrier.wait()
         held = [pickle.loads(each) for each in self._board]
         self._barrier.wait()
         return held
 
-    def tell(self, value):
-        return self.collect(value)[0]
+    def bcast(self, value):
+        return self.allgather(value)[0]
 
-    def bring(self, value):
-        held = self.collect(value)
+    def gather(self, value):
+        held = self.allgather(value)
         return held if self.rank == 0 else None
 
     @contextmanager
-    def checking(self):
+    def raise_on_all(self):
         error = None
         try:
             yield
         except PeerclustError as raised:
             error = raised
-        for raised in self.collect(error):
+        for raised in self.allgather(error):
             if raised is not None:
                 raise raised
 
 
-def run_crew(n, do):
+def run_thread_group(n, do):
     """Give what do(crew) gives in each of n threads, or the error that it raises, by rank."""
     board, barrier = [None] * n, threading.Barrier(n, timeout=30)
 
     def run(rank):
         try:
-            return do(Threads(rank, n, board, barrier))
+            return do(ThreadGroup(rank, n, board, barrier))
         except threading.BrokenBarrierError:
             raise
         except Exception as error:

@@ -160,8 +160,8 @@ def test_what_jobs_left_half_written_is_cleared_away(tmp_path):
 class Plain(Simulator):
     """A runtime that cannot go on from the midst."""
 
-    def run(self, program, users, x, *, rounds, threshold=-1.0, watch=None):
-        return super().run(program, users, x, rounds=rounds, threshold=threshold, watch=watch)
+    def run(self, program, users, x, *, rounds, threshold=-1.0, on_round=None):
+        return super().run(program, users, x, rounds=rounds, threshold=threshold, on_round=on_round)
 
 
 def test_a_runtime_that_cannot_keep_says_so(tmp_path):

@@ -20,10 +20,10 @@ X, CLASSES = load_iris(return_X_y=True)
 SITE = np.array(["north", "south", "west", "east"])[np.arange(150) % 4]
 
 ESTIMATORS = [
-    pc.DGC(),
-    pc.DGC(loss="huber", init="random"),
-    pc.DGC(n_clusters=2, loss="fair", n_init=2),
-    pc.DGCOutlierDetector(),
+    pc.PeerClustering(),
+    pc.PeerClustering(loss="huber", init="random"),
+    pc.PeerClustering(n_clusters=2, loss="fair", n_init=2),
+    pc.PeerOutlierDetector(),
 ]
 
 
@@ -45,7 +45,7 @@ def test_the_checks_include_weights_equal_repetition():
 
 
 def test_users_take_part_and_rows_keep_their_order():
-    model = pc.DGC(n_clusters=3, random_state=0).fit(X, users=SITE)
+    model = pc.PeerClustering(n_clusters=3, random_state=0).fit(X, users=SITE)
     assert model.user_names_.tolist() == ["east", "north", "south", "west"]
     assert model.user_centers_.shape == (4, 3, 4)
     for i, name in enumerate(model.user_names_):
@@ -55,13 +55,17 @@ def test_users_take_part_and_rows_keep_their_order():
     parts = [X[name == SITE] for name in model.user_names_]
     start = model.cluster_centers_
     direct = pc.cluster(parts, n_clusters=3, rho=50, rounds=7, tol=0, init=start)
-    again = pc.DGC(n_clusters=3, rho=50, max_iter=7, tol=0, init=start).fit(X, users=SITE)
+    again = pc.PeerClustering(n_clusters=3, rho=50, max_iter=7, tol=0, init=start).fit(
+        X, users=SITE
+    )
     assert np.array_equal(again.user_centers_, direct.centers)
 
 
 def test_one_user_finds_what_kmeans_finds():
     rows, _ = make_blobs(500, centers=4, cluster_std=0.5, random_state=0)
-    ours = pc.DGC(n_clusters=4, n_init=3, tol=1e-8, max_iter=3000, random_state=0).fit(rows)
+    ours = pc.PeerClustering(n_clusters=4, n_init=3, tol=1e-8, max_iter=3000, random_state=0).fit(
+        rows
+    )
     theirs = KMeans(n_clusters=4, n_init=3, random_state=0).fit(rows)
     assert pc.metrics.ari(ours.labels_, theirs.labels_) == 1.0
     assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-6)
@@ -69,7 +73,7 @@ def test_one_user_finds_what_kmeans_finds():
 
 
 def test_transform_and_predict_agree():
-    model = pc.DGC(n_clusters=3, random_state=0).fit(X)
+    model = pc.PeerClustering(n_clusters=3, random_state=0).fit(X)
     far = model.transform(X)
     expected = np.sqrt(((X[:, None] - model.cluster_centers_[None]) ** 2).sum(axis=2))
     np.testing.assert_allclose(far, expected, atol=1e-12)
@@ -79,7 +83,7 @@ def test_transform_and_predict_agree():
 
 def test_sample_weights_count_in_inertia_and_score():
     w = np.random.default_rng(0).integers(0, 4, 150).astype(float)
-    model = pc.DGC(n_clusters=3, random_state=0).fit(X, sample_weight=w, users=SITE)
+    model = pc.PeerClustering(n_clusters=3, random_state=0).fit(X, sample_weight=w, users=SITE)
     squared = ((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2).min(axis=1)
     assert model.inertia_ == pytest.approx(w @ squared)
     assert model.score(X, sample_weight=w) == pytest.approx(-0.5 * w @ squared)
@@ -87,15 +91,17 @@ def test_sample_weights_count_in_inertia_and_score():
 
 def test_weights_equal_repetition_with_users_and_a_start_of_their_own():
     w = np.random.default_rng(0).integers(0, 4, 150)
-    a = pc.DGC(n_clusters=3, random_state=0).fit(X, sample_weight=w, users=SITE)
-    b = pc.DGC(n_clusters=3, random_state=0)
+    a = pc.PeerClustering(n_clusters=3, random_state=0).fit(X, sample_weight=w, users=SITE)
+    b = pc.PeerClustering(n_clusters=3, random_state=0)
     b.fit(np.repeat(X, w, axis=0), users=np.repeat(SITE, w))
     np.testing.assert_allclose(a.user_centers_, b.user_centers_, rtol=1e-9)
 
 
 def test_data_frames_keep_their_names():
     frame = pd.DataFrame(X, columns=list("abcd"))
-    model = pc.DGC(n_clusters=3, random_state=0).set_output(transform="pandas").fit(frame)
+    model = (
+        pc.PeerClustering(n_clusters=3, random_state=0).set_output(transform="pandas").fit(frame)
+    )
     assert model.feature_names_in_.tolist() == list("abcd")
     assert model.transform(frame).columns.tolist() == ["dgc0", "dgc1", "dgc2"]
     with pytest.raises(ValueError, match="feature names"):
@@ -105,9 +111,11 @@ def test_data_frames_keep_their_names():
 def test_it_works_in_a_pipeline_with_every_loss_and_distance():
     distance = pc.Mahalanobis(np.linalg.inv(np.cov((X - X.mean(0)).T)))
     for loss in ("kmeans", "huber", "logistic", "fair", pc.bregman.squared_euclidean()):
-        labels = make_pipeline(StandardScaler(), pc.DGC(n_clusters=3, loss=loss)).fit_predict(X)
+        labels = make_pipeline(
+            StandardScaler(), pc.PeerClustering(n_clusters=3, loss=loss)
+        ).fit_predict(X)
         assert set(labels) <= {0, 1, 2}
-    model = pc.DGC(n_clusters=3, distance=distance, random_state=0).fit(X)
+    model = pc.PeerClustering(n_clusters=3, distance=distance, random_state=0).fit(X)
     assert np.array_equal(model.predict(X), model.transform(X).argmin(axis=1))
 
 
@@ -130,7 +138,7 @@ def test_it_works_in_a_pipeline_with_every_loss_and_distance():
         ({"init": np.zeros((2, 4))}, {}, "`init` of cluster must have the shape"),
     ],
 )
-@pytest.mark.parametrize("kind", [pc.DGC, pc.DGCOutlierDetector])
+@pytest.mark.parametrize("kind", [pc.PeerClustering, pc.PeerOutlierDetector])
 def test_bad_input_gets_one_clear_sentence(kind, options, fit, sentence):
     with pytest.raises(ValueError, match=sentence):
         kind(**options).fit(**({"X": X} | fit))
@@ -138,38 +146,40 @@ def test_bad_input_gets_one_clear_sentence(kind, options, fit, sentence):
 
 def test_unknown_losses_are_refused_with_the_nearest_name():
     with pytest.raises(InputError, match="Did you mean 'huber'"):
-        pc.DGC(loss="hubr").fit(X)
+        pc.PeerClustering(loss="hubr").fit(X)
     with pytest.raises(InputError, match="`delta` of DGCOutlierDetector"):
-        pc.DGCOutlierDetector(delta="automatic").fit(X)
+        pc.PeerOutlierDetector(delta="automatic").fit(X)
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 0.6, "many", np.nan])
-def test_contamination_must_be_a_share(share):
+def test_contamination_must_be_a_share(distribution):
     with pytest.raises(InputError, match="`contamination` of DGCOutlierDetector"):
-        pc.DGCOutlierDetector(contamination=share).fit(X)
+        pc.PeerOutlierDetector(contamination=distribution).fit(X)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
-def test_contamination_is_the_share_of_outliers_found(share):
-    detector = pc.DGCOutlierDetector(contamination=share, random_state=0)
+def test_contamination_is_the_share_of_outliers_found(distribution):
+    detector = pc.PeerOutlierDetector(contamination=distribution, random_state=0)
     found = detector.fit_predict(X, users=SITE) == -1
-    assert found.sum() == pytest.approx(share * 150, abs=2)
+    assert found.sum() == pytest.approx(distribution * 150, abs=2)
     assert np.array_equal(found, detector.score_samples(X) < detector.offset_)
 
 
 def test_the_scale_of_the_weights_does_not_change_which_rows_are_outliers():
     w = np.random.default_rng(0).integers(1, 4, 150).astype(float)
     found = [
-        pc.DGCOutlierDetector(contamination=0.2, rho=20, random_state=0).fit(X, sample_weight=s * w)
+        pc.PeerOutlierDetector(contamination=0.2, rho=20, random_state=0).fit(
+            X, sample_weight=s * w
+        )
         for s in (1.0, 0.1, 1 / w.sum())
     ]
-    share = [w[fit.score_samples(X) < fit.offset_].sum() / w.sum() for fit in found]
-    assert share == pytest.approx([0.2] * 3, abs=0.03)
+    distribution = [w[fit.score_samples(X) < fit.offset_].sum() / w.sum() for fit in found]
+    assert distribution == pytest.approx([0.2] * 3, abs=0.03)
 
 
 def test_agreeing_on_delta_is_counted():
     auto, given = (
-        pc.DGCOutlierDetector(delta=delta, rho=20, random_state=0).fit(X, users=SITE)
+        pc.PeerOutlierDetector(delta=delta, rho=20, random_state=0).fit(X, users=SITE)
         for delta in ("auto", 1.0)
     )
     more = auto.solution_.certificate.setup_bytes - given.solution_.certificate.setup_bytes
@@ -177,13 +187,13 @@ def test_agreeing_on_delta_is_counted():
 
 
 def test_a_second_fit_forgets_the_users_of_the_first():
-    model = pc.DGC(n_clusters=2, random_state=0).fit(X, users=SITE).fit(X)
+    model = pc.PeerClustering(n_clusters=2, random_state=0).fit(X, users=SITE).fit(X)
     assert model.user_names_.tolist() == [0]
     assert len(model.user_centers_) == 1
 
 
 def test_parameters_set_after_a_fit_do_not_change_the_fitted_model():
-    model = pc.DGC(n_clusters=2, random_state=0).fit(X)
+    model = pc.PeerClustering(n_clusters=2, random_state=0).fit(X)
     before = model.transform(X)
     model.set_params(distance=pc.Mahalanobis(5 * np.eye(4)))
     assert np.array_equal(model.transform(X), before)
@@ -198,34 +208,34 @@ def test_parameters_set_after_a_fit_do_not_change_the_fitted_model():
 )
 def test_a_graph_that_names_its_users_is_matched_by_name(graph):
     options = {"n_clusters": 3, "rho": 10, "max_iter": 9, "init": X[:3] * [1, 2, 3, 4]}
-    model = pc.DGC(graph=graph, **options).fit(X, users=SITE)
+    model = pc.PeerClustering(graph=graph, **options).fit(X, users=SITE)
     # Users come in the order east, north, south, west, so that west is user 3.
     hub = pc.graphs.from_edges([(3, 0), (3, 1), (3, 2)])
-    same = pc.DGC(graph=hub, **options).fit(X, users=SITE)
+    same = pc.PeerClustering(graph=hub, **options).fit(X, users=SITE)
     np.testing.assert_allclose(model.user_centers_, same.user_centers_, rtol=1e-12)
 
 
 def test_a_graph_that_names_others_is_refused():
     graph = pc.graphs.from_edges([("west", "north"), ("west", "south"), ("west", "paris")])
     with pytest.raises(InputError, match="exactly the users; it adds 'paris' and lacks 'east'"):
-        pc.DGC(n_clusters=3, graph=graph).fit(X, users=SITE)
+        pc.PeerClustering(n_clusters=3, graph=graph).fit(X, users=SITE)
 
 
 def test_the_same_seed_gives_what_cluster_gives():
-    model = pc.DGC(n_clusters=3, rho=20, max_iter=50, random_state=7).fit(X)
+    model = pc.PeerClustering(n_clusters=3, rho=20, max_iter=50, random_state=7).fit(X)
     direct = pc.cluster([X], n_clusters=3, rho=20, rounds=50, tol=1e-4, random_state=7)
     assert np.array_equal(model.user_centers_, direct.centers)
 
 
 def test_transform_of_a_bregman_loss_agrees_with_predict():
     loss = pc.bregman.squared_mahalanobis(np.diag([1.0, 5.0, 0.2, 1.0]))
-    model = pc.DGC(n_clusters=4, loss=loss, random_state=0).fit(X)
+    model = pc.PeerClustering(n_clusters=4, loss=loss, random_state=0).fit(X)
     assert np.array_equal(model.transform(X).argmin(axis=1), model.predict(X))
 
 
 def test_scattered_outliers_are_found_with_defaults():
     rows, outlier = datasets.scattered_outliers(random_state=0)
-    detector = pc.DGCOutlierDetector(random_state=0).fit(rows, users=np.arange(1000) % 10)
+    detector = pc.PeerOutlierDetector(random_state=0).fit(rows, users=np.arange(1000) % 10)
     assert roc_auc_score(outlier, -detector.score_samples(rows)) > 0.95
 
 
@@ -236,7 +246,7 @@ def test_a_tight_group_of_outliers_is_a_cluster_unless_the_start_says_otherwise(
     group = noisy.rows[noisy.outlier].mean(axis=0)
 
     def fit(**options):
-        detector = pc.DGCOutlierDetector(n_clusters=3, random_state=0, **options)
+        detector = pc.PeerOutlierDetector(n_clusters=3, random_state=0, **options)
         detector.fit(noisy.rows, users=noisy.users)
         auc = roc_auc_score(noisy.outlier, -detector.score_samples(noisy.rows))
         return auc, np.linalg.norm(detector.cluster_centers_ - group, axis=1).min()
@@ -251,7 +261,7 @@ def test_a_tight_group_of_outliers_is_a_cluster_unless_the_start_says_otherwise(
 
 def test_delta_auto_is_about_the_median_distance_and_scales_with_the_data():
     def median_delta(rows):
-        fits = [pc.DGCOutlierDetector(n_init=1, random_state=seed) for seed in range(15)]
+        fits = [pc.PeerOutlierDetector(n_init=1, random_state=seed) for seed in range(15)]
         return np.median([fit.fit(rows, users=SITE).delta_ for fit in fits])
 
     distances = KMeans(n_clusters=3, n_init=5, random_state=0).fit(X).transform(X).min(axis=1)

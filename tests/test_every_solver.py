@@ -5,7 +5,7 @@ import pytest
 
 import peerclust as pc
 from peerclust import graphs, partition
-from peerclust.clustering.solvers import EXACT, SOLVERS, Asked, choose
+from peerclust.clustering.solvers import EXACT, SOLVERS, SolverRequest, choose
 from peerclust.errors import ParameterError
 
 ROWS, CLASSES = pc.datasets.iris()
@@ -143,11 +143,11 @@ def test_auto_keeps_to_centers_and_says_why():
 )
 def test_auto_is_what_the_parameters_ask_for(changes, name):
     asked = {"solver": "auto", "rho": "auto", "alpha": "auto", "B": 1, "consensus_factor": 1.0}
-    assert choose(Asked(**asked | changes), pc.KMeans()).name == name
+    assert choose(SolverRequest(**asked | changes), pc.KMeans()).name == name
 
 
 def test_auto_is_accelerated_for_a_bregman_loss():
-    asked = Asked("auto", "auto", "auto", 1, 1.0)
+    asked = SolverRequest("auto", "auto", "auto", 1, 1.0)
     assert choose(asked, pc.bregman.squared_euclidean()).name == "accelerated"
 
 
@@ -204,6 +204,6 @@ def test_a_solution_keeps_its_solver(tmp_path):
 
 def test_estimators_take_a_solver():
     site = np.arange(150) % 5
-    model = pc.DGC(n_clusters=3, solver="admm", random_state=0).fit(ROWS, users=site)
+    model = pc.PeerClustering(n_clusters=3, solver="admm", random_state=0).fit(ROWS, users=site)
     assert model.solution_.solver == "admm"
     assert np.ptp(model.user_centers_, axis=0).max() < 1e-3

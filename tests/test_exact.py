@@ -76,6 +76,6 @@ def test_rows_of_very_different_size_leave_no_trace(way, monkeypatch):
         for _ in range(2):
             users.assign(near)
         mine = rows[users.labels == 0]
-        _, s1 = users.pull_in_parts(near)
+        _, s1 = users.gradient_terms(near)
         for found, truth in zip(s1[0, 0], true_sum(mine, np.ones(len(mine))), strict=True):
             assert abs(Fraction(found) - truth) <= abs(truth) * Fraction(ULP)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from peerclust import experiments, methods
+from peerclust import baselines, paper
 from ranks import needs_mpi, run_ranks
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -44,14 +44,12 @@ def test_heterogeneous_users_do_better_together(capsys):
 
 
 def test_own_method_joins_a_table(capsys, monkeypatch):
-    kept = experiments.run
-    monkeypatch.setattr(
-        experiments, "run", lambda name, *, out, runs: kept(name, out=out, runs=runs - 1)
-    )
+    kept = paper.run
+    monkeypatch.setattr(paper, "run", lambda name, *, out, runs: kept(name, out=out, runs=runs - 1))
     try:
         assert "| random | LONG-STEPS | - |" in show("own_method.py", capsys)
     finally:
-        methods.unregister("LONG-STEPS")
+        baselines.unregister("LONG-STEPS")
 
 
 @needs_mpi

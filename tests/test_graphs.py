@@ -794,7 +794,7 @@ def test_factors_of_few_users_are_in_the_order_of_leja():
     assert graph.averaging_factors == pytest.approx([1 / value for value in order])
 
 
-def test_of_equally_good_factors_the_smallest_comes_first_so_that_all_users_choose_alike():
+def test_of_equally_good_factors_the_smallest_comes_first_so_that_all_users_choose_copy_with():
     values = [2 - 2 * math.cos(math.pi * k / 7) for k in (6, 1, 4, 2, 5, 3)]
     assert graphs.path(7).averaging_factors == pytest.approx([1 / value for value in values])
 

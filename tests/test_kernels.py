@@ -51,7 +51,7 @@ def run_assign(rows, x, first, last, code, parameter, weights=NONE):
 
 def run_pull(rows, x, labels, code, parameter, weights, given=NONE):
     sums = no_sums(4, *x.shape[1:])
-    kernels.pull(
+    kernels.gradient(
         rows, weights, 1.0, OWNER, START, STOP, 0, 4, x, labels, code, parameter, given, sums
     )
     return sums.hi0, sums.hi1
@@ -158,7 +158,7 @@ def test_own_r2_is_the_plain_squared_distance_to_the_own_center(tasks, first, la
     rows, x, _ = tasks
     labels = np.random.default_rng(1).integers(0, 4, 280).astype(np.int32)
     r2 = np.empty(STOP[last - 1] - START[first])
-    kernels.own_r2(rows, OWNER, START, STOP, first, last, x, labels, r2)
+    kernels.own_distance2(rows, OWNER, START, STOP, first, last, x, labels, r2)
     expected = [
         squares(rows[row : row + 1], x[OWNER[t]])[0, labels[row]]
         for t in range(first, last)
@@ -205,7 +205,7 @@ def test_times_multiplies_each_vector_by_its_matrix(matrices, d):
     rng = np.random.default_rng(d)
     v, matrix = rng.normal(size=(12, d)), rng.normal(size=(matrices, d, d))
     out = np.empty_like(v)
-    kernels.times(v, matrix, out)
+    kernels.matvec(v, matrix, out)
     for i in range(12):
         np.testing.assert_allclose(out[i], v[i] @ matrix[i % matrices], rtol=1e-12, atol=1e-13)
         ordered = np.zeros(d)
@@ -257,8 +257,8 @@ def test_every_bit_of_a_hash_is_set_in_half_of_the_rows():
     # The order of the hashes stands for a random order of the rows.
     codes = hashes(np.arange(20_000, dtype=np.float64)[:, None])
     for bit in range(64):
-        share = np.mean((codes >> np.uint64(bit)) & np.uint64(1))
-        assert share == pytest.approx(0.5, abs=0.02)
+        distribution = np.mean((codes >> np.uint64(bit)) & np.uint64(1))
+        assert distribution == pytest.approx(0.5, abs=0.02)
 
 
 @pytest.mark.parametrize("d", [1, 3, 4, 9, 64])
@@ -271,7 +271,7 @@ def test_descend_takes_the_step_that_numpy_computes(d):
     out, size = np.zeros_like(x), np.zeros(5)
     flat = [each.reshape(5, -1) for each in (x, s1, total, out)]
     for first, last in ((0, 2), (2, 5)):
-        kernels.descend(
+        kernels.gradient_step(
             flat[0], s0, *flat[1:3], degree, first, last, rho, alpha, factor, flat[3], size
         )
     same(out, x - alpha * gradient)
@@ -284,7 +284,7 @@ def test_descend_tells_of_a_center_that_is_not_finite(k, value):
     x = np.ones((2, 6))
     x[1, 2 * k] = value
     none, size = np.zeros((2, 3)), np.zeros(2)
-    kernels.descend(
+    kernels.gradient_step(
         x, none, np.zeros_like(x), np.zeros_like(x), np.ones(2), 0, 2, 1.0, 0.1, 1.0,
         np.empty_like(x), size,
     )  # fmt: skip
@@ -297,9 +297,9 @@ def test_within_finds_one_number_outside(at, value):
     x = np.random.default_rng(0).uniform(-1, 1, (3, 8))
     x[0, :2] = -1.0, 1.0
     low, high = -np.ones(8), np.ones(8)
-    assert kernels.within(x, low, high)
+    assert kernels.all_in_box(x, low, high)
     x[at] = value
-    assert not kernels.within(x, low, high)
+    assert not kernels.all_in_box(x, low, high)
 
 
 @pytest.mark.parametrize("name", ["ring", "star", "path", "complete"])
@@ -324,7 +324,7 @@ def test_rows_are_sorted_into_boxes_of_nearby_rows(kind, dtype):
     if kind == "same":
         rows[:] = rows[0]
     moved, order = rows.copy(), np.arange(5000, dtype=np.int32)
-    middle = kernels.halve(moved, order, 0, 5000)
+    middle = kernels.split_median(moved, order, 0, 5000)
     if kind != "same":
         j = np.argmax(np.ptp(rows, axis=0))
         assert middle == 39 * TILE
@@ -334,7 +334,7 @@ def test_rows_are_sorted_into_boxes_of_nearby_rows(kind, dtype):
     same(moved, rows[order])
     begin = np.append(np.arange(0, 5000, TILE), 5000)
     mid, half = np.empty((2, 79, 2))
-    kernels.lay_out(moved.reshape(-1), begin, 0, 79, mid, half)
+    kernels.transpose_boxes(moved.reshape(-1), begin, 0, 79, mid, half)
     for b in range(79):
         here = rows[order[begin[b] : begin[b + 1]]]
         same(moved.reshape(-1)[2 * begin[b] : 2 * begin[b + 1]].reshape(2, -1), here.T.copy())

@@ -82,7 +82,7 @@ def check_against_fresh(users, x):
         users.assign(x)
         same(users.labels, fresh.labels)
         assert users.changed == np.count_nonzero(fresh.labels != before)
-        assert users.looked <= fresh.looked == len(users.rows)
+        assert users.rows_scanned <= fresh.rows_scanned == len(users.rows)
         check_sums(users, fresh, x)
 
 
@@ -124,7 +124,7 @@ def test_skipping_rows_changes_no_bit(
     with pytest.MonkeyPatch.context() as patch:
         set_way(patch, way)
         patch.setattr(kernels, "SEGMENT", segment)
-        patch.setattr(threads, "WORTH_A_THREAD", 1)
+        patch.setattr(threads, "MIN_WORK_PER_THREAD", 1)
         patch.setenv("PEERCLUST_THREADS", str(number))
         users = Users(rows, offsets, weights=weights(len(rows)), loss=loss, distance=distance(d))
         check_against_fresh(users, x)
@@ -145,7 +145,7 @@ def test_a_long_way_in_small_steps_changes_no_bit(way, loss, distance, monkeypat
     looked = []
     for step in range(40):
         check_against_fresh(users, x + 0.001 * step * way)
-        looked.append(users.looked)
+        looked.append(users.rows_scanned)
     assert looked[:2] == [21_000, 21_000]
     # A row is also looked at when its gamma may begin to change, or stop to.
     assert max(looked[2:]) < 2_100
@@ -161,7 +161,7 @@ def test_many_features_change_no_bit(way, loss, monkeypatch):
     x, way = rng.normal(size=(2, 2, 6, 4096))
     for step in range(10):
         check_against_fresh(users, x + 0.001 * step * way)
-    assert users.looked < 150
+    assert users.rows_scanned < 150
 
 
 def next_to_a_tie(n, rng):
@@ -192,7 +192,7 @@ def test_a_row_is_read_just_before_its_label_changes(way, scale, monkeypatch):
     for step in range(1000):
         x = np.array([[[-1.0], [2.0 - 1.5 * step / 1000]]]) * scale
         users.assign(x)
-        found.append((users.labels[0], users.looked))
+        found.append((users.labels[0], users.rows_scanned))
     label, looked = np.array(found).T
     turn = int(np.argmax(label == 1))
     assert turn == math.floor(1000 / 1.5) + 1
@@ -212,11 +212,11 @@ def test_centers_that_stay_are_not_measured_again(way, monkeypatch):
     users = Users(rows, offsets, distance=Mahalanobis(spd(3)))
     for _ in range(2):
         users.assign(x.copy())
-        assert users.looked == 30_000
+        assert users.rows_scanned == 30_000
     users.assign(x.copy())
-    assert users.looked == 0
+    assert users.rows_scanned == 0
     users.assign(x + 1e-4)
-    assert 0 < users.looked < 300
+    assert 0 < users.rows_scanned < 300
 
 
 @ways
@@ -228,7 +228,7 @@ def test_a_single_center_is_measured_twice(way, monkeypatch):
     users.assign(np.zeros((1, 1, 2)))
     for step in range(20):
         check_against_fresh(users, np.full((1, 1, 2), 10.0**step))
-        assert users.looked == 0
+        assert users.rows_scanned == 0
 
 
 @ways
@@ -243,7 +243,7 @@ def test_a_user_whose_centers_stay_is_left_alone(way, monkeypatch):
     x = x.copy()
     x[1] = rng.normal(size=(3, 2))
     check_against_fresh(users, x)
-    assert users.looked == 200
+    assert users.rows_scanned == 200
 
 
 @ways
@@ -255,12 +255,12 @@ def test_another_number_of_centers_or_forgetting_means_reading_all(way, monkeypa
     for K in (5, 2, 4, 1, 5):
         for _ in range(2):
             check_against_fresh(users, x[:, :K].copy())
-            assert users.looked == 300
+            assert users.rows_scanned == 300
         check_against_fresh(users, x[:, :K].copy())
-        assert users.looked == 0
-    users.forget()
+        assert users.rows_scanned == 0
+    users.reset_cache()
     check_against_fresh(users, x)
-    assert users.changed == users.looked == 300
+    assert users.changed == users.rows_scanned == 300
 
 
 @ways
@@ -287,7 +287,7 @@ def test_centers_that_leave_all_bounds_skip_nothing(way, bad, monkeypatch):
     for at in (x, x.copy(), gone, gone.copy(), x, x + 0.01):
         users.assign(at)
         same(users.labels, fresh_block(users, at).labels)
-        assert users.looked >= (0 if bad == 1e200 and at is x else 100)
+        assert users.rows_scanned >= (0 if bad == 1e200 and at is x else 100)
 
 
 @ways
@@ -303,7 +303,7 @@ def test_an_assignment_that_was_broken_off_is_done_anew(way, monkeypatch):
         with pytest.raises(ZeroDivisionError):
             users.assign(x + 0.5)
     check_against_fresh(users, x + 0.5)
-    assert users.looked == 300
+    assert users.rows_scanned == 300
 
 
 @pytest.mark.parametrize("bregman", BREGMANS, ids=repr)
@@ -313,7 +313,7 @@ def test_a_bregman_loss_reads_all(bregman):
     x = rng.uniform(1, 2, size=(1, 3, 2))
     for step in range(5):
         check_against_fresh(users, x + 0.01 * step)
-        assert users.looked == 90
+        assert users.rows_scanned == 90
 
 
 @ways
@@ -352,13 +352,13 @@ def test_what_was_broken_off_is_summed_by_the_labels_it_has(monkeypatch):
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     x = rng.normal(size=(2, 3, 2))
     users.assign(x)
-    before = users.pull(x)
+    before = users.gradient(x)
     users.assign(x)
     with monkeypatch.context() as patch:
         patch.setattr("peerclust.users.cached.spread", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             users.assign(x)
-    np.testing.assert_allclose(users.pull(x), before, rtol=1e-12)
+    np.testing.assert_allclose(users.gradient(x), before, rtol=1e-12)
 
 
 @ways

@@ -6,7 +6,7 @@ from sklearn.preprocessing import StandardScaler
 
 from instances import GRAPHS, WEIGHTS
 from peerclust import graphs
-from peerclust.clustering.scaling import Scale, _sums, agree_moments
+from peerclust.clustering.scaling import Scale, _sums, distributed_moments
 from peerclust.errors import DataError, GraphError
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
@@ -18,7 +18,7 @@ ROWS = RNG.normal(size=(OFFSETS[-1], 4)) * [1.0, 1e3, 1e-4, 2.0] + [0.0, -7.0, 5
 
 
 def agree(graph, rows=ROWS, offsets=OFFSETS, weights=1.0, runtime=Simulator):
-    return agree_moments(runtime(graph), Users(rows, offsets, weights=weights))[0]
+    return distributed_moments(runtime(graph), Users(rows, offsets, weights=weights))[0]
 
 
 @pytest.mark.parametrize("weights", WEIGHTS, ids=repr)
@@ -50,7 +50,9 @@ def test_scaling_is_that_of_scikit_learn():
 def test_runtimes_agree_to_the_last_bit(make, dtype):
     graph, weights = make(len(SIZES)), WEIGHTS[-1](len(ROWS))
     users = Users(ROWS.astype(dtype), OFFSETS, weights=weights)
-    (a, sent), (b, also) = (agree_moments(each(graph), users) for each in (Simulator, Loopback))
+    (a, sent), (b, also) = (
+        distributed_moments(each(graph), users) for each in (Simulator, Loopback)
+    )
     for name, value in vars(a).items():
         assert np.array_equal(value, getattr(b, name)), name
     assert sent == also
@@ -67,7 +69,7 @@ def test_a_users_sums_are_the_same_bits_in_any_block(d):
     for power in (1, 2):
         together = _sums(users, np.full(d, 0.1), power)
         for i in range(users.m):
-            alone = _sums(users.block(i), np.full(d, 0.1), power)
+            alone = _sums(users.single_user(i), np.full(d, 0.1), power)
             assert np.array_equal(alone, together[i : i + 1])
 
 

@@ -159,8 +159,8 @@ def test_given_proportions_are_met_to_the_nearest_rows(classes, m, data, seed):
     names = sorted(set(classes))
     # Shares above 1/60 of a class of at least 60 rows: nobody is rounded to 0.
     classes = classes * 60
-    share = st.sampled_from([0.0, 1.0, 2.0, 5.0])
-    shares = np.array([[data.draw(share) for _ in names] for _ in range(m)])
+    distribution = st.sampled_from([0.0, 1.0, 2.0, 5.0])
+    shares = np.array([[data.draw(distribution) for _ in names] for _ in range(m)])
     shares[data.draw(st.integers(0, m - 1))] += 1.0
     parts = partition.by_class(classes, m, proportions=shares, random_state=seed)
     tables = counts(classes, parts)

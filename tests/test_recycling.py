@@ -10,7 +10,7 @@ from peerclust.kernels import buffers
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch):
-    monkeypatch.setattr(buffers, "WORTH", 10)
+    monkeypatch.setattr(buffers, "MIN_POOLED_SIZE", 10)
     buffers._free.clear()
     yield
     buffers._free.clear()

@@ -4,13 +4,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from thread_group import run_thread_group
 
 import peerclust as pc
-from crews import run_crew
 from peerclust import graphs, tables
 from peerclust.clustering.solution import Partial
 from peerclust.errors import DataError, ParameterError
-from peerclust.ranks.group import Alone
+from peerclust.ranks.group import SingleProcess
 from peerclust.report import result_directory
 
 
@@ -24,14 +24,14 @@ def solution(tmp_path, monkeypatch):
     return pc.cluster([rows[i::4] for i in range(4)], n_clusters=2, rho=10, random_state=0)
 
 
-def write(crew, solution, out, **options):
+def write(group, solution, out, **options):
     table, _ = tables.read_own(
         [Path(f"{i}.csv") for i in range(4)],
         columns=None,
         users_column=None,
         weights_column=None,
         make_graph=lambda names: graphs.ring(len(names)),
-        crew=crew,
+        group=group,
     )
     if table.own is not None:
         own = list(table.own)
@@ -41,13 +41,13 @@ def write(crew, solution, out, **options):
             labels=[solution.labels[i] for i in own],
             part=Partial(table.own, solution.consensus),
         )
-    record = result_directory.describe(solution, table, settings={}, crew=crew)
-    result_directory.write(Path(out), solution, table, record, crew=crew, **options)
+    record = result_directory.describe(solution, table, settings={}, group=group)
+    result_directory.write(Path(out), solution, table, record, group=group, **options)
 
 
 def test_processes_write_together_what_one_alone_writes(solution):
-    write(Alone(), solution, "alone")
-    assert run_crew(3, lambda crew: write(crew, solution, "shared")) == [None] * 3
+    write(SingleProcess(), solution, "alone")
+    assert run_thread_group(3, lambda group: write(group, solution, "shared")) == [None] * 3
     for path in Path("alone").iterdir():
         if path.suffix != ".npz":
             assert path.read_bytes() == Path("shared", path.name).read_bytes()
@@ -65,11 +65,16 @@ def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
     before = sorted(Path.cwd().rglob("*"))
     with monkeypatch.context() as patched:
         patched.setattr(pc.Solution, "save", fail)
-        for error in run_crew(3, lambda crew: write(crew, solution, "out", in_parts=True)):
+        for error in run_thread_group(
+            3, lambda group: write(group, solution, "out", per_rank=True)
+        ):
             assert isinstance(error, DataError)
             assert str(error) == "solution-1.npz cannot be used: No space left on device."
     assert sorted(Path.cwd().rglob("*")) == before
-    assert run_crew(3, lambda crew: write(crew, solution, "out", in_parts=True)) == [None] * 3
+    assert (
+        run_thread_group(3, lambda group: write(group, solution, "out", per_rank=True))
+        == [None] * 3
+    )
     part = pc.Solution.load("out/solution-2.npz")
     users = pl.read_csv("out/user_centers-2.csv")["user"].unique(maintain_order=True)
     assert list(part.part.users) == users.to_list()
@@ -79,12 +84,15 @@ def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
 def test_parts_need_a_disk_that_all_see(solution, monkeypatch):
     before = sorted(Path.cwd().rglob("*"))
     assert (
-        run_crew(2, lambda crew: result_directory.check_shared(Path("new/out"), crew)) == [None] * 2
+        run_thread_group(2, lambda group: result_directory.check_shared(Path("new/out"), group))
+        == [None] * 2
     )
     with monkeypatch.context() as patched:
         patched.setattr(Path, "is_dir", lambda path: False)
-        errors = run_crew(2, lambda crew: result_directory.check_shared(Path("new/out"), crew))
+        errors = run_thread_group(
+            2, lambda group: result_directory.check_shared(Path("new/out"), group)
+        )
     for error in errors:
         assert isinstance(error, ParameterError)
-        assert "on a disk of all ranks with --in-parts. Rank 0 of 2 does not see" in str(error)
+        assert "on a disk of all ranks with --per-rank. Rank 0 of 2 does not see" in str(error)
     assert sorted(Path.cwd().rglob("*")) == before

@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from peerclust import graphs
 from peerclust.metrics import disagreement
-from peerclust.ranks.distribution import Share, add_up, find_links, share_out
+from peerclust.ranks.distribution import Distribution, add_up, distribute_users, find_halo
 
 GRAPHS = [
     graphs.ring(13),
@@ -25,20 +25,20 @@ GRAPHS = [
 def test_every_user_is_in_one_place_and_every_place_has_a_user(graph, data):
     n = data.draw(st.integers(1, graph.m))
     sizes = data.draw(st.lists(st.integers(0, 1000), min_size=graph.m, max_size=graph.m))
-    parts = share_out(graph, sizes, n)
+    parts = distribute_users(graph, sizes, n)
     assert len(parts) == n
     assert all(len(part) for part in parts)
     assert sorted(np.concatenate(parts).tolist()) == list(range(graph.m))
     assert all((np.diff(part) > 0).all() for part in parts)
 
 
-def test_load_is_even_where_users_are_alike():
-    parts = share_out(graphs.ring(10_000), [7] * 10_000, 16)
+def test_load_is_even_where_users_are_copy_with():
+    parts = distribute_users(graphs.ring(10_000), [7] * 10_000, 16)
     assert {len(part) for part in parts} == {625}
 
 
 def test_a_large_user_is_alone():
-    parts = share_out(graphs.ring(10), [1000] + [1] * 9, 2)
+    parts = distribute_users(graphs.ring(10), [1000] + [1] * 9, 2)
     assert [0] in [part.tolist() for part in parts]
 
 
@@ -53,27 +53,27 @@ def test_neighbors_are_kept_together_where_numbers_tell_nothing_of_them():
     grid = graphs.grid(20, 20)
     shuffled = grid.reordered(np.random.default_rng(0).permutation(400).tolist())
     by_number = np.array_split(np.arange(400), 4)
-    ordered = share_out(shuffled, [1] * 400, 4)
+    ordered = distribute_users(shuffled, [1] * 400, 4)
     assert count_parted(shuffled, by_number) > 500
     assert count_parted(shuffled, ordered) < 100
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_links_lead_to_the_neighbors_in_ascending_number(graph, n):
-    parts = share_out(graph, [1] * graph.m, n)
-    held = [find_links(graph, parts, rank) for rank in range(n)]
-    for rank, (own, links) in enumerate(zip(parts, held, strict=True)):
-        heard = np.concatenate([own, *links.heard])
+def test_a_halo_leads_to_the_neighbors_in_ascending_number(graph, n):
+    parts = distribute_users(graph, [1] * graph.m, n)
+    held = [find_halo(graph, parts, rank) for rank in range(n)]
+    for rank, (own, halo) in enumerate(zip(parts, held, strict=True)):
+        heard = np.concatenate([own, *halo.recv])
         for i, user in enumerate(own):
-            near = heard[links.indices[links.indptr[i] : links.indptr[i + 1]]]
+            near = heard[halo.indices[halo.indptr[i] : halo.indptr[i + 1]]]
             assert near.tolist() == graph.neighbors(user).tolist()
         for other in range(n):
-            told = parts[rank][links.told[other]]
-            assert told.tolist() == held[other].heard[rank].tolist()
+            told = parts[rank][halo.send[other]]
+            assert told.tolist() == held[other].recv[rank].tolist()
         afar = [any(j not in own for j in graph.neighbors(user)) for user in own]
-        assert np.flatnonzero(afar).tolist() == links.outer.tolist()
-        assert np.flatnonzero(~np.array(afar)).tolist() == links.inner.tolist()
+        assert np.flatnonzero(afar).tolist() == halo.boundary.tolist()
+        assert np.flatnonzero(~np.array(afar)).tolist() == halo.interior.tolist()
 
 
 def test_sums_go_from_user_to_user():
@@ -89,9 +89,9 @@ def test_sums_go_from_user_to_user():
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)
 def test_one_process_sees_what_the_graph_says(graph):
     x = np.random.default_rng(1).normal(size=(graph.m, 3, 2))
-    share = Share.of_all(graph)
+    distribution = Distribution.of_all(graph)
     apart = np.einsum("ij,jkd->ikd", graph.laplacian.toarray(), x)
-    np.testing.assert_allclose(share.differences(x), apart, atol=1e-13)
-    np.testing.assert_allclose(share.energy(x), (x * apart).sum(), rtol=1e-12)
-    assert share.disagreement(x) == disagreement(x)
-    assert share.gather(x) is x
+    np.testing.assert_allclose(distribution.differences(x), apart, atol=1e-13)
+    np.testing.assert_allclose(distribution.energy(x), (x * apart).sum(), rtol=1e-12)
+    assert distribution.disagreement(x) == disagreement(x)
+    assert distribution.gather_users(x) is x

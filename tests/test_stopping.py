@@ -205,7 +205,9 @@ def test_runs_stop_when_the_rule_says(graph, runtime, extra):
         residuals.append(np.concatenate([state.residual for state in states]))
 
     program = DGC(rho=5.0, alpha=0.99 / (6 / 5 + graph.lambda_max.value), B=2)
-    run = RUNTIMES[runtime](graph).run(program, users, x, rounds=5000, threshold=1e-3, watch=look)
+    run = RUNTIMES[runtime](graph).run(
+        program, users, x, rounds=5000, threshold=1e-3, on_round=look
+    )
     quiet = np.array(residuals) <= 1e-3
     # Going on in silence cannot bring the first word forward.
     word = first_word(far, np.concatenate([quiet, np.zeros((2 * D, graph.m), bool)]), D)

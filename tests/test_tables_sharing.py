@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from thread_group import run_thread_group
 
-from crews import run_crew
 from peerclust import graphs, tables
 from peerclust.errors import DataError, ParameterError
 from peerclust.tables import by_rank, frames, reading
@@ -20,10 +20,10 @@ def _here(tmp_path, monkeypatch):
 
 def read_shared(n, files, *, columns=None, users_column=None, weights_column=None):
     """Give what each of n processes reads, or the error that it raises."""
-    return run_crew(
+    return run_thread_group(
         n,
         partial(
-            lambda crew, **asked: tables.read_own([*map(Path, files)], crew=crew, **asked)[0],
+            lambda group, **asked: tables.read_own([*map(Path, files)], group=group, **asked)[0],
             columns=columns,
             users_column=users_column,
             weights_column=weights_column,
@@ -71,7 +71,7 @@ def test_processes_together_hold_what_one_alone_reads(n, column):
         assert np.array_equal(values[order], getattr(alone, name)), name
     users, whole = shared[0].users(), alone.users()
     own = users.split(shared[0].rows)
-    for i in users.numbers:
+    for i in users.ids:
         there = whole.order[whole.offsets[i] : whole.offsets[i + 1]]
         assert np.array_equal(own[i], alone.rows[there])
 
@@ -140,9 +140,9 @@ def see_apart(monkeypatch, seen):
     """Let each process see only some files, as on disks of their own."""
     ranks = {}
 
-    def collect_first(files, crew):
-        ranks[threading.get_ident()] = crew.rank
-        return find(files, crew)
+    def collect_first(files, group):
+        ranks[threading.get_ident()] = group.rank
+        return find(files, group)
 
     find, stat = by_rank._find_files, by_rank._stat
     monkeypatch.setattr(by_rank, "_find_files", collect_first)

@@ -48,9 +48,9 @@ def test_the_smoothness_bounds_how_fast_the_gradient_changes(loss, distance):
             x = start(rng, p, outside=0.5)
             z = x + rng.normal(size=x.shape) * 10 ** rng.uniform(-3, 0.5)
             change = p.gradient(x, labels, rho) - p.gradient(z, labels, rho)
-            share = np.linalg.norm(change) / np.linalg.norm(x - z) / bound
-            assert share <= 1 + 1e-10
-            nearest = max(nearest, share)
+            distribution = np.linalg.norm(change) / np.linalg.norm(x - z) / bound
+            assert distribution <= 1 + 1e-10
+            nearest = max(nearest, distribution)
     assert nearest > 0.1  # of the right size even for random points
 
 
@@ -281,8 +281,8 @@ def test_the_automatic_rho_ends_near_a_disagreement_of_one_percent(loss, graph, 
     options = {"n_clusters": 3, "graph": graph, "loss": loss, "random_state": seed}
     solution = pc.cluster(parts, rho="auto", rounds=20_000, tol=1e-5, **options)
     assert solution.status.converged
-    share = largest_apart(solution.centers) / spread_of(parts)
-    assert 0.005 <= share <= 0.02
+    distribution = largest_apart(solution.centers) / spread_of(parts)
+    assert 0.005 <= distribution <= 0.02
     # And it tells from what it was chosen, which can be measured again.
     said = WHY.fullmatch(solution.why["rho"])
     assert said is not None, solution.why["rho"]
@@ -335,9 +335,9 @@ def test_a_given_rho_is_said_to_be_given():
 
 
 def test_the_pilot_rho_balances_rows_and_neighbors_and_is_at_least_one():
-    assert theory.pilot_rho(beta=2.0, W=15.0, lambda_max=0.5) == 60
-    assert theory.pilot_rho(beta=1.0, W=0.1, lambda_max=4.0) == 1
-    assert theory.pilot_rho(beta=1.0, W=15.0, lambda_max=0.0) == 1  # one user
+    assert theory.initial_rho(beta=2.0, W=15.0, lambda_max=0.5) == 60
+    assert theory.initial_rho(beta=1.0, W=0.1, lambda_max=4.0) == 1
+    assert theory.initial_rho(beta=1.0, W=15.0, lambda_max=0.0) == 1  # one user
 
 
 @pytest.mark.parametrize("consensus_factor", [1.0, 0.5, 3.0, "1-1/rho"])

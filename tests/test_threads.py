@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from peerclust.kernels import threads
-from peerclust.kernels.threads import cores, spread
+from peerclust.kernels.threads import cores, parallel_for
 
 
 @pytest.fixture
 def asked(monkeypatch):
     def ask(number):
         monkeypatch.setenv("PEERCLUST_THREADS", str(number))
-        monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
+        monkeypatch.setattr(threads, "MIN_WORK_PER_THREAD", 1)
 
     return ask
 
 
 def stretches(sizes, work):
-    """What `spread` calls its loop with, in whatever order."""
+    """What `parallel_for` calls its loop with, in whatever order."""
     called = []
-    spread(lambda a, b: called.append((a, b)), np.cumsum(sizes), work)
+    parallel_for(lambda a, b: called.append((a, b)), np.cumsum(sizes), work)
     return sorted(called)
 
 
@@ -39,7 +39,7 @@ def stretches(sizes, work):
 def test_every_task_is_done_exactly_once(sizes, number, work):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PEERCLUST_THREADS", str(number))
-        patch.setattr(threads, "WORTH_A_THREAD", 100)
+        patch.setattr(threads, "MIN_WORK_PER_THREAD", 100)
         called = stretches(sizes, work)
     assert called[0][0] == 0
     assert called[-1][1] == len(sizes)
@@ -67,7 +67,7 @@ def test_as_many_threads_run_at_once_as_were_asked_for(asked):
             meet.wait()
         names.add(threading.current_thread().name)
 
-    spread(loop, np.arange(1, 7), work=1e9)
+    parallel_for(loop, np.arange(1, 7), work=1e9)
     assert len(names) == 3
     assert threading.current_thread().name not in names
 
@@ -75,7 +75,7 @@ def test_as_many_threads_run_at_once_as_were_asked_for(asked):
 def test_one_thread_means_the_calling_one(asked):
     asked(1)
     inside = []
-    spread(lambda a, b: inside.append(threading.current_thread()), np.arange(1, 100), 1e9)
+    parallel_for(lambda a, b: inside.append(threading.current_thread()), np.arange(1, 100), 1e9)
     assert inside == [threading.current_thread()]
 
 
@@ -86,9 +86,9 @@ def test_little_work_is_not_worth_a_thread(monkeypatch):
     def loop(first, last):
         inside.append(threading.current_thread())
 
-    spread(loop, np.arange(1, 100), threads.WORTH_A_THREAD - 1)
+    parallel_for(loop, np.arange(1, 100), threads.MIN_WORK_PER_THREAD - 1)
     assert inside == [threading.current_thread()]
-    spread(loop, np.arange(1, 100), threads.WORTH_A_THREAD)
+    parallel_for(loop, np.arange(1, 100), threads.MIN_WORK_PER_THREAD)
     assert threading.current_thread() not in inside[1:]
 
 
@@ -96,7 +96,7 @@ def test_little_work_is_not_worth_a_thread(monkeypatch):
 def test_tasks_that_are_all_alike_need_only_be_counted(asked, number, count):
     asked(number)
     seen = []
-    spread(lambda first, last: seen.extend(range(first, last)), count, 1e9)
+    parallel_for(lambda first, last: seen.extend(range(first, last)), count, 1e9)
     assert sorted(seen) == list(range(count))
 
 
@@ -108,7 +108,7 @@ def test_an_error_in_the_loop_reaches_the_caller(asked, number):
         raise ArithmeticError(first)
 
     with pytest.raises(ArithmeticError):
-        spread(loop, np.arange(1, 20), 1e9)
+        parallel_for(loop, np.arange(1, 20), 1e9)
     assert stretches([1] * 20, 1e9)  # and the next call is none the worse
 
 
@@ -144,10 +144,10 @@ def test_a_forked_child_makes_threads_of_its_own():
     script = """
 import os, signal
 import numpy as np
-from peerclust.threads import spread
+from peerclust.threads import parallel_for
 def run():
     done = []
-    spread(lambda a, b: done.append(b - a), np.arange(1, 50), 1e9)
+    parallel_for(lambda a, b: done.append(b - a), np.arange(1, 50), 1e9)
     return sum(done)
 assert run() == 49
 child = os.fork()

@@ -133,7 +133,7 @@ def part(users, a, b):
         weights=users.weights if whole else users.weights[here].copy(),
         loss=users.loss,
         distance=users.distance,
-        numbers=users.numbers[a:b],
+        numbers=users.ids[a:b],
     )
 
 
@@ -230,7 +230,7 @@ def test_naming_the_centers_in_another_order_only_renames_the_labels(loss, dista
     first.assign(x)
     other.assign(renamed)
     np.testing.assert_array_equal(order[other.labels], first.labels)
-    same(first.pull(x)[:, order], other.pull(renamed))
+    same(first.pull(x)[:, order], other.gradient(renamed))
     same(first.cost(x), other.cost(renamed))
 
 
@@ -275,9 +275,9 @@ def test_pull_is_the_plain_sum_of_weighted_gradients(monkeypatch, loss, distance
     )
     # x and y are of size 5, and S0 x - S1 is a difference
     scale = 1e-12 * (1.0 + size.max())
-    np.testing.assert_allclose(users.pull(x), expected, rtol=1e-12, atol=scale)
-    s0, s1 = users.pull_in_parts(x)
-    np.testing.assert_allclose(s0[..., None] * x - s1, users.pull(x), rtol=1e-15, atol=0)
+    np.testing.assert_allclose(users.gradient(x), expected, rtol=1e-12, atol=scale)
+    s0, s1 = users.gradient_terms(x)
+    np.testing.assert_allclose(s0[..., None] * x - s1, users.gradient(x), rtol=1e-15, atol=0)
 
 
 @everything
@@ -307,7 +307,7 @@ def test_after_a_step_without_an_assignment_the_old_labels_count(loss, distance)
         moved = x + 0.04 * step * np.random.default_rng(step).uniform(size=x.shape)
         expected, size = plain_pull(rows, offsets, labels, moved, w, users.loss, users.distance)
         np.testing.assert_allclose(
-            users.pull(moved), expected, rtol=1e-12, atol=1e-12 * (1.0 + size.max())
+            users.gradient(moved), expected, rtol=1e-12, atol=1e-12 * (1.0 + size.max())
         )
         np.testing.assert_allclose(
             users.cost(moved),
@@ -325,16 +325,16 @@ def test_pull_does_not_depend_on_what_was_asked_before(monkeypatch, loss, distan
     rows, offsets, x = problem(SIZES, 3, 4)
     users = Users(rows, offsets, loss=loss(3), distance=distance(3))
     users.assign(x)
-    at_once = users.pull(x)
-    same(users.pull(x.copy()), at_once)
-    users.pull(x + 0.1)
+    at_once = users.gradient(x)
+    same(users.gradient(x.copy()), at_once)
+    users.gradient(x + 0.1)
     users.cost(x + 0.2)
-    same(users.pull(x), at_once)
+    same(users.gradient(x), at_once)
     fresh = Users(rows, offsets, loss=loss(3), distance=distance(3))
     fresh.assign(x + 0.3)
-    fresh.pull(x + 0.1)
+    fresh.gradient(x + 0.1)
     fresh.assign(x)
-    same(fresh.pull(x.copy()), at_once)
+    same(fresh.gradient(x.copy()), at_once)
 
 
 @everything
@@ -347,7 +347,7 @@ def test_pull_is_the_slope_of_the_cost(loss, distance):
         e = np.zeros_like(x)
         e[place] = 1e-5
         numeric[place] = (users.cost(x + e) - users.cost(x - e))[place[0]] / 2e-5
-    np.testing.assert_allclose(users.pull(x), numeric, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(users.gradient(x), numeric, rtol=1e-6, atol=1e-6)
 
 
 @bregmans
@@ -362,7 +362,7 @@ def test_a_bregman_loss_does_not_pull_a_center_at_the_mean_of_its_rows(bregman):
         for k in range(2):
             held = users.labels[here] == k
             means[i, k] = np.average(mine[held], axis=0, weights=w[here][held])
-    np.testing.assert_allclose(users.pull(means), 0.0, atol=1e-10)
+    np.testing.assert_allclose(users.gradient(means), 0.0, atol=1e-10)
 
 
 @pytest.mark.parametrize("distance", DISTANCES, ids=repr)
@@ -385,7 +385,7 @@ def test_mahalanobis_with_the_identity_does_what_euclidean_does_to_the_last_bit(
     for users in (plain, moved):
         users.assign(x)
     same(plain.labels, moved.labels)
-    np.testing.assert_array_equal(plain.pull(x), moved.pull(x))
+    np.testing.assert_array_equal(plain.gradient(x), moved.pull(x))
     same(plain.cost(x), moved.cost(x))
 
 
@@ -429,7 +429,7 @@ def test_a_scalar_weight_is_that_weight_for_each_row_to_the_last_bit():
         each = Users(rows, offsets, weights=np.full(len(rows), 0.3), loss=loss)
         for users in (one, each):
             users.assign(x)
-        same(one.pull(x), each.pull(x))
+        same(one.gradient(x), each.gradient(x))
         same(one.cost(x), each.cost(x))
 
 
@@ -448,11 +448,11 @@ def test_weighted_gives_the_same_users_with_other_weights():
     w, numbers = WEIGHTS[-1](len(rows)), range(7, 7 + len(SIZES))
     users = Users(rows, offsets, loss=Huber(0.5), distance=Mahalanobis(spd(3)), numbers=numbers)
     users.assign(x)
-    other = users.weighted(w)
+    other = users.with_weights(w)
     direct = Users(rows, offsets, weights=w, loss=Huber(0.5), distance=Mahalanobis(spd(3)))
     for each in (other, direct):
         each.assign(x)
-    same(other.pull(x), direct.pull(x))
+    same(other.gradient(x), direct.pull(x))
     assert other.numbers == tuple(numbers)
     assert other.rows is rows
 
@@ -466,7 +466,7 @@ def test_rows_of_the_largest_allowed_size_keep_everything_finite(loss, distance)
     users = Users(rows, np.array([0, 40]), weights=1.0 / 40, loss=loss, distance=distance(2))
     with np.errstate(all="raise", under="ignore"):
         users.assign(x)
-        pull, cost = users.pull(x), users.cost(x)
+        pull, cost = users.gradient(x), users.cost(x)
     assert np.isfinite(pull).all()
     assert np.isfinite(cost).all()
 
@@ -620,10 +620,10 @@ def test_nearest_keeps_the_labels_of_the_last_assignment():
 def all_of(users, x, moved):
     """Everything a block computes, in one order."""
     users.assign(x)
-    out = {"labels": users.labels.copy(), "pull": users.pull(x), "cost": users.cost(x)}
-    out["pull, moved"], out["cost, moved"] = users.pull(moved), users.cost(moved)
+    out = {"labels": users.labels.copy(), "pull": users.gradient(x), "cost": users.cost(x)}
+    out["pull, moved"], out["cost, moved"] = users.gradient(moved), users.cost(moved)
     users.assign(moved)
-    out["labels, moved"], out["pull, again"] = users.labels.copy(), users.pull(moved)
+    out["labels, moved"], out["pull, again"] = users.labels.copy(), users.gradient(moved)
     out["total weights"] = users.total_weights
     return out
 
@@ -660,7 +660,7 @@ def test_a_block_of_many_users_computes_what_blocks_of_one_do_to_the_last_bit(
     users = Users(rows, offsets, numbers=numbers, **made)
     together = all_of(users, x, x + 0.1)
     for i in range(users.m):
-        block = users.block(i)
+        block = users.single_user(i)
         assert (block.m, block.d, block.numbers) == (1, d, (3 * i + 2,))
         alone = all_of(block, x[i : i + 1], x[i : i + 1] + 0.1)
         for name, value in alone.items():
@@ -676,7 +676,7 @@ def test_the_same_holds_for_rows_of_many_features(loss, distance):
     users = Users(rows, offsets, loss=loss(d), distance=distance(d))
     together = all_of(users, x, x + 0.1)
     for i in range(users.m):
-        alone = all_of(users.block(i), x[i : i + 1], x[i : i + 1] + 0.1)
+        alone = all_of(users.single_user(i), x[i : i + 1], x[i : i + 1] + 0.1)
         for name, value in alone.items():
             here = slice(offsets[i], offsets[i + 1]) if "labels" in name else slice(i, i + 1)
             same(value, together[name][here])
@@ -707,7 +707,7 @@ def test_however_users_are_dealt_to_blocks_each_computes_the_same(sizes, cuts, w
 @all_weights
 def test_threads_do_not_change_a_bit(monkeypatch, loss, distance, weights):
     monkeypatch.setattr(kernels, "SEGMENT", 16)
-    monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(threads, "MIN_WORK_PER_THREAD", 1)
     rows, offsets, x = problem(SIZES, 3, 4)
     found = []
     for number in (1, 2, 5):
@@ -758,7 +758,7 @@ def test_the_order_of_a_user_s_rows_matters_only_in_the_last_bits():
         for users in (one, other):
             users.assign(x)
         same(one.labels[order], other.labels)
-        np.testing.assert_allclose(other.pull(x), one.pull(x), rtol=1e-12, atol=1e-11)
+        np.testing.assert_allclose(other.gradient(x), one.gradient(x), rtol=1e-12, atol=1e-11)
         np.testing.assert_allclose(other.cost(x), one.cost(x), rtol=1e-13)
 
 
@@ -795,7 +795,7 @@ def test_euclidean_rows_are_not_copied(dtype, loss):
     users = Users(rows, offsets, loss=loss)
     assert users.rows is rows
     assert np.shares_memory(users._y, rows)
-    block = users.block(7)
+    block = users.single_user(7)
     assert np.shares_memory(block.rows, rows)
     assert np.shares_memory(block._y, rows)
 
@@ -805,10 +805,10 @@ def test_what_pull_gave_is_not_changed_by_later_calls():
     for loss in LOSSES:
         users = Users(rows, offsets, loss=loss)
         users.assign(x)
-        pull = users.pull(x)
+        pull = users.gradient(x)
         kept = pull.copy()
         pull += 1.0
-        same(users.pull(x), kept)
+        same(users.gradient(x), kept)
 
 
 # --- distinct rows ------------------------------------------------------------------------------
@@ -900,7 +900,7 @@ def test_distinct_of_a_block_of_one_is_that_user_s_part_of_the_whole(weights):
     users = lattice_users(1, weights, users=6)
     chosen, total, offsets = users.distinct
     for i in range(users.m):
-        alone, weight, ends = users.block(i).distinct
+        alone, weight, ends = users.single_user(i).distinct
         here = slice(offsets[i], offsets[i + 1])
         same(alone + users.offsets[i], chosen[here])
         same(weight, total[here])
@@ -924,7 +924,7 @@ def test_users_without_rows_neither_pull_nor_cost(loss, distance):
     users.assign(x)
     assert users.changed == 0
     for at in (x, x + 1.0):
-        np.testing.assert_array_equal(users.pull(at), np.zeros((2, 3, 2)))
+        np.testing.assert_array_equal(users.gradient(at), np.zeros((2, 3, 2)))
         np.testing.assert_array_equal(users.cost(at), np.zeros(2))
     np.testing.assert_array_equal(users.total_weights, np.zeros(2))
     labels, r2 = users.nearest(x[0])
@@ -948,7 +948,7 @@ def test_a_user_draws_the_same_numbers_in_any_block():
     users = Users(rows, offsets, numbers=np.arange(4, 4 + 5 * len(SIZES), 5).tolist())
     for i in range(users.m):
         together = users.generator(i, seed=11, step=2).random(5)
-        same(users.block(i).generator(0, seed=11, step=2).random(5), together)
+        same(users.single_user(i).generator(0, seed=11, step=2).random(5), together)
 
 
 def test_users_steps_and_seeds_draw_different_numbers():
@@ -968,7 +968,7 @@ def test_the_default_is_kmeans_under_the_euclidean_distance_with_unit_weights():
     given_all = Users(rows, offsets, weights=1.0, loss=KMeans(), distance=Euclidean())
     for each in (users, given_all):
         each.assign(x)
-    same(users.pull(x), given_all.pull(x))
+    same(users.gradient(x), given_all.pull(x))
     same(users.cost(x), given_all.cost(x))
 
 

@@ -82,8 +82,11 @@ def measure(
 
 def _time_exchanges(exchanges: int, repeats: int) -> list[dict[str, float]]:
     tasks: list[Task] = [
-        ("time_exchange", {"K": K, "d": d, "rounds": int(share * exchanges), "repeats": repeats})
-        for _, K, d, share in _PAYLOADS
+        (
+            "time_exchange",
+            {"K": K, "d": d, "rounds": int(distribution * exchanges), "repeats": repeats},
+        )
+        for _, K, d, distribution in _PAYLOADS
     ]
     return run_job(2, *tasks)
 

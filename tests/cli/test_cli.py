@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import peerclust as pc
-from peerclust import demo, graphs
+from peerclust import graphs
 from peerclust.cli import app
+from peerclust.paper import demo
 from peerclust.report import result_directory
 
 NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]

@@ -191,21 +191,21 @@ def test_first_classes_has_equally_many_rows_of_each_class_in_their_order():
 
 
 def test_uneven_classes_draws_the_rows_of_a_class_alike_and_classes_in_random_proportions():
-    share, ratios = np.zeros(600), []
+    distribution, ratios = np.zeros(600), []
     for seed in range(2000):
         rows, classes = datasets.uneven_classes(ROWS, NAMES, 2, 100, random_state=seed)
         chosen = rows[:, 0].astype(int) // 2
         assert len(chosen) == 100
         assert (np.diff(chosen) > 0).all()
-        share[chosen] += 1 / 2000
+        distribution[chosen] += 1 / 2000
         ratios.append((classes == 0).mean())
     assert np.array_equal(classes, NAMES[chosen])
-    assert not share[NAMES == 2].any()
+    assert not distribution[NAMES == 2].any()
     for c in (0, 1):
         # five standard errors for some 200 rows that are equally likely
-        p = share[c == NAMES].mean()
+        p = distribution[c == NAMES].mean()
         off = 5 * np.sqrt(p * (1 - p) / 2000)
-        np.testing.assert_allclose(share[c == NAMES], p, atol=off)
+        np.testing.assert_allclose(distribution[c == NAMES], p, atol=off)
     # a share of Dirichlet(10, 10) has the mean 1/2 and the variance 1/84
     assert np.mean(ratios) == pytest.approx(0.5, abs=0.05)  # rows do not come back
     assert np.std(ratios) == pytest.approx(84**-0.5, rel=0.25)

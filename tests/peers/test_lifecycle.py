@@ -176,7 +176,7 @@ def test_admm_stops_for_all_when_a_peer_is_lost(tmp_path):
 def test_every_solver_ends_where_its_replay_and_the_pooled_problem_do(
     tmp_path, solver, rho, exchange
 ):
-    on_loss = "go-on" if solver in ("dgc", "accelerated") else "stop"
+    on_loss = "continue" if solver in ("dgc", "accelerated") else "stop"
     tol = 1e-4 if exchange == "float32" else 1e-5
     given = {"solver": solver, "rho": rho, "exchange": exchange, "on_loss": on_loss, "tol": tol}
     with fleet(tmp_path, scale="none", **given) as peers:

@@ -108,7 +108,7 @@ def relaxed(x, parts, neighbors, c, a, rounds):
 def test_over_relaxed_rounds_equal_the_equations(name):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(0, weighted=True)
-    program = ADMM(c=0.8, D=3, relaxation=1.6, more=0.0, balance=np.inf)
+    program = ADMM(c=0.8, D=3, relaxation=1.6, backoff=0.0, balance=np.inf)
     got, _ = watched(Simulator, graph, program, users, x, ROUNDS)
     assert_same(got, relaxed(x, parts, neighbors, 0.8, 1.6, ROUNDS))
 
@@ -120,7 +120,7 @@ def run_on_iris(program, loss=None, rounds=600, seed=0):
     x = np.repeat(rows[[10, 70, 120]][None], 10, axis=0)
     states = []
     run = Simulator(graphs.ring(10)).run(
-        program, users, x, rounds=rounds, watch=lambda seen, _: states.append(seen[0])
+        program, users, x, rounds=rounds, on_round=lambda seen, _: states.append(seen[0])
     )
     return run, states
 
@@ -161,7 +161,7 @@ def test_huber_uses_the_sharper_bound_and_no_bound_lets_a_step_raise_the_cost():
         for x in rng.normal(size=(50, 1, 2, 2)) * 3.0:
             users.assign(x)
             H = users.curvature(x)[..., None]
-            step = np.divide(users.pull(x), H, out=np.zeros_like(x), where=H > 0)
+            step = np.divide(users.gradient(x), H, out=np.zeros_like(x), where=H > 0)
             assert users.cost(x - step) <= users.cost(x) * (1 + 1e-12)
             bound = loss.smoothness * np.bincount(users.labels, minlength=2)
             assert (users.curvature(x)[0] <= bound + 1e-12).all()

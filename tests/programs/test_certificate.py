@@ -62,7 +62,7 @@ def test_users_find_what_an_onlooker_finds(loss, distance, graph, runtime):
     apart = np.einsum("ij,jkd->ikd", graph.laplacian.toarray(), x)
     J = users.cost(x).sum() / rho + 0.5 * c * (x * apart).sum()
     assert found.cost == pytest.approx(J, rel=1e-10)
-    own = users.pull(x) + rho * c * apart
+    own = users.gradient(x) + rho * c * apart
     assert found.gradient == pytest.approx(np.linalg.norm(own, axis=2).max(), rel=1e-10)
 
 
@@ -70,11 +70,9 @@ def test_cluster_gives_the_users_certificate_beside_the_onlookers():
     parts = [ROWS[i] for i in partition.homogeneous(CLASSES, 10, random_state=0)]
     for solver in ("accelerated", "admm"):
         given = {"n_clusters": 3, "solver": solver, "random_state": 0}
-        both = [
-            pc.cluster(parts, certify=who, **given).certificate for who in ("users", "onlooker")
-        ]
+        both = [pc.cluster(parts, certify=who, **given).certificate for who in ("users", "central")]
         by_users, by_onlooker = both
-        assert (by_users.found_by, by_onlooker.found_by) == ("users", "onlooker")
+        assert (by_users.found_by, by_onlooker.found_by) == ("users", "central")
         for name in ("cost", "pooled_cost"):
             assert getattr(by_users, name) == pytest.approx(getattr(by_onlooker, name), rel=1e-9)
         assert by_users.pooled_residual == pytest.approx(by_onlooker.pooled_residual, abs=1e-9)
@@ -87,4 +85,4 @@ def test_cluster_gives_the_users_certificate_beside_the_onlookers():
 def test_more_users_than_can_average_are_told_so():
     parts = [ROWS[i % 150 : i % 150 + 1] for i in range(1501)]
     with pytest.raises(pc.errors.GraphError, match="if they are at most 1500"):
-        pc.cluster(parts, n_clusters=2, rho=10, rounds=1, certify="users", random_state=0)
+        pc.cluster(parts, n_clusters=2, rho=10, rounds=1, certify="decentralized", random_state=0)

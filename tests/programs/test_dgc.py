@@ -12,7 +12,7 @@ from peerclust import bregman, graphs
 from peerclust.distances import Euclidean, Mahalanobis
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.programs.dgc import DGC
-from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.programs.protocol import HeardSum, NeighborSum
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
 from ways import WAYS, set_way
@@ -172,7 +172,7 @@ def driven(runtime, graph, users, x, *, B, c=1.0, rounds=ROUNDS):
         states.append(blocks_states)
 
     program = DGC(rho=RHO, alpha=ALPHA, B=B, consensus_factor=c)
-    runtime(graph).run(program, users, x, rounds=rounds, watch=look)
+    runtime(graph).run(program, users, x, rounds=rounds, on_round=look)
     return [np.concatenate([s.x for s in each]) for each in states], states
 
 
@@ -311,7 +311,7 @@ def test_a_round_is_one_assignment_and_B_exchanges():
     counters = [(state.round, state.update)]
     for _ in range(6):
         said = program.say(state)
-        assert isinstance(said, Sum)
+        assert isinstance(said, NeighborSum)
         assert said.x is state.x
         before = users.labels.copy()
         state = program.hear(users, state, HeardSum(np.zeros_like(x), np.zeros((m, 1, 1))))

@@ -11,7 +11,7 @@ from peerclust.errors import DataError, ParameterError
 from peerclust.programs.admm import ADMM
 from peerclust.programs.consensus import Maximum
 from peerclust.programs.dgc import DGC
-from peerclust.programs.lossy import Inexact
+from peerclust.programs.lossy import Lossy
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
 
@@ -20,23 +20,25 @@ PARTS = [ROWS[i] for i in partition.homogeneous(CLASSES, 10, random_state=0)]
 GIVEN = {"n_clusters": 3, "rho": 100, "random_state": 0, "rounds": 1500, "tol": 1e-6}
 
 
-def run(program, rounds, runtime=Simulator, watch=None):
+def run(program, rounds, runtime=Simulator, on_round=None):
     users = Users(np.concatenate(PARTS), np.arange(0, 151, 15))
     x = np.repeat(ROWS[[10, 70, 120]][None], 10, axis=0)
-    return runtime(graphs.ring(10)).run(program, users, x, rounds=rounds, watch=watch)
+    return runtime(graphs.ring(10)).run(program, users, x, rounds=rounds, on_round=on_round)
 
 
 @pytest.mark.parametrize("form", ["float32", "float16"])
 def test_numbers_are_rounded_as_numpy_rounds_them(form):
     seen = []
-    run(Inexact(DGC(rho=100.0, alpha=0.2), form=form), 5, watch=lambda s, _: seen.append(s[0]))
+    run(Lossy(DGC(rho=100.0, alpha=0.2), dtype=form), 5, on_round=lambda s, _: seen.append(s[0]))
     for state in seen:
         assert np.array_equal(state.told, state.inner.x.astype(form).astype(np.float64))
 
 
 def test_eight_bits_are_what_sender_and_receiver_can_both_compute():
     seen = []
-    run(Inexact(DGC(rho=100.0, alpha=0.2), form="8-bit"), 60, watch=lambda s, _: seen.append(s[0]))
+    run(
+        Lossy(DGC(rho=100.0, alpha=0.2), dtype="8-bit"), 60, on_round=lambda s, _: seen.append(s[0])
+    )
     for before, state in pairwise(seen):
         unit = np.ldexp(1.0, state.exponents.astype(int))[:, None, None]
         assert np.array_equal(state.told, before.told + state.codes * unit)
@@ -56,7 +58,7 @@ def test_dither_makes_no_error_on_average():
     value = np.array([[[0.3, -0.77, 126.0]]])
     told = []
     for seed in range(4000):
-        program = Inexact(DGC(rho=1.0, alpha=0.0), form="8-bit", seed=seed)
+        program = Lossy(DGC(rho=1.0, alpha=0.0), dtype="8-bit", seed=seed)
         first = program.start(users, np.zeros((1, 1, 3)))
         inner = program.program.start(users, value)
         told.append(program._code(users, first, inner).told.ravel())
@@ -84,7 +86,7 @@ def test_eight_bits_end_within_one_percent_for_a_sixth_of_the_bytes(data):
 def test_bytes_are_those_of_the_form():
     n, links = 12, 20
     sent = {
-        form: run(Inexact(DGC(rho=100.0, alpha=0.2), form=form), 3).traffic.bytes
+        form: run(Lossy(DGC(rho=100.0, alpha=0.2), dtype=form), 3).traffic.bytes
         for form in ("float64", "float32", "float16", "8-bit")
     }
     # Two counts of eight bytes are a vote; with 8 bits two of two bytes, and an exponent.
@@ -101,7 +103,7 @@ def test_admm_in_eight_bits_still_ends_at_the_joint_solution():
 
 
 def test_every_letter_lost_leaves_each_user_alone():
-    program = Inexact(DGC(rho=5.0, alpha=0.05), drop=0.999999999)
+    program = Lossy(DGC(rho=5.0, alpha=0.05), drop=0.999999999)
     lonely = run(program, 400).x
     start, island = ROWS[[10, 70, 120]][None], Simulator(graphs.path(1))
     alone = [
@@ -113,17 +115,17 @@ def test_every_letter_lost_leaves_each_user_alone():
 
 @pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
 def test_drops_are_as_frequent_as_asked_and_the_same_on_every_runtime(runtime):
-    program = Inexact(DGC(rho=100.0, alpha=0.2), drop=0.3, seed=4)
+    program = Lossy(DGC(rho=100.0, alpha=0.2), drop=0.3, seed=4)
     assert np.array_equal(run(program, 20, runtime).x, run(program, 20).x)
-    assert not np.array_equal(run(program, 20).x, run(Inexact(program.program, drop=0.3), 20).x)
+    assert not np.array_equal(run(program, 20).x, run(Lossy(program.program, drop=0.3), 20).x)
     users = Users(np.concatenate(PARTS), np.arange(0, 151, 15))
     each = np.repeat(np.arange(1.0, 21.0)[:, None, None], 2, axis=2)
-    from peerclust.programs.protocol import HeardEach
+    from peerclust.programs.protocol import HeardValues
 
-    begins, told = np.arange(0, 21, 2), np.zeros((10, 1, 2))
+    offsets, told = np.arange(0, 21, 2), np.zeros((10, 1, 2))
     lost = 0
     for at in range(200):
-        heard = HeardEach(told, np.full((10, 1, 1), 2.0), each=each, begins=begins)
+        heard = HeardValues(told, np.full((10, 1, 1), 2.0), each=each, offsets=offsets)
         came = program._channel(users, heard, told, at)
         lost += (came.each[:, 0, 0] == 0.0).sum()
         assert np.array_equal(came.total, came.each.reshape(10, 2, 1, 2).sum(axis=1))
@@ -132,11 +134,11 @@ def test_drops_are_as_frequent_as_asked_and_the_same_on_every_runtime(runtime):
 
 def test_noise_has_the_size_asked_for():
     users = Users(np.concatenate(PARTS), np.arange(0, 151, 15))
-    from peerclust.programs.protocol import HeardEach
+    from peerclust.programs.protocol import HeardValues
 
-    program = Inexact(DGC(rho=100.0, alpha=0.2), noise=0.5)
-    zeros = HeardEach(np.zeros((10, 3, 4)), np.full((10, 1, 1), 2.0),
-                      each=np.zeros((20, 3, 4)), begins=np.arange(0, 21, 2))  # fmt: skip
+    program = Lossy(DGC(rho=100.0, alpha=0.2), noise=0.5)
+    zeros = HeardValues(np.zeros((10, 3, 4)), np.full((10, 1, 1), 2.0),
+                      each=np.zeros((20, 3, 4)), offsets=np.arange(0, 21, 2))  # fmt: skip
     noise = [program._channel(users, zeros, np.zeros((10, 3, 4)), at).each for at in range(50)]
     assert np.std(noise) == pytest.approx(0.5, rel=0.02)
     assert abs(np.mean(noise)) < 0.01
@@ -151,12 +153,16 @@ def test_noisy_gradients_are_noisy_and_end_nearby():
 
 def test_a_program_that_asks_for_maxima_only_cannot_be_wrapped():
     with pytest.raises(TypeError, match="that says Sum or Each"):
-        run(Inexact(Maximum()), 1)
+        run(Lossy(Maximum()), 1)
 
 
 def test_the_penalty_of_admm_adapts_alike_in_eight_bits():
     seen = []
-    run(Inexact(ADMM(c=400.0, D=5), form="8-bit"), 80, watch=lambda s, _: seen.append(s[0].inner.c))
+    run(
+        Lossy(ADMM(c=400.0, D=5), dtype="8-bit"),
+        80,
+        on_round=lambda s, _: seen.append(s[0].inner.c),
+    )
     assert (seen[-1] < 400.0).any()
     assert all(np.array_equal(c, np.repeat(c[:1], 10, axis=0)) for c in seen)
 

@@ -5,8 +5,8 @@ import pytest
 from written_out import GRAPHS, K, assert_same, d, m, problem, sums, watched
 
 from peerclust import graphs
-from peerclust.methods.network import NK_SHARE, make_nk_means
-from peerclust.methods.protocol import Task
+from peerclust.baselines.decentralized import NK_SHARE, make_nk_means
+from peerclust.baselines.protocol import Task
 from peerclust.programs.dgc import DGC
 from peerclust.programs.nk_means import NKMeans
 from peerclust.runtimes import Loopback, Simulator

@@ -53,7 +53,7 @@ def watched(runtime, graph, program, users, x, rounds):
         after.append(np.concatenate([state.x for state in states]))
         residuals.append(np.concatenate([state.residual for state in states]))
 
-    runtime(graph).run(program, users, x, rounds=rounds, watch=look)
+    runtime(graph).run(program, users, x, rounds=rounds, on_round=look)
     return after, residuals
 
 

@@ -3,7 +3,7 @@
 import sys
 
 from peerclust import testing
-from peerclust.ranks.distribution import Share, share_out
+from peerclust.ranks.distribution import Distribution, distribute_users
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.mpi import world
 
@@ -24,7 +24,9 @@ class Old:
 
 
 def runtime(graph):
-    made = ranks.drive(Share(ranks, graph, share_out(graph, [1] * graph.m, ranks.size)))
+    made = ranks.make_runtime(
+        Distribution(ranks, graph, distribute_users(graph, [1] * graph.m, ranks.size))
+    )
     if "old" in sys.argv:
         made._around = Old(made._around)
         made._posts.clear()
@@ -40,5 +42,5 @@ def main():
 
 
 if __name__ == "__main__":
-    with ranks.together():
+    with ranks.abort_on_failure():
         main()

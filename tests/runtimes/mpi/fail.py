@@ -71,10 +71,10 @@ def main():
     site, K = np.arange(60) % 6, 2 + (ranks.rank == 1)
     try:
         if way == "detector":
-            pc.DGCOutlierDetector(K, runtime="mpi").fit(rows, users=site)
+            pc.PeerOutlierDetector(K, runtime="mpi").fit(rows, users=site)
         if way == "estimator":
             rows[3, 1] = np.nan if ranks.rank == 1 else 0.0
-            pc.DGC(2, runtime="mpi").fit(rows, users=site)
+            pc.PeerClustering(2, runtime="mpi").fit(rows, users=site)
         pc.cluster(parts, **options)
     except pc.errors.PeerclustError as error:
         print(f"rank {ranks.rank} says: {error}", flush=True)
