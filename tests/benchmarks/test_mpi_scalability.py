@@ -7,7 +7,7 @@ from benchmarks.mpi import cost_model, jobs, scalability, scaling_runs
 from benchmarks.mpi.cost_model import Costs, Load
 from peerclust import graphs
 from peerclust.errors import JobError, MissingExtraError
-from peerclust.ranks.distribution import distribute_users, find_links
+from peerclust.ranks.distribution import distribute_users, find_halo
 from ranks import needs_mpi
 
 # Seconds that are easily added up by hand.
@@ -34,8 +34,8 @@ def test_the_model_adds_up_rows_users_and_messages(ranks, cores, seconds):
 def test_the_load_of_a_ring_is_that_of_the_most_loaded_rank(m, ranks):
     graph = graphs.ring(m)
     members = distribute_users(graph, [7] * m, ranks)
-    links = [find_links(graph, members, rank) for rank in range(ranks)]
-    sent = max(sum(map(len, each.told)) for each in links)
+    halos = [find_halo(graph, members, rank) for rank in range(ranks)]
+    sent = max(sum(map(len, halo.send)) for halo in halos)
     load = cost_model.ring_load(m=m, rows=7 * m, ranks=ranks, K=3, d=4)
     most = max(map(len, members))
     # Twelve centers' features and two votes, eight bytes each.
