@@ -1,0 +1,19 @@
+"""Print the oldest versions that pyproject.toml allows, as constraints for pip."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+
+def lowest(requirements: list[str]) -> list[str]:
+    """Return `name==version` for each requirement `name>=version`."""
+    found = (re.fullmatch(r"([\w.-]+)>=([\w.]+)", requirement) for requirement in requirements)
+    return [f"{match[1]}=={match[2]}" for match in found if match]
+
+
+if __name__ == "__main__":
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    for group in (project["dependencies"], *project["optional-dependencies"].values()):
+        print("\n".join(lowest(group)))
