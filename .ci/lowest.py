@@ -1,4 +1,7 @@
-"""Print the oldest versions that pyproject.toml allows, as constraints for pip."""
+"""Print the oldest versions of what users need that pyproject.toml allows, as constraints for pip.
+
+What only developers need (the extra `dev`) is left to pip, which takes the newest that fits.
+"""
 
 from __future__ import annotations
 
@@ -15,5 +18,6 @@ def lowest(requirements: list[str]) -> list[str]:
 
 if __name__ == "__main__":
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-    for group in (project["dependencies"], *project["optional-dependencies"].values()):
+    extras = project["optional-dependencies"]
+    for group in (project["dependencies"], *(extras[name] for name in extras if name != "dev")):
         print("\n".join(lowest(group)))
