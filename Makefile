@@ -37,7 +37,7 @@ test-all: $(VENV)/dev  ## Run every test
 	$(PYTEST) $(ARGS)
 
 test-lowest:  ## Run the fast tests with the oldest versions that pyproject.toml allows
-	$(MAKE) test VENV=.venv-lowest
+	$(MAKE) test VENV=.venv-lowest ARGS="-W default $(ARGS)"  # old versions warn of newer ones
 
 check: lint types test  ## Run lint, types and the fast tests
 
