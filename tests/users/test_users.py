@@ -254,5 +254,5 @@ def test_the_default_is_kmeans_under_the_euclidean_distance_with_unit_weights():
     given_all = Users(rows, offsets, weights=1.0, loss=KMeans(), distance=Euclidean())
     for each in (users, given_all):
         each.assign(x)
-    same(users.gradient(x), given_all.pull(x))
+    same(users.gradient(x), given_all.gradient(x))
     same(users.cost(x), given_all.cost(x))
