@@ -15,9 +15,9 @@ from pathlib import Path
 from peerclust.errors import InputError, PeerclustError
 from peerclust.peers import commands
 from peerclust.runtimes.network import contract_file
-from peerclust.runtimes.network.contract import Contract, spell
+from peerclust.runtimes.network.contract import Contract, group_hex
 from peerclust.runtimes.network.identity import Identity, certificate_dates
-from peerclust.runtimes.network.probe import Seen, Visit
+from peerclust.runtimes.network.probe import Probe, ProbeResult
 
 # With fewer days left a certificate should be renewed; clocks may differ by so many seconds.
 _DAYS, _APART = 30, 60.0
@@ -61,7 +61,7 @@ def check(
         commands.check_dial(contract, me, dial or {})
     except InputError as error:
         return [Line("network file", False, f"{error} Nothing else can be checked without it.")]
-    lines = [Line("network file", True, f"{network}, digest {spell(contract.digest)}")]
+    lines = [Line("network file", True, f"{network}, digest {group_hex(contract.digest)}")]
     identity: Identity | None = None
     try:
         identity = commands.find_identity(contract, me, keys or network.parent)
@@ -72,19 +72,19 @@ def check(
     except PeerclustError as error:
         lines.append(Line("key", False, str(error)))
     lines.append(_certificate(contract, me, now))
-    visit = None
+    probe = None
     if identity is not None:
-        visit = asyncio.run(_visit(contract, me, identity, listen, dial, seconds, tell))
-    lines.append(_clock(contract, {} if visit is None else visit.seen, now))
-    lines.append(_port(listen or contract.peers[contract.number(me)].endpoint, visit))
+        probe = asyncio.run(_probe(contract, me, identity, listen, dial, seconds, tell))
+    lines.append(_clock(contract, {} if probe is None else probe.results, now))
+    lines.append(_port(listen or contract.peers[contract.number(me)].endpoint, probe))
     lines.append(_data(contract, data))
-    if visit is None:
+    if probe is None:
         told = "not tried: without this site's key nobody answers"
         return lines + [Line(name, False, told) for name in contract.neighbors(me)]
-    return lines + [_neighbor(contract, me, name, visit, now) for name in visit.seen]
+    return lines + [_neighbor(contract, me, name, probe, now) for name in probe.results]
 
 
-async def _visit(
+async def _probe(
     contract: Contract,
     me: str,
     identity: Identity,
@@ -92,10 +92,10 @@ async def _visit(
     dial: Mapping[str, tuple[str, int]] | None,
     seconds: float,
     tell: Callable[[list[str]], None],
-) -> Visit:
-    visit = Visit(contract, me, identity, listen=listen, dial=dial)
-    await visit.pay(seconds, tell)
-    return visit
+) -> Probe:
+    probe = Probe(contract, me, identity, listen=listen, dial=dial)
+    await probe.run(seconds, tell)
+    return probe
 
 
 def _certificate(contract: Contract, name: str, now: datetime) -> Line:
@@ -113,7 +113,7 @@ def _certificate(contract: Contract, name: str, now: datetime) -> Line:
     return Line("certificate", True, f"{told}, {days:,} days left")
 
 
-def _clock(contract: Contract, seen: Mapping[str, Seen], now: datetime) -> Line:
+def _clock(contract: Contract, results: Mapping[str, ProbeResult], now: datetime) -> Line:
     """Judge this site's clock by the certificates, all made in the past, and the neighbors'."""
     newest = max(contract.peers, key=lambda peer: certificate_dates(peer.certificate)[0])
     made = certificate_dates(newest.certificate)[0]
@@ -125,7 +125,9 @@ def _clock(contract: Contract, seen: Mapping[str, Seen], now: datetime) -> Line:
             f"{told}, but the certificate of {newest.name} was made after {made:%Y-%m-%d %H:%M}:"
             " set the clock",
         )
-    ahead = {name: each.ahead for name, each in seen.items() if each.ahead is not None}
+    ahead = {
+        name: each.clock_ahead for name, each in results.items() if each.clock_ahead is not None
+    }
     if not ahead:
         return Line("clock", True, f"{told}; no neighbor told its own")
     far = {name: by for name, by in ahead.items() if abs(by) > _APART}
@@ -139,19 +141,19 @@ def _side(ahead: float) -> str:
     return "behind" if ahead > 0 else "ahead of"
 
 
-def _port(endpoint: tuple[str, int], visit: Visit | None) -> Line:
+def _port(endpoint: tuple[str, int], probe: Probe | None) -> Line:
     address = f"{endpoint[0]}:{endpoint[1]}"
-    if visit is None:
+    if probe is None:
         return Line("port", False, f"{address} was not tried: the key comes first")
-    if not visit.port:
+    if not probe.listen_error:
         return Line("port", True, f"{address} can be listened on")
-    if visit.runs:
+    if probe.already_running:
         return Line("port", True, f"this peer is running at {address} already", warns=True)
     return Line(
         "port",
         False,
-        f"{address} cannot be listened on: {visit.port}. End who holds it, or give an address of"
-        " this machine with --listen",
+        f"{address} cannot be listened on: {probe.listen_error}. End who holds it, or give an"
+        " address of this machine with --listen",
     )
 
 
@@ -172,42 +174,42 @@ def _data(contract: Contract, data: Path) -> Line:
     return Line("data", True, told)
 
 
-def _neighbor(contract: Contract, me: str, name: str, visit: Visit, now: datetime) -> Line:
-    seen = visit.seen[name]
-    host, port = visit.endpoint(name)
-    if seen.differs:
-        told = f"does not agree. {' '.join(seen.differs)} Take the same network file"
+def _neighbor(contract: Contract, me: str, name: str, probe: Probe, now: datetime) -> Line:
+    result = probe.results[name]
+    host, port = probe.endpoint(name)
+    if result.differences:
+        told = f"does not agree. {' '.join(result.differences)} Take the same network file"
         return Line(name, False, told)
-    if seen.hello is None:
-        return Line(name, False, _explain(seen, me < name, f"{host}:{port}"))
-    if me < name and not seen.answered:
+    if result.hello is None:
+        return Line(name, False, _explain(result, me < name, f"{host}:{port}"))
+    if me < name and not result.answered:
         told = (
             f"dialed this site, but in a run this site dials, and {host}:{port} cannot be reached:"
-            f" {seen.reason}. Let this site through there, or give another address with --dial"
+            f" {result.reason}. Let this site through there, or give another address with --dial"
         )
         return Line(name, False, told)
-    where = f"answers at {host}:{port}" if seen.answered else "dialed this site"
+    where = f"answers at {host}:{port}" if result.answered else "dialed this site"
     doing = {"agreeing": "waits for the others", "running": "runs", "done": "has ended"}
-    what = "checks, too" if seen.hello.visits else doing[seen.hello.phase]
+    what = "checks, too" if result.hello.visits else doing[result.hello.phase]
     told = f"{where} and agrees; it {what}"
     dates = _certificate(contract, name, now)
     if dates.warns:
         return Line(name, True, f"{told}. Its certificate is {dates.detail}", warns=True)
-    if name < me and not (seen.came or visit.runs):
+    if name < me and not (result.dialed_us or probe.already_running):
         told += ". In a run it is the one that dials, which it did not: check at the same time"
         return Line(name, True, told, warns=True)
     return Line(name, True, told)
 
 
-def _explain(seen: Seen, dials: bool, address: str) -> str:
+def _explain(result: ProbeResult, dials: bool, address: str) -> str:
     """Say why a neighbor was not heard, and what may help."""
-    if not seen.silent:
+    if not result.unreachable:
         return (
-            f"answered at {address}, but {seen.reason}. Compare the digests of the network files"
+            f"answered at {address}, but {result.reason}. Compare the digests of the network files"
             " and the fingerprints"
         )
     other = "" if dials else ", nor did it dial this site"
     return (
-        f"cannot be reached at {address}: {seen.reason}{other}. Let `peerclust peer check` run"
+        f"cannot be reached at {address}: {result.reason}{other}. Let `peerclust peer check` run"
         " there at the same time, and this site through its firewall"
     )

@@ -15,12 +15,12 @@ from peerclust.peers.site_directory import Folder
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.membership import Restart, Welcomed
-from peerclust.runtimes.network.messages import Agreed, View, Welcome, unpack_centers
+from peerclust.runtimes.network.contract_validation import LOSS_TOLERANT
+from peerclust.runtimes.network.membership import RestartSetup, StateReceived
+from peerclust.runtimes.network.messages import Agreed, StateReply, View, unpack_centers
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.setup import Agreeing
-from peerclust.runtimes.network.terms import GO_ON
-from peerclust.runtimes.network.views import Views
+from peerclust.runtimes.network.setup import SetupRuntime
+from peerclust.runtimes.network.views import MembershipViews
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -45,19 +45,19 @@ class Entrance:
     def enter(self) -> Entry:
         """Agree with all others, or enter a run that is on its way.
 
-        Raises Welcomed if the run is over.
+        Raises StateReceived if the run is over.
         """
         while True:
             try:
                 return self._agree()
-            except Restart:
+            except RestartSetup:
                 self.folder.log("The agreement begins again.")
-            except Welcomed as come:
-                if come.welcome.done:
+            except StateReceived as come:
+                if come.reply.done:
                     raise
-                reason = self.refuse(come.welcome)
+                reason = self.refuse(come.reply)
                 if not reason:
-                    return self._join(come.welcome)
+                    return self._join(come.reply)
                 self.node.ban(come.link, f"it told of a run that cannot be: {reason}")
 
     def scaled(self, agreed: Agreed) -> Users:
@@ -66,7 +66,7 @@ class Entrance:
 
     def _agree(self) -> Entry:
         """Agree on scale, step and start, or on going on from the checkpoints of all."""
-        runtime = Agreeing(self.node)
+        runtime = SetupRuntime(self.node)
         if len(runtime.members) == 1:
             raise PeerError(
                 f"{self.node.name} could reach none of its neighbors: {self._tell_absent()}."
@@ -83,7 +83,7 @@ class Entrance:
         runtime.pass_barrier()
         names = ", ".join(self.contract.names[i] for i in runtime.members)
         chosen = "" if self.contract.solver in ("admm", "exact") else f": rho {agreed.rho:.6g}"
-        if self.contract.solver in GO_ON:
+        if self.contract.solver in LOSS_TOLERANT:
             chosen += f", alpha {agreed.alpha:.6g}"
         self.folder.log(f"Agreed with {names}{chosen}.")
         if held is not None:
@@ -91,7 +91,7 @@ class Entrance:
         self._begin(agreed, (), round_)
         return Entry(agreed, users, x, round_)
 
-    def _agree_to_resume(self, runtime: Agreeing) -> tuple[Checkpoint | None, int]:
+    def _agree_to_resume(self, runtime: SetupRuntime) -> tuple[Checkpoint | None, int]:
         """Give the checkpoint, and the latest round of all, if everyone has one of the same run."""
         held = self._load_checkpoint()
         if held is not None and held.run != setup.run_tag(self.contract, held.agreed):
@@ -102,20 +102,20 @@ class Entrance:
         latest = setup.agree_to_resume(self.contract, runtime, users, run, round_)
         return (None, 0) if latest is None else (held, latest)
 
-    def refuse(self, welcome: Welcome) -> str:
+    def refuse(self, welcome: StateReply) -> str:
         """Give why the centers that a neighbor tells cannot be those of the run, or nothing."""
         program = configuration.make_program(self.contract, welcome.agreed)
         x = unpack_centers(welcome.centers, self.contract.n_clusters)
         return configuration.make_box(self.contract, program, welcome.agreed).refuse(x)
 
-    def _join(self, welcome: Welcome) -> Entry:
+    def _join(self, welcome: StateReply) -> Entry:
         """Enter a run that is on its way, from the checkpoint or else a neighbor's centers."""
         agreed = welcome.agreed
         K = self.contract.n_clusters
         users = self.scaled(agreed)
         setup.check_fits(agreed, users)
         for link in self.node.links.values():
-            link.discount()
+            link.reset()
         x = unpack_centers(welcome.centers, K)[None]
         whence = "the centers of a neighbor"
         held = self._load_checkpoint()
@@ -130,10 +130,10 @@ class Entrance:
         """Stand at the first round of the run, or at a later one."""
         tag = setup.run_tag(self.contract, agreed)
         self.folder.journal.agreed(tag, agreed.members, agreed.lost, self.rows.digest)
-        held = Views(self.contract.graph, agreed.members, agreed.lost)
+        held = MembershipViews(self.contract.graph, agreed.members, agreed.lost)
         for view in views:
-            held.take(view)
-        self.node.begin_run(tag, held, round_)
+            held.update(view)
+        self.node.start_run(tag, held, round_)
 
     def _load_checkpoint(self) -> Checkpoint | None:
         try:

@@ -22,10 +22,10 @@ from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
-from peerclust.runtimes.network.membership import Leaving, Stopping, Welcomed
-from peerclust.runtimes.network.messages import Agreed, Welcome, pack_centers, unpack_centers
+from peerclust.runtimes.network.membership import Leaving, StateReceived, Stopping
+from peerclust.runtimes.network.messages import Agreed, StateReply, pack_centers, unpack_centers
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.rounds import AloneError, Outcome, Running
+from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
 from peerclust.runtimes.network.status import StatusSocket
 from peerclust.types import Array
 from peerclust.users import Users
@@ -66,7 +66,7 @@ class Site:
         self.contract, self.me, self.rows, self.folder = contract, me, rows, folder
         self._progress = progress
         self._saved_at, self._told_at = time.monotonic(), 0.0
-        self._running: Running | None = None
+        self._running: RoundLoop | None = None
         self._agreed: Agreed | None = None
         self._verdict: Verdict | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=folder.log)
@@ -101,7 +101,7 @@ class Site:
 
     def leave(self) -> None:
         """Take leave once all others have ended; stay a while if some are missing."""
-        with suppress(Leaving, Stopping, Welcomed):
+        with suppress(Leaving, Stopping, StateReceived):
             self.node.loop.run_until_complete(self._linger())
         self._close("done", "")
 
@@ -113,7 +113,7 @@ class Site:
         try:
             entry = self._entrance.enter()
             outcome = self._run_program(entry)
-        except Welcomed as late:
+        except StateReceived as late:
             return self._take_over(late)
         with suppress(Leaving):  # the result is there
             self.node.loop.run_until_complete(self._hear_ends())
@@ -126,9 +126,9 @@ class Site:
         told = {name: link.traffic() for name, link in self.node.links.items()}
         return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in told.items()}
 
-    def _take_over(self, late: Welcomed) -> Result:
+    def _take_over(self, late: StateReceived) -> Result:
         """Take the result from a neighbor: the run is over."""
-        welcome, agreed = late.welcome, late.welcome.agreed
+        welcome, agreed = late.reply, late.reply.agreed
         x = unpack_centers(welcome.centers, self.contract.n_clusters)
         users = self._entrance.scaled(agreed)
         if reason := self._entrance.refuse(welcome):
@@ -143,21 +143,21 @@ class Site:
         program = configuration.make_program(self.contract, entry.agreed)
         box = configuration.make_box(self.contract, program, entry.agreed)
         self._agreed = entry.agreed
-        running = self._running = Running(
+        running = self._running = RoundLoop(
             self.node,
             program,
             entry.users,
             residual_scale=setup.residual_scale(entry.agreed, entry.users),
-            allow=configuration.make_guard(self.contract, program, entry.agreed, box),
+            make_check=configuration.make_guard(self.contract, program, entry.agreed, box),
             certify=configuration.make_certify(self.contract, entry.agreed),
             degree=configuration.agreed_degree(self.contract, entry.agreed, self.node.number),
             journal=self.folder.journal,
-            between=self._between,
+            on_round=self._between,
         )
-        self.node.welcome = self._welcome
+        self.node.state_reply = self._welcome
         try:
             return running.run(entry.x, entry.round)
-        except AloneError:
+        except IsolatedError:
             names = ", ".join(self.node.links)
             self._save_checkpoint()
             raise PeerError(
@@ -171,7 +171,7 @@ class Site:
         now = time.monotonic()
         if now - self._told_at > _TELL:
             self._told_at = now
-            alive = sum(link.counted for link in self.node.links.values())
+            alive = sum(link.active for link in self.node.links.values())
             self._progress(state.round, self._residual(), alive)
         if now - self._saved_at > self.contract.checkpoint_every:
             self._save_checkpoint()
@@ -182,15 +182,15 @@ class Site:
         residual = float(self._running.state.residual.max())
         return residual / self._running.residual_scale if residual < UNKNOWN else float("inf")
 
-    def _welcome(self) -> Welcome:
+    def _welcome(self) -> StateReply:
         assert self._running is not None
         assert self._agreed is not None
         node = self.node
-        return Welcome(
+        return StateReply(
             self._agreed,
             self._running.state.round,
             pack_centers(self._running.state.x),
-            node.views.told(),
+            node.views.for_late_peer(),
             node.phase == "done",
             "" if self._verdict is None else self._verdict.status.name,
         )
@@ -217,7 +217,7 @@ class Site:
         """Wait until all peers of the part have told how they ended, or for `timeout`."""
         node = self.node
         limit = node.loop.time() + self.contract.timeout
-        while not all(node.views[i].ended for i in node.views.part(node.number)):
+        while not all(node.views[i].ended for i in node.views.component(node.number)):
             if not await node.wait_until(limit):
                 break
 

@@ -26,32 +26,32 @@ from peerclust.runtimes.network.wire import Frame, Kind
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
 
 # So many reasons are logged once; those of neighbors always are.
-_MOST_TOLD = 1000
+_MAX_LOGGED = 1000
 
 # So many connections may be in their handshakes at once; more are turned away unread.
 _PENDING = 32
 
 
-class Listener(Protocol):
+class ConnectionHandler(Protocol):
     """Who is told of connections: the node."""
 
     def hello(self, link: Link) -> bytes:
         """Give the frame that says who this is and where it stands."""
 
-    def greeted(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:
+    def on_hello(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:
         """Take up a neighbor that said hello; give a reason if it is refused."""
 
-    def received(self, link: Link, frame: Frame) -> None:
+    def on_frame(self, link: Link, frame: Frame) -> None:
         """Take in a frame of a neighbor."""
 
     def ban(self, link: Link, reason: str) -> None:
         """Drop a neighbor whose bytes are no frame."""
 
-    def dropped(self, link: Link, reason: str) -> None:
+    def on_disconnect(self, link: Link, reason: str) -> None:
         """Take note that a neighbor's connection is gone."""
 
 
-class Switchboard:
+class ConnectionManager:
     """The connections of one peer."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Switchboard:
         contract: Contract,
         links: Mapping[str, Link],
         identity: Identity,
-        listener: Listener,
+        handler: ConnectionHandler,
         *,
         listen: tuple[str, int],
         dial: Mapping[str, tuple[str, int]],
@@ -67,12 +67,12 @@ class Switchboard:
         log: Callable[[str], None],
     ) -> None:
         self._contract, self._links, self._identity = contract, links, identity
-        self._listener, self._listen, self._dial = listener, listen, dial
+        self._handler, self._listen, self._dial = handler, listen, dial
         self._limit, self._log = limit, log
         self._owner: dict[Connection, Link] = {}
         self._dialed: dict[Connection, Link] = {}
         self._pending: set[Connection] = set()
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._by_certificate = {
@@ -140,7 +140,7 @@ class Switchboard:
                     )
             except OSError as error:
                 said = explain(error)
-                self._tell(link.name, f"cannot be reached at {host}:{port} ({said})")
+                self._log_once(link.name, f"cannot be reached at {host}:{port} ({said})")
             else:
                 self._dialed[connection] = link
                 await connection.gone.wait()
@@ -171,7 +171,7 @@ class Switchboard:
             return
         self._owner[connection] = link
         self._pending.add(connection)
-        connection.send(self._listener.hello(link))
+        connection.send(self._handler.hello(link))
         loop = asyncio.get_running_loop()
         loop.call_later(HANDSHAKE_TIMEOUT, self._end_silence, connection)
 
@@ -187,19 +187,19 @@ class Switchboard:
             if connection in self._pending:
                 self._refuse(connection, str(error))
             else:
-                self._listener.ban(link, str(error))
+                self._handler.ban(link, str(error))
             return
         if connection not in self._pending:
-            self._listener.received(link, frame)
+            self._handler.on_frame(link, frame)
             return
-        reason = self._greet(link, connection, frame)
+        reason = self._check_hello(link, connection, frame)
         if reason:
             self._refuse(connection, reason)
 
-    def _greet(self, link: Link, connection: Connection, frame: Frame) -> str:
+    def _check_hello(self, link: Link, connection: Connection, frame: Frame) -> str:
         """Check the first frame of a connection; give the reason for a refusal, or nothing."""
         if frame.kind is Kind.BYE:
-            self._hear_refusal(link, frame)
+            self._on_refusal(link, frame)
             return ""
         if frame.kind is not Kind.HELLO:
             return "its first frame must say hello"
@@ -210,28 +210,28 @@ class Switchboard:
         if hello.name != link.name:
             return f"it calls itself {hello.name!r}, and its certificate is that of {link.name}"
         if frame.network != self._contract.digest[: wire.TAG_BYTES]:
-            told = self._contract.compare(hello.settings, link.name)
+            told = self._contract.explain_differences(hello.settings, link.name)
             link.refusal = f"it has another network file: {' '.join(told).removesuffix('.')}"
             return link.refusal
         if hello.visits:
             # This peer's own hello has been sent, which is all that it came for.
             connection.close("it only checks")
             return ""
-        reason = self._listener.greeted(link, connection, hello, frame)
+        reason = self._handler.on_hello(link, connection, hello, frame)
         if not reason:
             self._pending.discard(connection)
         return reason
 
-    def _hear_refusal(self, link: Link, frame: Frame) -> None:
+    def _on_refusal(self, link: Link, frame: Frame) -> None:
         try:
             bye = messages.unpack(frame.payload, Bye)
         except WireError:
             return
-        link.refusal = f"it refused this peer: {messages.tame(bye.reason)}"
-        self._tell(link.name, link.refusal)
+        link.refusal = f"it refused this peer: {messages.sanitize(bye.reason)}"
+        self._log_once(link.name, link.refusal)
 
     def _refuse(self, connection: Connection, reason: str) -> None:
-        bye = messages.pack(Bye("refuses", messages.tame(reason)))
+        bye = messages.pack(Bye("refuses", messages.sanitize(reason)))
         connection.send(wire.encode(Frame(Kind.BYE, self._contract.digest[: wire.TAG_BYTES], bye)))
         connection.close(reason, refused=True)
 
@@ -241,18 +241,18 @@ class Switchboard:
         link = self._owner.pop(connection, None)
         dialed = self._dialed.pop(connection, None)
         if link is not None and link.connection is connection:
-            self._listener.dropped(link, reason)
+            self._handler.on_disconnect(link, reason)
         elif link is not None and pending:
-            self._tell(link.name, f"was not taken up: {reason}")
+            self._log_once(link.name, f"was not taken up: {reason}")
         elif dialed is not None:
             dialed.refusal = reason
-            self._tell(dialed.name, f"could not be connected with: {reason}")
+            self._log_once(dialed.name, f"could not be connected with: {reason}")
         elif link is None:
-            self._tell(connection.host, f"was refused: {reason}")
+            self._log_once(connection.host, f"was refused: {reason}")
 
-    def _tell(self, who: str, what: str) -> None:
+    def _log_once(self, who: str, what: str) -> None:
         """Log a reason once for each who; strangers come again and again."""
         known = who in self._links
-        if (who, what) not in self._told and (known or len(self._told) < _MOST_TOLD):
-            self._told.add((who, what))
+        if (who, what) not in self._logged and (known or len(self._logged) < _MAX_LOGGED):
+            self._logged.add((who, what))
             self._log(f"{who} {what}.")

@@ -1,6 +1,6 @@
 """What all peers must agree on before they cluster: who they are, who talks with whom, and how.
 
-`Contract` trusts what it is given; `terms.make_contract` checks, and `contract_file` reads and
+`Contract` trusts what it is given; `contract_validation.make_contract` checks, and `contract_file` reads and
 writes it as a network file. Two peers have the same contract if their digests are equal, and if
 they are not, `differences` says in which settings.
 """
@@ -123,17 +123,17 @@ class Contract:
         return form | {"matrix": matrix, "features": features, "peers": peers, "links": links}
 
     @cached_property
-    def told(self) -> str:
+    def settings_json(self) -> str:
         """All settings as JSON in ASCII, as peers tell them to each other."""
         return json.dumps(self.settings())
 
-    def compare(self, told: str, name: str) -> list[str]:
+    def explain_differences(self, settings: str, name: str) -> list[str]:
         """Return sentences that say in what the peer called `name`, of another network, differs.
 
-        `told` is what it told and may be anything.
+        `settings` is the JSON that it sent and may be anything.
         """
         try:
-            theirs = json.loads(told)
+            theirs = json.loads(settings)
         except (ValueError, RecursionError):
             theirs = {}
         return differences(self.settings(), theirs, name) or [f"{name} has another network file."]
@@ -148,10 +148,10 @@ class Contract:
 _FLOATS = ("delta", "eta", "rho", "tol", "timeout", "join_timeout", "linger", "checkpoint_every")
 
 
-def spell(digest: bytes) -> str:
+def group_hex(digest: bytes) -> str:
     """Return a digest in groups of four digits, as one reads it out by telephone.
 
-    >>> spell(bytes(range(6)))
+    >>> group_hex(bytes(range(6)))
     '0001 0203 0405'
     """
     text = digest.hex()

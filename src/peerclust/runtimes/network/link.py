@@ -27,9 +27,9 @@ class Link:
     inbox, outbox
         Frames that came and are not used yet, by run, kind and exchange; and the last two that
         were sent, to be sent again if the connection breaks.
-    up_sent, up_heard : int or None
+    rejoin_sent, rejoin_received : int or None
         The rounds that both ends have told, to begin counting each other after the later one;
-        `up_at` is when this peer told its own.
+        `rejoin_sent_at` is when this peer told its own.
     instance : str
         Which process of the neighbor it is, as that names itself.
     phase, run, at, counts_me
@@ -49,41 +49,43 @@ class Link:
     name: str
     number: int
     dials: bool
-    counted: bool = False
-    since: int = 0
+    active: bool = False
+    active_from: int = 0
     connection: Connection | None = None
     instance: str = ""
     inbox: OrderedDict[Key, Frame] = field(default_factory=OrderedDict)
     outbox: deque[bytes] = field(default_factory=lambda: deque(maxlen=2))
-    up_sent: int | None = None
-    up_at: float = 0.0
-    up_heard: int | None = None
+    rejoin_sent: int | None = None
+    rejoin_sent_at: float = 0.0
+    rejoin_received: int | None = None
     phase: Phase = "agreeing"
     run: bytes = NO_RUN
     at: int = -1
     counts_me: bool = False
-    moved: float = 0.0
+    progress_at: float = 0.0
     heard_at: float = 0.0
     sent_at: float = 0.0
-    ever: bool = False
-    asked: bool = False
-    welcomed: bool = False
+    seen: bool = False
+    state_requested: bool = False
+    state_sent: bool = False
     banned: str = ""
     refusal: str = ""
     bytes_sent: int = 0
     bytes_heard: int = 0
-    left: bool = False
-    told: tuple[bytes, int] = (NO_RUN, -1)
-    base: tuple[tuple[bytes, int], Any] = ((NO_RUN, -1), None)
+    gone_after_end: bool = False
+    last_sent: tuple[bytes, int] = (NO_RUN, -1)
+    last_received: tuple[tuple[bytes, int], Any] = ((NO_RUN, -1), None)
 
     @property
     def connected(self) -> bool:
         """Whether frames can be sent."""
         return self.connection is not None and self.connection.is_open
 
-    def promised_before(self, round_: int) -> bool:
+    def blocks_round(self, round_: int) -> bool:
         """Tell whether this peer must not begin a round before it hears when the link counts."""
-        return self.up_sent is not None and self.up_sent < round_ and self.phase == "running"
+        return (
+            self.rejoin_sent is not None and self.rejoin_sent < round_ and self.phase == "running"
+        )
 
     def store(self, frame: Frame) -> None:
         """Keep a frame until its exchange; of too many the oldest goes."""
@@ -98,8 +100,8 @@ class Link:
         self.connection = connection
         if old is not None:
             old.abort("another connection took its place")
-        self.ever = True
-        self.heard_at = self.moved = now
+        self.seen = True
+        self.heard_at = self.progress_at = now
 
     def detach(self) -> None:
         """Note that the connection is gone."""
@@ -107,14 +109,14 @@ class Link:
             self.bytes_sent += self.connection.sent
             self.bytes_heard += self.connection.heard
         self.connection = None
-        self.up_sent = self.up_heard = None
-        self.asked = self.welcomed = False
+        self.rejoin_sent = self.rejoin_received = None
+        self.state_requested = self.state_sent = False
 
-    def discount(self) -> None:
+    def reset(self) -> None:
         """Stop counting it; frames that came from it are dropped."""
-        self.counted = False
-        self.told, self.base = (NO_RUN, -1), ((NO_RUN, -1), None)
-        self.up_sent = self.up_heard = None
+        self.active = False
+        self.last_sent, self.last_received = (NO_RUN, -1), ((NO_RUN, -1), None)
+        self.rejoin_sent = self.rejoin_received = None
         self.inbox.clear()
         self.outbox.clear()
 

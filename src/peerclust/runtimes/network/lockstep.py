@@ -28,7 +28,7 @@ class Interrupt(Exception):  # noqa: N818 - it tells what happened, which need n
     urgency = 0
 
 
-class Post:
+class LockstepExchange:
     """The links of one peer, where it stands, and what it waits for."""
 
     def __init__(self, contract: Contract, me: str) -> None:
@@ -54,7 +54,7 @@ class Post:
         """Whether the rounds are over, and only a certificate is missing."""
         return self.last_round < NEVER
 
-    def count_out(self, link: Link, reason: str) -> None:
+    def deactivate(self, link: Link, reason: str) -> None:
         """Go on without a neighbor."""
         raise NotImplementedError
 
@@ -62,16 +62,16 @@ class Post:
         """Count a neighbor out for good."""
         raise NotImplementedError
 
-    def counted(self) -> list[Link]:
+    def active_links(self) -> list[Link]:
         """Give the neighbors that count in the present exchange, in ascending order of number."""
         # The links are in this order.
         if self.phase == "agreeing":
-            return [link for link in self.links.values() if link.counted]
+            return [link for link in self.links.values() if link.active]
         now = min(self.at // self.contract.B, self.last_round)
         return [
             link
             for link in self.links.values()
-            if link.counted and link.since <= now and not link.left
+            if link.active and link.active_from <= now and not link.gone_after_end
         ]
 
     async def exchange(
@@ -83,7 +83,7 @@ class Post:
         s: int = 0,
         R: int = NEVER,
         view: int = 0,
-        most: Array | None = None,
+        extra_max: Array | None = None,
         codes: Codes | None = None,
         dtype: int = wire.FLOAT64,
     ) -> dict[int, Frame]:
@@ -96,33 +96,36 @@ class Post:
         self.check_interrupt()
         key = (self.run, kind, self.at)
         frame = Frame(
-            kind, self.network, payload, self.run, self.at, s, R, view, most, dtype
+            kind, self.network, payload, self.run, self.at, s, R, view, extra_max, dtype
         )  # fmt: skip
         short = b"" if codes is None else wire.encode(frame._replace(payload=codes))
         whole = b""
-        links = self.counted()
+        links = self.active_links()
         for link in links:
-            known = link.told == (self.run, self.at - 1) and self.at != link.since * self.contract.B
+            known = (
+                link.last_sent == (self.run, self.at - 1)
+                and self.at != link.active_from * self.contract.B
+            )
             # Most exchanges of codes need no whole frame.
             whole = whole if short and known else whole or wire.encode(frame)
             data = short if short and known else whole
             link.outbox.append(data)
             self.send_frame(link, data)
-            link.told = self.run, self.at
+            link.last_sent = self.run, self.at
         self._awaited = key
         while self._look_for(key, links):
             await self.wait()
-            links = self.counted()
+            links = self.active_links()
         self._awaited = None
         heard = {}
         for link in links:
-            if not link.counted or link.left:
+            if not link.active or link.gone_after_end:
                 continue
             frame = link.inbox.pop(key)
             coded = kind is Kind.ROUND and self.contract.exchange == "8-bit"
-            reason = _compare(payload, most, frame, dtype, coded=coded)
+            reason = _compare(payload, extra_max, frame, dtype, coded=coded)
             if not reason and isinstance(frame.payload, Codes):
-                before, array = link.base
+                before, array = link.last_received
                 if before == (self.run, self.at - 1) and array.shape == frame.payload.shape:
                     frame = frame._replace(payload=frame.payload.apply(array))
                 else:
@@ -132,7 +135,7 @@ class Post:
                 self.ban(link, f"it sent {reason}")
             else:
                 heard[link.number] = frame
-                link.base = (self.run, self.at), frame.payload
+                link.last_received = (self.run, self.at), frame.payload
         self.check_interrupt()
         self.at += 1
         return heard
@@ -143,18 +146,18 @@ class Post:
         for link in missing:
             # While peers agree, who has ended is waited for: it tells of the result.
             if link.phase == "done" and self.phase != "agreeing":
-                self.count_out(link, "it has ended")
-        self._wanting = {link.number for link in missing if link.counted and not link.left}
+                self.deactivate(link, "it has ended")
+        self._wanting = {link.number for link in missing if link.active and not link.gone_after_end}
         return self._wanting
 
     def receive_array(self, link: Link, frame: Frame) -> None:
         """Keep an array until its exchange; duplicates and what came too late are dropped."""
-        if not link.counted:
+        if not link.active:
             return
         if frame.run == self.run:
             if frame.exchange < self.at:
                 return
-            if frame.exchange > max(self.at, link.since * self.contract.B) + 1:
+            if frame.exchange > max(self.at, link.active_from * self.contract.B) + 1:
                 ahead = frame.exchange - self.at
                 self.ban(link, f"it must not be ahead, and is by {ahead} exchanges")
                 return
@@ -191,7 +194,7 @@ class Post:
             self._interrupt = what
         self.wake()
 
-    def forget_interrupt(self, kind: type[Interrupt]) -> None:
+    def cancel_interrupt(self, kind: type[Interrupt]) -> None:
         """Do not raise an interrupt of this kind after all."""
         if isinstance(self._interrupt, kind):
             self._interrupt = None
@@ -226,18 +229,20 @@ class Post:
         return True
 
 
-def _compare(mine: Array, most: Array | None, theirs: Frame, dtype: int, *, coded: bool) -> str:
+def _compare(
+    mine: Array, extra_max: Array | None, theirs: Frame, dtype: int, *, coded: bool
+) -> str:
     """Give in what a frame's array is not like this peer's own, or ""."""
     if theirs.payload.shape != mine.shape:
         return f"an array of shape {theirs.payload.shape}"
     if theirs.dtype != dtype and not (coded and theirs.dtype == wire.CODES):
         return "numbers in another form than the network file says"
-    if (most is None) != (theirs.most is None):
-        return "maxima that were not asked for" if most is None else "no maxima"
-    if most is not None and not (
-        theirs.most.shape == most.shape
-        and (theirs.most >= 0).all()
-        and (theirs.most < np.inf).all()
+    if (extra_max is None) != (theirs.extra_max is None):
+        return "maxima that were not asked for" if extra_max is None else "no maxima"
+    if extra_max is not None and not (
+        theirs.extra_max.shape == extra_max.shape
+        and (theirs.extra_max >= 0).all()
+        and (theirs.extra_max < np.inf).all()
     ):
         return "maxima that cannot be"
     return ""

@@ -16,7 +16,7 @@ from peerclust.errors import WireError
 
 Phase = Literal["agreeing", "running", "done"]
 Name = Annotated[str, msgspec.Meta(max_length=64)]
-# A reason that is logged: one line, without what could steer a terminal; see `tame`.
+# A reason that is logged: one line, without what could steer a terminal; see `sanitize`.
 Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
 Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 20)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
@@ -45,14 +45,14 @@ class Hello(Message, frozen=True, forbid_unknown_fields=True):
     visits: bool = False
 
 
-class Alive(Message, frozen=True, forbid_unknown_fields=True):
+class Heartbeat(Message, frozen=True, forbid_unknown_fields=True):
     """Where the sender stands; the header's exchange tells how far it is."""
 
     phase: Phase
     counts: bool
 
 
-class Lost(Message, frozen=True, forbid_unknown_fields=True):
+class LinkDown(Message, frozen=True, forbid_unknown_fields=True):
     """The links that an agreement does without, and the processes that were started again since.
 
     Whoever hears of more than it knew starts the agreement again.
@@ -62,13 +62,13 @@ class Lost(Message, frozen=True, forbid_unknown_fields=True):
     restarted: Annotated[list[Name], msgspec.Meta(max_length=1 << 12)]
 
 
-class Up(Message, frozen=True, forbid_unknown_fields=True):
+class LinkUp(Message, frozen=True, forbid_unknown_fields=True):
     """Both ends count each other again after the later of the two rounds they send."""
 
     round: Count
 
 
-class Need(Message, frozen=True, forbid_unknown_fields=True):
+class StateRequest(Message, frozen=True, forbid_unknown_fields=True):
     """The sender has come late, or come back, and asks where the run is."""
 
 
@@ -108,8 +108,8 @@ class Agreed(Message, frozen=True, forbid_unknown_fields=True):
     penalty: float
 
 
-class Welcome(Message, frozen=True, forbid_unknown_fields=True):
-    """The answer to Need: what was agreed, whom everyone counts, and the sender's centers.
+class StateReply(Message, frozen=True, forbid_unknown_fields=True):
+    """The answer to StateRequest: what was agreed, whom everyone counts, and the sender's centers.
 
     If the run is over (`done`), `status` is how it ended for the sender, as far as it knows.
     """
@@ -151,8 +151,8 @@ _pack = msgspec.msgpack.Encoder().encode
 def pack(message: Message) -> bytes:
     """Give a message's bytes.
 
-    >>> unpack(pack(Up(round=3)), Up)
-    Up(round=3)
+    >>> unpack(pack(LinkUp(round=3)), LinkUp)
+    LinkUp(round=3)
     """
     return _pack(message)
 
@@ -163,14 +163,14 @@ def unpack(data: bytes, kind: type[M]) -> M:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise WireError(
-            f"A message of kind {kind.__name__} cannot be read: {tame(str(error))[:200]}."
+            f"A message of kind {kind.__name__} cannot be read: {sanitize(str(error))[:200]}."
         ) from None
 
 
-def tame(text: str) -> str:
+def sanitize(text: str) -> str:
     """Give a text that may hold a peer's own words as one line of a log, or a reason, may show it.
 
-    >>> tame("a" + chr(10) + "b")
+    >>> sanitize("a" + chr(10) + "b")
     'a?b'
     """
     return "".join(c if c.isprintable() else "?" for c in text[:1000])

@@ -41,7 +41,7 @@ _LONG_STEP = 0.02
 _MANY_NUMBERS = 1_000_000
 
 
-class AloneError(Exception):
+class IsolatedError(Exception):
     """No neighbor can be reached, for longer than `join_timeout`."""
 
 
@@ -71,13 +71,13 @@ class Outcome:
 
     state: Any
     residual: float
-    apart: float
+    disagreement: float
     stopped: bool
     seconds: float
     found: Found | None
 
 
-class Running:
+class RoundLoop:
     """One peer's run of a program."""
 
     def __init__(
@@ -87,14 +87,14 @@ class Running:
         users: Users,
         *,
         residual_scale: float,
-        allow: Callable[[Any], Check],
+        make_check: Callable[[Any], Check],
         certify: Certify,
         degree: int,
         journal: Journal,
-        between: Callable[[Any], None] = lambda _: None,
+        on_round: Callable[[Any], None] = lambda _: None,
     ) -> None:
         self.node, self.program, self.users = node, program, users
-        self.allow, self.journal, self.between = allow, journal, between
+        self.make_check, self.journal, self.on_round = make_check, journal, on_round
         self.certify, self._degree = certify, degree
         self.residual_scale = residual_scale
         tol = node.contract.tol
@@ -127,7 +127,7 @@ class Running:
                 check_finite(self.state.residual, now + 1)
                 self._cast(heard, now)
             if self.state.update == 0:
-                self.between(self.state)
+                self.on_round(self.state)
                 if self._vote.due(now):
                     break
         stopped = self._vote.due(self.state.round - 1)
@@ -141,8 +141,8 @@ class Running:
         outcome = Outcome(self.state, residual, apart, stopped, seconds, found)
         self.journal.end(self.state.round, self.state.x[0])
         node.phase = "done"
-        ended = Ended(self.state.round, outcome.residual, outcome.apart)
-        node.tell_view(round_=self.state.round, ended=ended)
+        ended = Ended(self.state.round, outcome.residual, outcome.disagreement)
+        node.publish_view(round_=self.state.round, ended=ended)
         return outcome
 
     async def _begin_round(self) -> None:
@@ -151,22 +151,22 @@ class Running:
         limit = 0.0
         while True:
             now = self.state.round
-            promised = [link for link in links if link.promised_before(now)]
-            counted = node.counted()
+            promised = [link for link in links if link.blocks_round(now)]
+            counted = node.active_links()
             if counted and not promised:
                 break
             limit = limit or node.loop.time() + node.contract.join_timeout
-            later = [link.since for link in links if link.counted and link.since > now]
+            later = [link.active_from for link in links if link.active and link.active_from > now]
             # Whoever was told an earlier round may still say that it begins before the others.
             first = min(later, default=now)
-            if later and not counted and not any(each.promised_before(first) for each in links):
+            if later and not counted and not any(each.blocks_round(first) for each in links):
                 self._jump(first)
                 continue
             for link in links:
                 if not counted and not later and link.phase == "done":
-                    node.ask(link)
-            if not await node.wait_until(limit) and not node.counted():
-                raise AloneError
+                    node.request_state(link)
+            if not await node.wait_until(limit) and not node.active_links():
+                raise IsolatedError
 
     def _jump(self, round_: int) -> None:
         """Go on from a later round: those who were without this peer are there already."""
@@ -183,11 +183,11 @@ class Running:
         heard = await self.node.exchange(
             Kind.ROUND,
             said.x[0],
-            self.allow(self.state),
+            self.make_check(self.state),
             s=s,
             R=R,
             view=max(self._view, 0),
-            most=None if said.extra_max is None else said.extra_max[0],
+            extra_max=None if said.extra_max is None else said.extra_max[0],
             codes=codes,
             dtype=wire.FLOAT32 if single else wire.FLOAT64,
         )
@@ -202,8 +202,8 @@ class Running:
     async def _hear(self, frames: dict[int, Frame]) -> Any:
         """Give the state after what was heard."""
         letters = [frame.payload for frame in frames.values()]
-        most = [frame.most for frame in frames.values()]
-        heard = reduce_messages(self._said(), letters, most)
+        extra_max = [frame.extra_max for frame in frames.values()]
+        heard = reduce_messages(self._said(), letters, extra_max)
         begin = perf_counter()
         if self._took > _LONG_STEP:
             loop = self.node.loop
@@ -259,7 +259,7 @@ class Running:
 
     def _cast(self, heard: dict[int, Frame], now: int) -> None:
         """Vote on stopping; votes of another state of the living graph do not count."""
-        mark = self.node.views.mark
+        mark = self.node.views.checksum
         if mark != self._view:
             self._view, self._D = mark, self.node.views.diameter(self.node.number)
             self._vote = first_vote(1)

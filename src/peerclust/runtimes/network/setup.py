@@ -1,6 +1,6 @@
 """Drives programs before the first round, on the living graph: a runtime of a block of one user.
 
-Whatever is lost on the way makes all peers begin again (`membership.Restart`), so what they end
+Whatever is lost on the way makes all peers begin again (`RestartSetup`), so what they end
 with comes from one graph that all of them know. A barrier follows: who has passed it knows that
 all others have come to the end of the agreement, so nobody can begin it again any more.
 """
@@ -25,9 +25,9 @@ from peerclust.programs.protocol import (
 )
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.messages import Lost
+from peerclust.runtimes.network.messages import LinkDown
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.views import Pair, living_part
+from peerclust.runtimes.network.views import Pair, reachable_peers
 from peerclust.runtimes.network.wire import TAG_BYTES, Kind
 from peerclust.runtimes.protocol import OnRound, Run, Traffic
 from peerclust.types import Array
@@ -39,11 +39,11 @@ LARGEST = 1e100
 _ROUNDING = 1e-6
 
 
-def living_graph(graph: Graph, members: tuple[int, ...], lost: list[Pair]) -> Graph:
+def active_graph(graph: Graph, members: tuple[int, ...], lost: list[Pair]) -> Graph:
     """Give the graph of some users without the lost links, numbered by their place among them.
 
     >>> from peerclust.graphs import ring
-    >>> living_graph(ring(4), (0, 1, 3), [])
+    >>> active_graph(ring(4), (0, 1, 3), [])
     <Graph living part: m=3, edges=2>
     """
     place = {i: k for k, i in enumerate(members)}
@@ -61,21 +61,21 @@ def living_graph(graph: Graph, members: tuple[int, ...], lost: list[Pair]) -> Gr
 
 def agreement_tag(contract: Contract, lost: set[Pair], restarted: set[str]) -> bytes:
     """Give what tells the frames of one attempt at an agreement from those of another."""
-    attempt = messages.pack(Lost(sorted(lost), sorted(restarted)))
+    attempt = messages.pack(LinkDown(sorted(lost), sorted(restarted)))
     return hashlib.sha256(b"agreement" + contract.digest + attempt).digest()[:TAG_BYTES]
 
 
-class Agreeing:
+class SetupRuntime:
     """A runtime that runs a program with the neighbors, as a block of this peer alone."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.lost = sorted(node.lost)
-        self.members = living_part(node.contract.graph, node.lost, node.number)
-        self.graph = living_graph(node.contract.graph, self.members, self.lost)
+        self.members = reachable_peers(node.contract.graph, node.lost, node.number)
+        self.graph = active_graph(node.contract.graph, self.members, self.lost)
         self._D = int(self.graph.diameter.value)
         tag = agreement_tag(node.contract, node.lost, node.restarted)
-        node.begin_agreement(tag, self.members)
+        node.start_setup(tag, self.members)
 
     def run(
         self,
@@ -94,7 +94,7 @@ class Agreeing:
 
     def pass_barrier(self) -> None:
         """Wait until every member has come to the end of the agreement."""
-        self.node.settled = True
+        self.node.setup_done = True
         self.node.loop.run_until_complete(self._pass_barrier())
 
     async def _drive(self, program: Program, users: Users, x: Array, rounds: int) -> Run:
@@ -113,7 +113,7 @@ class Agreeing:
             else:
                 heard = await self._total(program, state.round, said, largest)
             state = program.hear(users, state, heard)
-        messages_sent = (self.node.at - before) * len(self.node.counted())
+        messages_sent = (self.node.at - before) * len(self.node.active_links())
         return Run([state], rounds, False, Traffic(messages_sent, 0))
 
     async def _maximum(self, held: Array) -> Array:

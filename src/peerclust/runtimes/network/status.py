@@ -54,9 +54,9 @@ def describe(node: Node, residual: float) -> dict[str, Any]:
         sent, heard = link.traffic()
         neighbors[name] = {
             "connected": link.connected,
-            "counted": link.counted,
+            "counted": link.active,
             "phase": link.phase,
-            "seconds_since_heard": round(now - link.heard_at, 3) if link.ever else None,
+            "seconds_since_heard": round(now - link.heard_at, 3) if link.seen else None,
             "bytes_sent": sent,
             "bytes_heard": heard,
             "refused": link.banned or link.refusal,

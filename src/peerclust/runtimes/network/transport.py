@@ -22,7 +22,7 @@ from websockets.uri import parse_uri
 from peerclust.errors import WireError
 from peerclust.runtimes.network import framing
 from peerclust.runtimes.network.framing import BINARY, CLOSE, PING, PONG
-from peerclust.runtimes.network.messages import tame
+from peerclust.runtimes.network.messages import sanitize
 
 # Who has not finished both handshakes by then is turned away, in seconds.
 HANDSHAKE_TIMEOUT = 5.0
@@ -224,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
             elif opcode == PING:
                 self._write(PONG, bytes(data))
             elif opcode == CLOSE:
-                reason = tame(bytes(data[2:]).decode(errors="replace"))
+                reason = sanitize(bytes(data[2:]).decode(errors="replace"))
                 self._write(CLOSE, bytes(data[:2]))
                 self._end(reason or _ENDED)
 

@@ -15,14 +15,14 @@ from peerclust.runtimes.network.messages import View
 Pair = tuple[int, int]
 
 # So many changes for each peer are told to one that comes late.
-MOST_VIEWS = 4
+MAX_VIEWS = 4
 
 
-def living_part(graph: Graph, lost: Iterable[Pair], me: int) -> tuple[int, ...]:
+def reachable_peers(graph: Graph, lost: Iterable[Pair], me: int) -> tuple[int, ...]:
     """Give the peers that `me` reaches over a graph's links without the lost ones, ascending.
 
     >>> from peerclust.graphs import ring
-    >>> living_part(ring(5), [(0, 1), (2, 3)], 1)
+    >>> reachable_peers(ring(5), [(0, 1), (2, 3)], 1)
     (1, 2)
     """
     gone = set(lost)
@@ -33,7 +33,7 @@ def living_part(graph: Graph, lost: Iterable[Pair], me: int) -> tuple[int, ...]:
     return tuple(sorted(_distances(near, me)))
 
 
-class Views:
+class MembershipViews:
     """The latest view of every peer; it begins with what an agreement ended on."""
 
     def __init__(self, graph: Graph, members: Sequence[int], lost: Iterable[Pair]) -> None:
@@ -58,13 +58,13 @@ class Views:
         """Give the latest view of every peer."""
         return list(self._latest.values())
 
-    def told(self) -> list[View]:
+    def for_late_peer(self) -> list[View]:
         """Give what a peer that comes late is told: all changes, or the latest if they are many."""
-        if len(self.history) <= MOST_VIEWS * self.graph.m:
+        if len(self.history) <= MAX_VIEWS * self.graph.m:
             return list(self.history)
         return [view for view in self.all() if view.seq]
 
-    def take(self, view: View) -> bool:
+    def update(self, view: View) -> bool:
         """Take a view in; tell whether it is new."""
         if view.peer not in self._latest or view.seq <= self._latest[view.peer].seq:
             return False
@@ -74,7 +74,7 @@ class Views:
         return True
 
     @property
-    def mark(self) -> int:
+    def checksum(self) -> int:
         """A number that two peers share only if they hold the same views of the living graph.
 
         That a peer has ended changes nothing for those who are about to.
@@ -86,31 +86,31 @@ class Views:
         """Whether everyone has counted, at all times that were heard of, whom all agreed on."""
         return all(set(view.counts) == self._first[view.peer] for view in self.history)
 
-    def part(self, me: int) -> tuple[int, ...]:
+    def component(self, me: int) -> tuple[int, ...]:
         """Give the peers that can be reached over links which both ends count, ascending."""
         return tuple(sorted(_distances(self._mutual(), me)))
 
     def diameter(self, me: int) -> int:
         """Give the most links between any two peers of the part, by the shortest way."""
         near = self._mutual()
-        return max(max(_distances(near, i).values()) for i in self.part(me))
+        return max(max(_distances(near, i).values()) for i in self.component(me))
 
     def unaccounted(self, me: int) -> list[int]:
         """Give the peers outside the part whose loss no peer has noticed: they may be alive."""
-        part = set(self.part(me))
+        part = set(self.component(me))
         noticed = set()
         for view in self._latest.values():
             if view.peer in self.members or view.seq:
                 noticed |= set(self.graph.neighbors(view.peer).tolist()) - set(view.counts)
         return [i for i in range(self.graph.m) if i not in part and i not in noticed]
 
-    def fell_apart(self, me: int) -> bool:
+    def is_partitioned(self, me: int) -> bool:
         """Tell whether others may be running without this part: then nobody may claim success.
 
         It is so where peers are missing whose loss was not noticed, and where at most half of all
         peers are in this part; so of two parts at most one does not fall apart.
         """
-        return bool(self.unaccounted(me)) or 2 * len(self.part(me)) <= self.graph.m
+        return bool(self.unaccounted(me)) or 2 * len(self.component(me)) <= self.graph.m
 
     def _mutual(self) -> dict[int, list[int]]:
         counts = {i: set(view.counts) for i, view in self._latest.items()}

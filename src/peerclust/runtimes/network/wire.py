@@ -56,13 +56,13 @@ class Kind(IntEnum):
     """What a frame says; arrays travel as AGREE and ROUND, all others are messages."""
 
     HELLO = 1
-    ALIVE = 2
-    LOST = 3
+    HEARTBEAT = 2
+    LINK_DOWN = 3
     AGREE = 4
     ROUND = 5
-    UP = 6
-    NEED = 7
-    WELCOME = 8
+    LINK_UP = 6
+    STATE_REQUEST = 7
+    STATE_REPLY = 8
     VIEW = 9
     BYE = 10
 
@@ -104,7 +104,7 @@ class Frame(NamedTuple):
     s: int = 0
     R: int = NEVER
     view: int = 0
-    most: Any = None
+    extra_max: Any = None
     dtype: int = FLOAT64
 
 
@@ -127,9 +127,9 @@ def encode(frame: Frame) -> bytes:
         shape = np.shape(frame.payload)
         parts = [np.ascontiguousarray(frame.payload, _OF[dtype]).data.cast("B")]
     sizes = [*shape, *(0,) * (3 - len(shape))]
-    if frame.most is not None:
-        sizes[2] = len(frame.most)
-        parts.append(np.ascontiguousarray(frame.most, _F8).data.cast("B"))
+    if frame.extra_max is not None:
+        sizes[2] = len(frame.extra_max)
+        parts.append(np.ascontiguousarray(frame.extra_max, _F8).data.cast("B"))
     payload: Any = parts[0] if len(parts) == 1 else b"".join(parts)
     header = _HEADER.pack(
         MAGIC, VERSION, frame.kind, dtype, len(shape), frame.network, frame.run, frame.exchange,
@@ -176,21 +176,21 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int) -> Frame:
         raise WireError("A frame must have the checksum of its bytes; it was changed on its way.")
     if dtype == _BYTES:
         return Frame(kind, network, bytes(body), run, exchange, s, R, view)
-    payload, most = _read_array(body, dtype, ndim, shape)
-    return Frame(kind, network, payload, run, exchange, s, R, view, most, dtype)
+    payload, extra_max = _read_array(body, dtype, ndim, shape)
+    return Frame(kind, network, payload, run, exchange, s, R, view, extra_max, dtype)
 
 
 def _read_array(body: memoryview, dtype: int, ndim: int, shape: list[int]) -> tuple[Any, Any]:
     """Give the numbers, or codes, and the maxima of a payload that is as long as it should be."""
     extra = shape[2] if ndim == 2 else 0
     numbers, rest = body[: len(body) - 8 * extra], body[len(body) - 8 * extra :]
-    most = np.frombuffer(rest, _F8) if extra else None
+    extra_max = np.frombuffer(rest, _F8) if extra else None
     if dtype == CODES:
         codes = np.frombuffer(numbers[1:], np.int8).reshape(shape[:ndim])
-        return Codes(int.from_bytes(numbers[:1], "little", signed=True), codes), most
+        return Codes(int.from_bytes(numbers[:1], "little", signed=True), codes), extra_max
     array = np.frombuffer(numbers, _OF[dtype]).reshape(shape[:ndim])
     with np.errstate(invalid="ignore"):  # one that is none is refused by who uses it
-        return array if dtype == FLOAT64 else array.astype(np.float64), most
+        return array if dtype == FLOAT64 else array.astype(np.float64), extra_max
 
 
 def _sum_up(header: bytes | memoryview, payload: bytes | memoryview) -> int:

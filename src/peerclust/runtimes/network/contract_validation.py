@@ -16,8 +16,8 @@ from peerclust.text import guess, show
 from peerclust.validation import check_count, check_name, check_number
 
 # Solvers that go on when a peer is lost, and those that belong to a fixed graph.
-GO_ON = ("accelerated", "dgc")
-FIXED = ("admm", "group-lasso", "exact")
+LOSS_TOLERANT = ("accelerated", "dgc")
+FIXED_GRAPH = ("admm", "group-lasso", "exact")
 
 MOST_BYTES = 1 << 20  # of all settings, as peers tell them to each other
 MOST = 2**63  # whole numbers stay below, as TOML and MessagePack hold no more
@@ -124,7 +124,7 @@ def _check_together(contract: Contract, of: str) -> None:
             raise ParameterError(
                 f"`{name}` of {of} belongs to the loss {owner!r}. Got the loss {contract.loss!r}."
             )
-    size = len(contract.told)
+    size = len(contract.settings_json)
     if size > MOST_BYTES:
         raise ParameterError(
             f"The settings of {of} must fit in {MOST_BYTES:,} bytes. Got {size:,};"
@@ -140,9 +140,9 @@ def _check_together(contract: Contract, of: str) -> None:
     except InputError as error:
         raise ParameterError(f"`matrix` of {of} cannot be used. {error}") from None
     solver = contract.solver
-    if contract.rho != "auto" and solver in (*GO_ON, "group-lasso"):
+    if contract.rho != "auto" and solver in (*LOSS_TOLERANT, "group-lasso"):
         check_number(contract.rho, "rho", of, at_least=1)
-    if solver in GO_ON:
+    if solver in LOSS_TOLERANT:
         return
     for name, needed, why in (
         ("on_loss", "stop", "which belongs to a fixed graph"),
@@ -205,7 +205,7 @@ def _check_solver(value: Any, name: str, of: str) -> str:
             f"`{name}` of {of} must be named, so that all sites know what they tell: 'accelerated'"
             " goes on if a site is lost, 'admm' ends at the same centers everywhere. Got 'auto'."
         )
-    return check_name(value, (*GO_ON, *FIXED), name, of)
+    return check_name(value, (*LOSS_TOLERANT, *FIXED_GRAPH), name, of)
 
 
 def _one_of(*known: str) -> Callable[[Any, str, str], str]:
