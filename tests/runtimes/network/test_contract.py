@@ -123,8 +123,8 @@ def test_differences_name_the_settings_and_both_sides(base, certificates):
     theirs = base.settings() | {"color": "red"}
     del theirs["seed"]
     assert differences(base.settings(), theirs, "bern") == [
-        "bern says nothing of seed.",
-        "bern has settings that are not known here: 'color'.",
+        "bern did not send seed.",
+        "bern has settings that are unknown here: 'color'.",
     ]
 
 

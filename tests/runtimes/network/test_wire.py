@@ -106,7 +106,7 @@ def test_a_frame_written_by_hand_is_read_and_is_what_the_module_writes():
         ({"version": 1}, r"must be of version 2\. Got 1\."),
         ({"kind": 0}, r"must be of a known kind\. Got 0\."),
         ({"kind": 11}, r"must be of a known kind\. Got 11\."),
-        ({"length": LIMIT + 1}, r"must have at extra_max 10000 bytes\. Got 10001\."),
+        ({"length": LIMIT + 1}, r"must have at most 10000 bytes\. Got 10001\."),
         ({"length": 15}, r"as long as its header says, 15 bytes of payload\. Got 16\."),
         ({"length": 17}, r"as long as its header says, 17 bytes of payload\. Got 16\."),
         ({"dtype": 0}, r"of kind ROUND cannot be of dtype 0\."),
@@ -193,7 +193,7 @@ def test_a_payload_may_be_as_long_as_the_limit_and_no_longer():
     data = encode(Frame(Kind.BYE, bytes(8), bytes(100)))
     assert len(data) == HEADER_BYTES + 100
     assert decode(data, limit=100).payload == bytes(100)
-    with pytest.raises(WireError, match=r"at extra_max 99 bytes\. Got 100\."):
+    with pytest.raises(WireError, match=r"at most 99 bytes\. Got 100\."):
         decode(data, limit=99)
 
 

@@ -1,4 +1,4 @@
-"""What a peer keeps of one neighbor: the connection, frames come and sent, and where it stands."""
+"""The state of one neighbor: its connection, received and sent frames, and its progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from peerclust.runtimes.network.wire import NO_RUN, Frame, Kind
 
 Key = tuple[bytes, Kind, int]
 
-# A neighbor in lockstep is at most one exchange ahead, in this agreement or in the next.
+# A neighbor in lockstep is at most one exchange ahead, in this set-up or in the next.
 _INBOX = 4
 
 
@@ -22,28 +22,32 @@ class Link:
 
     Attributes
     ----------
-    counted, since : bool, int
-        Whether it is counted as a neighbor, and from which round of the run on.
+    active, active_from : bool, int
+        Whether it takes part in exchanges with this peer, and from which round of the run on.
     inbox, outbox
-        Frames that came and are not used yet, by run, kind and exchange; and the last two that
-        were sent, to be sent again if the connection breaks.
+        Received frames that are not used yet, by run, kind and exchange; and the last two sent
+        frames, which are sent again if the connection breaks.
     rejoin_sent, rejoin_received : int or None
-        The rounds that both ends have told, to begin counting each other after the later one;
-        `rejoin_sent_at` is when this peer told its own.
+        The rounds in the LINK_UP messages of both ends; the link becomes active after the later
+        one. `rejoin_sent_at` is when this peer sent its own.
     instance : str
-        Which process of the neighbor it is, as that names itself.
+        The identifier of the neighbor's process.
     phase, run, at, counts_me
-        Where the neighbor stands, as far as it has said; `moved` is when it last got further.
-    ever, asked, welcomed : bool
-        Whether it was ever connected; whether it was asked, over this connection, where the run
-        is; and whether it has asked that and been told.
-    told, base
-        The run and exchange whose array was last sent to it; those of the array last heard, and
-        the array: what codes build on.
-    left : bool
+        The neighbor's last known phase, run and exchange, and whether it considers this peer
+        active; `progress_at` is when its run or exchange last changed.
+    heard_at, sent_at : float
+        When a frame was last received from it, and last sent to it.
+    seen : bool
+        Whether it was ever connected.
+    state_requested, state_sent : bool
+        Whether, over this connection, this peer sent STATE_REQUEST, and whether it answered one.
+    last_sent, last_received
+        The run and exchange of the array last sent; and those of the array last received, with
+        the array itself. 8-bit codes refer to these arrays.
+    gone_after_end : bool
         Whether it was lost after the last round.
-    banned : str
-        Why it is not taken up again, or ""; `refusal` is why it, or this peer, was last refused.
+    banned, refusal : str
+        Why it is dropped for the rest of the run, or ""; why it, or this peer, was last refused.
     """
 
     name: str
@@ -82,24 +86,24 @@ class Link:
         return self.connection is not None and self.connection.is_open
 
     def blocks_round(self, round_: int) -> bool:
-        """Tell whether this peer must not begin a round before it hears when the link counts."""
+        """Return whether this round cannot start before the neighbor's LINK_UP has come."""
         return (
             self.rejoin_sent is not None and self.rejoin_sent < round_ and self.phase == "running"
         )
 
     def store(self, frame: Frame) -> None:
-        """Keep a frame until its exchange; of too many the oldest goes."""
+        """Store a frame until its exchange; if there are too many, drop the oldest."""
         self.inbox[frame.run, frame.kind, frame.exchange] = frame
         while len(self.inbox) > _INBOX:
             self.inbox.popitem(last=False)
 
     def attach(self, connection: Connection, now: float) -> None:
-        """Take a new connection into use; an older one is closed."""
+        """Use a new connection; an older one is closed."""
         old = self.connection
         self.detach()
         self.connection = connection
         if old is not None:
-            old.abort("another connection took its place")
+            old.abort("another connection replaced it")
         self.seen = True
         self.heard_at = self.progress_at = now
 
@@ -113,7 +117,7 @@ class Link:
         self.state_requested = self.state_sent = False
 
     def reset(self) -> None:
-        """Stop counting it; frames that came from it are dropped."""
+        """Make the link inactive, and drop its stored frames."""
         self.active = False
         self.last_sent, self.last_received = (NO_RUN, -1), ((NO_RUN, -1), None)
         self.rejoin_sent = self.rejoin_received = None
@@ -121,7 +125,7 @@ class Link:
         self.outbox.clear()
 
     def traffic(self) -> tuple[int, int]:
-        """Give the bytes sent and heard over all connections."""
+        """Return the numbers of bytes sent and received over all connections."""
         sent, heard = self.bytes_sent, self.bytes_heard
         if self.connection is not None:
             sent, heard = sent + self.connection.sent, heard + self.connection.heard

@@ -127,7 +127,7 @@ class Node(Membership):
                 silent = f"nothing was heard of it for {patience:g} s"
                 never = link.refusal or f"it did not come within {patience:g} s"
                 self.on_loss(link, silent if link.seen else never)
-        elif link.number in self._wanting and self._awaited is not None:
+        elif link.number in self._missing and self._awaited is not None:
             # Alive, but does not get on: it waits for others, who must be given up in turn.
             patience = contract.join_timeout + contract.timeout * (2 + len(contract.peers))
             if now - link.progress_at > patience:
