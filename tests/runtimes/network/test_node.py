@@ -142,7 +142,7 @@ def test_frames_that_come_early_twice_or_late_count_once_and_in_their_exchange(n
     [
         ({"payload": np.zeros((2, 2))}, "it sent an array of shape (2, 2)"),
         ({"payload": np.full((3, 2), 8.0)}, "it sent eights"),
-        ({"exchange": 2}, "it must not be ahead, and is by 2 exchanges"),
+        ({"exchange": 2}, "it must not be ahead, but is by 2 exchanges"),
         ({"network": b"another!"}, "its frames must be of this network"),
     ],
 )
@@ -188,7 +188,7 @@ def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refus
     _, reason = greet(node, "0", instance="second", phase="agreeing", counts=False)
     assert reason == ""
     assert not node.links["0"].active
-    assert "its process was started again" in node.events[-1][1]
+    assert "its process was restarted" in node.events[-1][1]
 
 
 def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node):

@@ -1,6 +1,6 @@
-"""One peer's side of the network: it listens and dials, keeps watch and takes messages in.
+"""One peer on the network: its connections, a watchdog for silent neighbors, and its messages.
 
-Everything happens in one event loop, which turns while an exchange is awaited.
+Everything happens in one event loop, which runs while an exchange is awaited.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from peerclust.runtimes.network.messages import (
 from peerclust.runtimes.network.views import MAX_VIEWS, reachable_peers
 from peerclust.runtimes.network.wire import Frame, Kind
 
-# A peer's view is news so many times at most between two that are heard.
+# The `seq` of a peer's view may be ahead of that of the previous one by at most this.
 _MAX_SEQ_STEP = 1 << 20
 
-# So many processes of a peer, on average, may have been started again while peers agree.
+# Maximum number of restarts per peer, on average, during the set-up.
 _MAX_RESTARTS = 16
 
 
@@ -51,10 +51,10 @@ class Node(Membership):
         log: Callable[[str], None] = lambda _: None,
     ) -> None:
         super().__init__(contract, me, log)
-        # Gives what a peer that comes late, or comes back, is told.
+        # Makes the answer to StateRequest.
         self.state_reply: Callable[[], StateReply] | None = None
         self._ticker: asyncio.Task[None] | None = None
-        self._began = self._looked = self.loop.time()
+        self._began = self._checked = self.loop.time()
         d, K, m = len(contract.features), contract.n_clusters, len(contract.peers)
         self._connections = ConnectionManager(
             contract,
@@ -63,7 +63,7 @@ class Node(Membership):
             self,
             listen=listen or contract.peers[self.number].endpoint,
             dial=dial or {},
-            # Settings, centers, what was agreed, and everyone's views with a reason each.
+            # Settings, centers, results of the set-up, and all views with their reasons.
             limit=(1 << 16)
             + len(contract.settings_json)
             + 9 * K * (d + 4)
@@ -73,12 +73,12 @@ class Node(Membership):
         )
 
     def open(self) -> None:
-        """Listen, dial, and keep watch over the links."""
+        """Start listening, dialing and the watchdog."""
         self.loop.run_until_complete(self._connections.open())
         self._ticker = self.loop.create_task(self._watch())
 
     def close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
-        """Say goodbye and end all connections."""
+        """Send BYE and close all connections."""
         self.broadcast(Kind.BYE, Bye(why, messages.sanitize(reason)))
         if self._ticker is not None:
             self._ticker.cancel()
@@ -86,21 +86,21 @@ class Node(Membership):
         self.loop.close()
 
     async def _watch(self) -> None:
-        """Say now and then that this peer is alive, and count out who has been silent."""
+        """Send heartbeats, and drop neighbors that are silent."""
         pause = min(1.0, self.contract.timeout / 8)
         while True:
             now = self.loop.time()
-            if now - self._looked > self.contract.timeout / 2:
-                # This process itself was held up: its neighbors have not been heard, not silent.
-                self._began += now - self._looked
+            if now - self._checked > self.contract.timeout / 2:
+                # This process was suspended, so that silence is not the neighbors' fault.
+                self._began += now - self._checked
                 for link in self.links.values():
                     link.heard_at = link.progress_at = now if link.seen else 0.0
-            self._looked = now
+            self._checked = now
             for link in self.links.values():
-                self._look_at(link, now)
+                self._check_link(link, now)
             await asyncio.sleep(pause)
 
-    def _look_at(self, link: Link, now: float) -> None:
+    def _check_link(self, link: Link, now: float) -> None:
         contract = self.contract
         if link.connected and now - link.heard_at > contract.timeout:
             assert link.connection is not None
@@ -110,7 +110,7 @@ class Node(Membership):
             and link.rejoin_sent is not None
             and now - link.rejoin_sent_at > contract.timeout
         ):
-            self.ban(link, "it did not tell from which round on it counts")
+            self.ban(link, "it did not answer LINK_UP")
         elif link.connected and now - link.sent_at > contract.timeout / 4:
             self.send(link, Kind.HEARTBEAT, Heartbeat(self.phase, link.active))
         if (
@@ -124,19 +124,19 @@ class Node(Membership):
             patience = contract.timeout if begun else contract.join_timeout
             since = link.heard_at if begun else max(self._began, link.heard_at)
             if now - since > patience:
-                silent = f"nothing was heard of it for {patience:g} s"
-                never = link.refusal or f"it did not come within {patience:g} s"
+                silent = f"nothing was heard from it for {patience:g} s"
+                never = link.refusal or f"it did not connect within {patience:g} s"
                 self.on_loss(link, silent if link.seen else never)
         elif link.number in self._missing and self._awaited is not None:
-            # Alive, but does not get on: it waits for others, who must be given up in turn.
+            # It is alive but makes no progress: it waits for others, which must be lost first.
             patience = contract.join_timeout + contract.timeout * (2 + len(contract.peers))
             if now - link.progress_at > patience:
                 self.on_loss(link, f"it was alive but made no progress for {patience:g} s")
 
-    # Frames in
+    # Received frames
 
     def on_frame(self, link: Link, frame: Frame) -> None:
-        """Take in a frame of a neighbor."""
+        """Handle a frame from a neighbor."""
         link.heard_at = self.loop.time()
         if (frame.run, frame.exchange) != (link.run, link.at):
             link.run, link.at, link.progress_at = frame.run, frame.exchange, link.heard_at
@@ -186,7 +186,7 @@ class Node(Membership):
         elif frame.kind is Kind.BYE:
             self._receive_bye(link, messages.unpack(data, Bye))
         else:
-            raise WireError("A connection must say hello only once.")
+            raise WireError("A connection must send HELLO only once.")
 
     def _receive_link_down(self, lost: LinkDown) -> None:
         m = self.contract.graph.m
@@ -194,20 +194,20 @@ class Node(Membership):
         if any(not (i < j < m and j in self.contract.graph.neighbors(i)) for i, j in links):
             raise WireError("A message of kind LinkDown must name links of the network.")
         if len(self.restarted | set(lost.restarted)) > _MAX_RESTARTS * m:
-            raise WireError("A message of kind LinkDown must not tell of more and more processes.")
-        news = links - self.lost, set(lost.restarted) - self.restarted
-        if self.phase == "agreeing" and (news[0] or news[1]):
+            raise WireError("A message of kind LinkDown must not name too many processes.")
+        new_links, new_restarts = links - self.lost, set(lost.restarted) - self.restarted
+        if self.phase == "agreeing" and (new_links or new_restarts):
             self.lost |= links
             self.restarted |= set(lost.restarted)
             self.restart_setup()
 
     def _receive_link_up(self, link: Link, up: LinkUp) -> None:
         if up.round > self.contract.rounds:
-            raise WireError("A message of kind LinkUp must tell a round that there is.")
+            raise WireError("A message of kind LinkUp must have a round of the run.")
         if self.phase != "running":
             return
         if link.active:
-            self.deactivate(link, "it had counted this peer out")
+            self.deactivate(link, "it had dropped this peer")
         link.phase, link.rejoin_received = "running", up.round
         self.offer_rejoin(link)
         self.wake()
@@ -232,12 +232,12 @@ class Node(Membership):
             raise WireError("A message of kind View must name peers of the network.")
         near = self.contract.graph.neighbors(view.peer).tolist()
         if not set(view.counts) <= set(near):
-            raise WireError("A message of kind View must count neighbors only.")
+            raise WireError("A message of kind View must list only neighbors of its peer.")
         if view.seq > self.views[view.peer].seq + _MAX_SEQ_STEP:
-            raise WireError("A message of kind View must not be far ahead of those before it.")
-        told = (view.ended.residual, view.ended.apart) if view.ended else ()
-        if not np.isfinite(told).all() or view.round > self.contract.rounds + 1:
-            raise WireError("A message of kind View must tell finite numbers and rounds that are.")
+            raise WireError("A message of kind View must not be far ahead of the previous one.")
+        numbers = (view.ended.residual, view.ended.apart) if view.ended else ()
+        if not np.isfinite(numbers).all() or view.round > self.contract.rounds + 1:
+            raise WireError("A message of kind View must have finite numbers and a valid round.")
 
     def _check_state_reply(self, reply: StateReply) -> None:
         d, K = len(self.contract.features), self.contract.n_clusters
@@ -266,6 +266,6 @@ class Node(Membership):
         if not members or reachable_peers(graph, agreed.lost, members[0]) != tuple(members):
             raise WireError("A message of kind StateReply must name members that reach each other.")
         if reply.round > self.contract.rounds:
-            raise WireError("A message of kind StateReply must tell a round that there is.")
+            raise WireError("A message of kind StateReply must have a round of the run.")
         for view in reply.views:
             self._check_view(view)

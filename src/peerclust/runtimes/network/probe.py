@@ -1,8 +1,8 @@
-"""Looks in on the neighbors without taking part in a run: whether they answer, and agree.
+"""A probe of the neighbors, outside of a run: whether they answer, with the same settings.
 
-A visitor says hello with `visits`, hears the other's hello, and is gone; a peer that runs is not
-disturbed by it. It dials every neighbor, whichever of the two dials in a run, and listens all the
-while, so that two visitors see each other in both directions.
+A probe sends HELLO with `visits`, receives the neighbor's HELLO and closes the connection; this
+does not disturb a peer that is running. It dials every neighbor, including those that dial in a
+run, and listens meanwhile, so that two probes test both directions.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from peerclust.runtimes.network.messages import Bye, Hello
 from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain, make_uri
 from peerclust.runtimes.network.wire import Frame, Kind
 
-# Pauses between attempts to dial, in seconds.
+# Backoff between attempts to dial, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
-# A hello holds all settings.
+# The maximum size of a payload; HELLO has all settings.
 _LIMIT = 1 << 21
 
 
 @dataclass
 class ProbeResult:
-    """What a probe has learned of one neighbor.
+    """The result of a probe for one neighbor.
 
     Attributes
     ----------
-    answered, came : bool
-        Whether it said hello when it was dialed, and whether it dialed this site.
+    answered, dialed_us : bool
+        Whether it sent HELLO when it was dialed, and whether it dialed this site.
     hello : Hello or None
-        The last that it said.
-    differs : list of sentences
-        In what it does not agree.
-    reason, silent : str, bool
-        Why it could not be reached when it was last dialed, and whether nothing answered at all.
-    ahead : float or None
-        How many seconds its clock is ahead of this site's, to a second or so.
+        The last HELLO that it sent.
+    differences : list of sentences
+        How its settings differ.
+    reason, unreachable : str, bool
+        Why it could not be reached when it was last dialed, and whether there was no answer at all.
+    clock_ahead : float or None
+        By how many seconds its clock is ahead of this site's, to about a second.
     """
 
     answered: bool = False
@@ -60,9 +60,10 @@ class ProbeResult:
 
 
 class Probe:
-    """One probe of all neighbors; `result` holds what came of it.
+    """A probe of all neighbors; `results` has one entry per neighbor.
 
-    `port` tells what keeps this site from listening, or ""; `runs` that this very peer does.
+    `listen_error` is why this site cannot listen, or "". `already_running` is whether this peer
+    itself uses the port.
     """
 
     def __init__(
@@ -94,20 +95,20 @@ class Probe:
         self.already_running = False
 
     def endpoint(self, name: str) -> tuple[str, int]:
-        """Give where a neighbor is dialed."""
+        """Return the host and port at which a neighbor is dialed."""
         return self._dial.get(name) or self._contract.peers[self._contract.number(name)].endpoint
 
-    async def run(self, seconds: float, tell: Callable[[list[str]], None]) -> None:
-        """Probe everyone, for at most so many seconds; `tell` hears who is waited for."""
+    async def run(self, seconds: float, on_wait: Callable[[list[str]], None]) -> None:
+        """Probe all neighbors, for at most `seconds`; `on_wait` gets the names still missing."""
         server = await self._listen_here()
         tasks = [asyncio.create_task(self._keep_dialing(name)) for name in self.results]
         try:
             async with asyncio.timeout(seconds):
-                told: list[str] = []
+                reported: list[str] = []
                 while waiting := [name for name in self.results if not self._is_settled(name)]:
-                    if waiting != told:
-                        tell(waiting)
-                    told = waiting
+                    if waiting != reported:
+                        on_wait(waiting)
+                    reported = waiting
                     await self._changed.wait()
                     self._changed.clear()
         except TimeoutError:
@@ -119,11 +120,11 @@ class Probe:
             server.close()
         for connection in list(self._open):
             connection.close()
-        # What was written last goes out before the loop ends.
+        # Let the last writes go out before the loop ends.
         await asyncio.sleep(0.05)
 
     def _is_settled(self, name: str) -> bool:
-        """Tell whether more cannot be learned; two visitors wait to see each other both ways."""
+        """Return whether a neighbor's result is final; two probes wait for both directions."""
         result = self.results[name]
         if result.hello is None or result.differences:
             return bool(result.differences)
@@ -138,15 +139,13 @@ class Probe:
         try:
             return await loop.create_server(lambda: self._connection(context, None), host, port)
         except OSError as error:
-            number = error.errno or 0
-            # asyncio's own words repeat the address; a name that is not known has its own.
             self.listen_error = explain(error)
-            if number == errno.EADDRINUSE:
+            if error.errno == errno.EADDRINUSE:
                 self.already_running = await self._is_running_here()
         return None
 
     async def _is_running_here(self) -> bool:
-        """Tell whether who listens at this site's port has this peer's certificate."""
+        """Return whether the process that listens at this site's port has its certificate."""
         host, port = self._listen
         own = self._contract.peers[self._number].certificate
         context = identities.client_context(self._identity, own)
@@ -154,7 +153,7 @@ class Probe:
             connection = await self._connect(context, host, port)
         except OSError:
             return False
-        # It refuses this certificate, which is no neighbor's, but has proved its own by then.
+        # It refuses this certificate, which is not a neighbor's, but has proved its own by then.
         return connection.certificate == own
 
     async def _keep_dialing(self, name: str) -> None:
@@ -174,7 +173,7 @@ class Probe:
     async def _connect(
         self, context: Any, host: str, port: int, result: ProbeResult | None = None
     ) -> Connection:
-        """Dial, and wait until the connection is closed again; TimeoutError is an OSError."""
+        """Dial, and wait until the connection is closed; TimeoutError is an OSError."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(HANDSHAKE_TIMEOUT):
             _, connection = await loop.create_connection(
@@ -184,7 +183,7 @@ class Probe:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT):
                 await connection.gone.wait()
         except TimeoutError:
-            connection.abort(f"it did not say hello in {HANDSHAKE_TIMEOUT:g} s")
+            connection.abort(f"it did not send HELLO within {HANDSHAKE_TIMEOUT:g} s")
         return connection
 
     def _connection(
@@ -205,7 +204,7 @@ class Probe:
     def _opened(self, connection: Any) -> None:
         name = self._names.get(connection.certificate)
         if name is None:
-            connection.close("its certificate is no neighbor's", refused=True)
+            connection.close("its certificate is not a neighbor's", refused=True)
             return
         connection.result = self.results[name]
         connection.send(self._hello)
@@ -217,7 +216,7 @@ class Probe:
                 connection.close(messages.sanitize(messages.unpack(frame.payload, Bye).reason))
                 return
             if frame.kind is not Kind.HELLO:
-                connection.close("its first frame must say hello", refused=True)
+                connection.close("its first frame must be HELLO", refused=True)
                 return
             hello = messages.unpack(frame.payload, Hello)
         except WireError as error:
@@ -247,14 +246,14 @@ class Probe:
 
 
 class _ProbeConnection(Connection):
-    """A connection that knows whom it is with."""
+    """A connection with the result that it contributes to."""
 
     result: ProbeResult | None = None
     dialed = False
 
 
 def _clock_ahead(date: str) -> float | None:
-    """Give by how many seconds a clock that shows an HTTP date is ahead of this one."""
+    """Return by how many seconds a clock that shows an HTTP date is ahead of this one."""
     with suppress(ValueError, TypeError, OverflowError):
         return (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
     return None
