@@ -100,7 +100,7 @@ def test_what_was_given_is_not_written_over_by_what_comes_next():
         (b"\x80\x01a", "must be one binary frame"),  # one that continues
         (b"\xc2\x01a", "must be one binary frame"),  # with a reserved bit
         (b"\x83\x01a", "must be one binary frame"),  # an opcode that is not used
-        (b"\x82\x81keyea", "must be masked, and nothing else"),
+        (b"\x82\x81keyea", "must be masked, and only these"),
         (b"\x89\x7e\x00\x7e", "a control frame must have at most 125 bytes"),
         (b"\x82\x7f" + (LIMIT + 1).to_bytes(8, "big"), "at most 200000 bytes, and one had 200001"),
         (b"\x82\x7f" + b"\xff" * 8, "at most 200000 bytes, and one had 18446744073709551615"),

@@ -201,7 +201,7 @@ def test_certificates_say_for_whom_and_how_long(sites, tmp_path):
 def test_a_key_is_replaced_only_by_force(tmp_path):
     first = der(make_identity("a", tmp_path))
     for name in ("a.key", "a.crt"):
-        with pytest.raises(ParameterError, match=r"a\.key is there already; .* with --force\."):
+        with pytest.raises(ParameterError, match=r"a\.key exists already; .* with --force\."):
             make_identity("a", tmp_path)
         (tmp_path / name).touch()
     (tmp_path / "a.key").unlink()

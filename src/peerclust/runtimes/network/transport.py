@@ -277,7 +277,7 @@ def _explain_tls(error: ssl.SSLError) -> str:
     """Return the reason why TLS failed as text."""
     code = str(error.reason or error)
     known = {
-        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it sent no certificate",
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it presented no certificate",
         "UNSUPPORTED_PROTOCOL": "it does not speak TLS 1.3",
         "HTTP_REQUEST": "it spoke plain HTTP, not TLS",
         "WRONG_VERSION_NUMBER": "it did not speak TLS",
