@@ -205,7 +205,7 @@ def test_a_key_is_replaced_only_by_force(tmp_path):
             make_identity("a", tmp_path)
         (tmp_path / name).touch()
     (tmp_path / "a.key").unlink()
-    with pytest.raises(ParameterError, match=r"a\.crt is there already"):
+    with pytest.raises(ParameterError, match=r"a\.crt exists already"):
         make_identity("a", tmp_path)
     made = make_identity("a", tmp_path, force=True)
     assert der(made) != first
