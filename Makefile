@@ -23,15 +23,15 @@ types: $(VENV)/dev
 	$(BIN)/mypy
 
 bench: $(VENV)/all
-	$(BIN)/peerclust bench core
-	$(BIN)/peerclust bench rounds
-	$(BIN)/peerclust bench outliers
-	$(BIN)/peerclust bench solvers
-	$(BIN)/peerclust bench choices
-	$(BIN)/peerclust bench fuzz
-	$(BIN)/peerclust bench peers
-	$(BIN)/peerclust bench chaos
-	$(BIN)/peerclust bench mpi
+	$(BIN)/python -m benchmarks core
+	$(BIN)/python -m benchmarks rounds
+	$(BIN)/python -m benchmarks outliers
+	$(BIN)/python -m benchmarks solvers
+	$(BIN)/python -m benchmarks choices
+	$(BIN)/python -m benchmarks peers
+	$(BIN)/python -m benchmarks mpi
+	$(BIN)/python -m tests.chaos fuzz
+	$(BIN)/python -m tests.chaos schedules
 
 # A marker file a set of extras: installed again only when pyproject.toml changes.
 $(VENV)/%: pyproject.toml

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 import numpy as np
 
 from peerclust.peers.check import check
-from peerclust.peers.fleet import free_ports
-from peerclust.peers.folder import status_socket
+from peerclust.peers.site_directory import status_socket
 from peerclust.runtimes.network import contract_file, status
 from peerclust.runtimes.network.contract import Peer
 from peerclust.runtimes.network.identity import make_identity, read_certificate
 from peerclust.runtimes.network.terms import make_contract
+from peerclust.testing.local_cluster import free_ports
 
 NAMES = ("a", "b", "c")
 LONG = 30.0  # seconds; nothing that is right waits so long

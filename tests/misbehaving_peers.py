@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from peerclust.peers import nursery
 from peerclust.runtimes.network import checkpoint, membership, messages, wire
-from peerclust.runtimes.network.post import Post
+from peerclust.runtimes.network.lockstep import Post
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import Kind
+from peerclust.testing import preload
 
 # The round from which on a peer misbehaves.
 FROM = 100
@@ -32,7 +32,7 @@ def _send_instead(words, folder, change):
         send(self, message)
 
     Connection.send = send_changed
-    nursery.run_peer(words, folder)
+    preload.run_peer(words, folder)
 
 
 def _say_instead(words, folder, change):
@@ -45,7 +45,7 @@ def _say_instead(words, folder, change):
         return encode(frame)
 
     wire.encode = encode_changed
-    nursery.run_peer(words, folder)
+    preload.run_peer(words, folder)
 
 
 def duplicates(words, folder):
@@ -115,7 +115,7 @@ def has_a_full_disk(words, folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     checkpoint.save = save
-    nursery.run_peer(words, folder)
+    preload.run_peer(words, folder)
 
 
 def has_a_clock_that_jumps(words, folder):
@@ -123,7 +123,7 @@ def has_a_clock_that_jumps(words, folder):
     begin = time.monotonic()
     hours = [0, 24 * 3650, -24 * 3650]
     time.time = lambda: real() + 3600 * hours[int(2 * (time.monotonic() - begin)) % 3]
-    nursery.run_peer(words, folder)
+    preload.run_peer(words, folder)
 
 
 def _exchange_instead(words, folder, change):
@@ -134,7 +134,7 @@ def _exchange_instead(words, folder, change):
         return await exchange(self, kind, change(self, kind, payload), check, **vote)
 
     Post.exchange = changed
-    nursery.run_peer(words, folder)
+    preload.run_peer(words, folder)
 
 
 def _die_if(words, folder, when):
@@ -170,7 +170,7 @@ def averages_wildly(words, folder):
 def calls_itself_p0(words, folder):
     hello = messages.Hello
     messages.Hello = membership.Hello = lambda name, *rest: hello("p0", *rest)
-    nursery.run_peer(words, folder)
+    preload.run_peer(words, folder)
 
 
 def says_it_is_done(words, folder):

@@ -6,13 +6,13 @@ import numpy as np
 
 import misbehaving_peers
 import peerclust as pc
-from peerclust.peers import making, together
-from peerclust.peers.fleet import Fleet
-from peerclust.peers.work import read_rows, read_table
+from peerclust.peers import configuration, setup
+from peerclust.peers.commands import read_rows, read_table
 from peerclust.runtimes import Simulator
-from peerclust.runtimes.network.agreeing import living_graph
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.setup import living_graph
+from peerclust.testing.local_cluster import Fleet
 
 TOL = 1e-6
 
@@ -93,16 +93,16 @@ def check_replay(peers, survivors, cut=()):
     x = np.stack([seen[begin][i] for i in numbers])
     record = peers.certificate(survivors[0])
     agreed = Agreed(**record["agreed"])
-    users = together.join_rows(
+    users = setup.join_rows(
         [
             read_rows(peers.contract, name, read_table(peers.contract, peers.data(name)))
             for name in survivors
         ]
-    ).users(peers.contract, together.make_scale(peers.contract, agreed))
-    program = making.make_program(peers.contract, agreed)
+    ).users(peers.contract, setup.make_scale(peers.contract, agreed))
+    program = configuration.make_program(peers.contract, agreed)
     run = Simulator(living_graph(peers.contract.graph, numbers, cut)).run(
         program, users, x, rounds=record["rounds"] - begin
     )
-    scale = together.make_scale(peers.contract, agreed)
+    scale = setup.make_scale(peers.contract, agreed)
     for k, name in enumerate(survivors):
         assert np.abs(scale.forward(peers.centers(name)) - run.x[k]).max() < TOL

@@ -98,18 +98,16 @@ BELOW = {
 # A package and the only places that may import it.
 OUTSIDE = {
     "numba": {"kernels"},
-    "llvmlite": {"kernels"},
     "matplotlib": {"report"},
     "polars": {"tables"},
     "typer": {"cli"},
     "networkx": {"graphs"},
-    # Peers are measured beside a bare exchange loop, and while strangers knock: hence bench.
-    "ssl": {"runtimes", "bench"},
+    # testing has clients that a peer must reject.
+    "ssl": {"runtimes", "testing"},
     "cryptography": {"runtimes"},
-    "websockets": {"runtimes", "bench"},
+    "websockets": {"runtimes", "testing"},
     "msgspec": {"runtimes"},
-    # Rounds are measured beside a bare exchange loop.
-    "mpi4py": {"runtimes", "bench"},
+    "mpi4py": {"runtimes"},
 }
 
 
@@ -135,7 +133,7 @@ def test_imports_point_one_way(path):
     # `nursery` starts processes as a shell does.
     if path.name not in ("__main__.py", "nursery.py") and place(path) != "cli":
         assert "cli" not in ours
-    assert "estimators" not in ours or place(path) in ("__init__.py", "bench", "estimators")
+    assert "estimators" not in ours or place(path) in ("__init__.py", "estimators")
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))

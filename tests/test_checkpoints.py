@@ -141,7 +141,7 @@ def test_another_runtime_does_not_go_on(tmp_path):
 def test_another_version_does_not_go_on(tmp_path, monkeypatch):
     with pytest.raises(BrokenOffError):
         break_off(tmp_path, 20, rho=10)
-    monkeypatch.setattr("peerclust.checkpoint.__version__", "9")
+    monkeypatch.setattr("peerclust.clustering.checkpoint.__version__", "9")
     with pytest.raises(ParameterError, match="version of peerclust that it had"):
         break_off(tmp_path, 20, rho=10)
 

@@ -5,8 +5,8 @@ import pytest
 
 import peerclust as pc
 from peerclust import graphs, partition
+from peerclust.clustering.solvers import EXACT, SOLVERS, Asked, choose
 from peerclust.errors import ParameterError
-from peerclust.solvers import EXACT, SOLVERS, Asked, choose
 
 ROWS, CLASSES = pc.datasets.iris()
 LOSSES = [pc.KMeans(), pc.Huber(1.0), pc.Huber(0.3), pc.Logistic(), pc.Fair(1.0)]

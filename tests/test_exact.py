@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from peerclust.assigning import no_sums
-from peerclust.kernels import exact
+from peerclust.kernels import exact_sums
 from peerclust.users import Users
+from peerclust.users.assigners import no_sums
 from ways import WAYS, set_way
 
 ULP = 2.0**-52
@@ -37,11 +37,11 @@ def test_moves_are_within_the_bound_or_ask_to_be_added_up_anew(spread):
         row = int(rng.integers(60))
         weight = -w[row] if inside[row] else w[row]
         inside[row] = not inside[row]
-        if exact.move(rows, row, weight, 0, 0, sums, marks):
+        if exact_sums.move(rows, row, weight, 0, 0, sums, marks):
             asked += 1
             sums, marks = no_sums(1, 1, 3), no_marks(1, 3)
             for each in np.flatnonzero(inside):
-                exact.move(rows, each, w[each], 0, 0, sums, marks)
+                exact_sums.move(rows, each, w[each], 0, 0, sums, marks)
         for found, truth in zip(sums.hi1[0, 0], true_sum(rows[inside], w[inside]), strict=True):
             # Rounded once, and by n 2^-65 before.
             assert abs(Fraction(found) - truth) <= abs(truth) * Fraction(ULP), step
@@ -56,8 +56,8 @@ def test_a_feature_that_few_rows_have_need_not_be_added_up_anew():
     rows[1:, 1] = 0.0
     sums, marks = no_sums(1, 1, 2), no_marks(1, 2)
     for row in range(50):
-        assert not exact.move(rows, row, 1.0, 0, 0, sums, marks)
-    assert not exact.move(rows, 0, -1.0, 0, 0, sums, marks)
+        assert not exact_sums.move(rows, row, 1.0, 0, 0, sums, marks)
+    assert not exact_sums.move(rows, 0, -1.0, 0, 0, sums, marks)
     assert sums.hi1[0, 0, 1] == 0.0
     assert not marks[3].any()
 

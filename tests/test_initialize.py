@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from peerclust import initialize
+from peerclust.clustering.problem import prepare
 from peerclust.errors import DataError, ParameterError
 from peerclust.initialize import KMeansPlusPlus, KMeansPlusPlusLocal, Random, Warm
-from peerclust.problem import prepare
 
 RNG = np.random.default_rng(0)
 PARTS = [RNG.normal(size=(n, 2)) + 5 * RNG.integers(0, 3, (n, 1)) for n in (30, 0, 2, 25, 40)]

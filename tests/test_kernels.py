@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from instances import LOSSES
 from peerclust import graphs, kernels
-from peerclust.assigning import no_sums
 from peerclust.kernels import TILE
+from peerclust.users.assigners import no_sums
 from plain import same
 
 NONE = np.empty(0)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from instances import BREGMANS, DISTANCES, LOSSES, WEIGHTS, spd
-from peerclust import kernels, threads
+from peerclust import kernels
 from peerclust.distances import Mahalanobis
+from peerclust.kernels import threads
 from peerclust.losses import Huber, KMeans
 from peerclust.users import Users
 from plain import same
@@ -298,7 +299,7 @@ def test_an_assignment_that_was_broken_off_is_done_anew(way, monkeypatch):
     users.assign(x)
     users.assign(x)
     with monkeypatch.context() as patch:
-        patch.setattr("peerclust.lazy.spread", lambda loop, ends, work: loop(0, 1) or 1 / 0)
+        patch.setattr("peerclust.users.cached.spread", lambda loop, ends, work: loop(0, 1) or 1 / 0)
         with pytest.raises(ZeroDivisionError):
             users.assign(x + 0.5)
     check_against_fresh(users, x + 0.5)
@@ -354,7 +355,7 @@ def test_what_was_broken_off_is_summed_by_the_labels_it_has(monkeypatch):
     before = users.pull(x)
     users.assign(x)
     with monkeypatch.context() as patch:
-        patch.setattr("peerclust.lazy.spread", lambda *_: 1 / 0)
+        patch.setattr("peerclust.users.cached.spread", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             users.assign(x)
     np.testing.assert_allclose(users.pull(x), before, rtol=1e-12)

@@ -6,8 +6,8 @@ from sklearn.preprocessing import StandardScaler
 
 from instances import GRAPHS, WEIGHTS
 from peerclust import graphs
+from peerclust.clustering.scaling import Scale, _sums, agree_moments
 from peerclust.errors import DataError, GraphError
-from peerclust.moments import Scale, _sums, agree_moments
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
 

@@ -5,15 +5,15 @@ import gc
 import numpy as np
 import pytest
 
-from peerclust import recycling
+from peerclust.kernels import buffers
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch):
-    monkeypatch.setattr(recycling, "WORTH", 10)
-    recycling._free.clear()
+    monkeypatch.setattr(buffers, "WORTH", 10)
+    buffers._free.clear()
     yield
-    recycling._free.clear()
+    buffers._free.clear()
 
 
 def place(array):
@@ -21,38 +21,38 @@ def place(array):
 
 
 def test_memory_is_used_again_once_nobody_holds_it():
-    first = recycling.empty((4, 5))
+    first = buffers.empty((4, 5))
     first[:] = 1.0
     where = place(first)
     del first
-    assert place(recycling.empty((2, 10))) == where
+    assert place(buffers.empty((2, 10))) == where
 
 
 def test_memory_is_not_used_again_while_a_view_is_held():
-    first = recycling.empty((4, 5))
+    first = buffers.empty((4, 5))
     first[:] = np.arange(20.0).reshape(4, 5)
     view = first[1:3].reshape(-1)[::2]
     del first
     gc.collect()
-    other = recycling.empty((4, 5))
+    other = buffers.empty((4, 5))
     other[:] = -1.0
     assert view.tolist() == [5.0, 7.0, 9.0, 11.0, 13.0]
     assert not np.shares_memory(view, other)
 
 
 def test_a_thousand_arrays_share_few_pieces_of_memory():
-    held = recycling.empty((30,))
+    held = buffers.empty((30,))
     places = set()
     for _ in range(1000):
-        held = recycling.empty((30,))
+        held = buffers.empty((30,))
         places.add(place(held))
     assert len(places) <= 4
 
 
 def test_arrays_of_another_size_get_their_own():
-    first = recycling.empty((20,))
+    first = buffers.empty((20,))
     del first
-    other = recycling.empty((30,))
+    other = buffers.empty((30,))
     other[:] = 2.0
     assert other.sum() == 60.0
     assert other.flags.c_contiguous

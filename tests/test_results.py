@@ -7,10 +7,11 @@ import pytest
 
 import peerclust as pc
 from crews import run_crew
-from peerclust import graphs, results, tables
-from peerclust.crew import Alone
+from peerclust import graphs, tables
+from peerclust.clustering.solution import Partial
 from peerclust.errors import DataError, ParameterError
-from peerclust.solution import Partial
+from peerclust.ranks.group import Alone
+from peerclust.report import result_directory
 
 
 @pytest.fixture
@@ -40,8 +41,8 @@ def write(crew, solution, out, **options):
             labels=[solution.labels[i] for i in own],
             part=Partial(table.own, solution.consensus),
         )
-    record = results.describe(solution, table, settings={}, crew=crew)
-    results.write(Path(out), solution, table, record, crew=crew, **options)
+    record = result_directory.describe(solution, table, settings={}, crew=crew)
+    result_directory.write(Path(out), solution, table, record, crew=crew, **options)
 
 
 def test_processes_write_together_what_one_alone_writes(solution):
@@ -77,10 +78,12 @@ def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
 
 def test_parts_need_a_disk_that_all_see(solution, monkeypatch):
     before = sorted(Path.cwd().rglob("*"))
-    assert run_crew(2, lambda crew: results.check_shared(Path("new/out"), crew)) == [None] * 2
+    assert (
+        run_crew(2, lambda crew: result_directory.check_shared(Path("new/out"), crew)) == [None] * 2
+    )
     with monkeypatch.context() as patched:
         patched.setattr(Path, "is_dir", lambda path: False)
-        errors = run_crew(2, lambda crew: results.check_shared(Path("new/out"), crew))
+        errors = run_crew(2, lambda crew: result_directory.check_shared(Path("new/out"), crew))
     for error in errors:
         assert isinstance(error, ParameterError)
         assert "on a disk of all ranks with --in-parts. Rank 0 of 2 does not see" in str(error)

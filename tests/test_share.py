@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from peerclust import graphs
 from peerclust.metrics import disagreement
-from peerclust.share import Share, add_up, find_links, share_out
+from peerclust.ranks.distribution import Share, add_up, find_links, share_out
 
 GRAPHS = [
     graphs.ring(13),

@@ -11,7 +11,7 @@ from instances import GRAPHS, LOSSES
 from peerclust.graphs import Known
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes import RUNTIMES
-from peerclust.stopping import NEVER, Vote, first_vote, next_vote
+from peerclust.runtimes.stopping import NEVER, Vote, first_vote, next_vote
 from peerclust.users import Users
 
 CASES = 1500

@@ -9,7 +9,7 @@ import pytest
 from crews import run_crew
 from peerclust import graphs, tables
 from peerclust.errors import DataError, ParameterError
-from peerclust.tables import frames, reading, sharing
+from peerclust.tables import by_rank, frames, reading
 from test_tables import BAD_FILES, csv
 
 
@@ -144,10 +144,10 @@ def see_apart(monkeypatch, seen):
         ranks[threading.get_ident()] = crew.rank
         return find(files, crew)
 
-    find, stat = sharing._find_files, sharing._stat
-    monkeypatch.setattr(sharing, "_find_files", collect_first)
+    find, stat = by_rank._find_files, by_rank._stat
+    monkeypatch.setattr(by_rank, "_find_files", collect_first)
     monkeypatch.setattr(
-        sharing,
+        by_rank,
         "_stat",
         lambda path: stat(path) if path.name in seen[ranks[threading.get_ident()]] else -1,
     )

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from peerclust import threads
-from peerclust.threads import cores, spread
+from peerclust.kernels import threads
+from peerclust.kernels.threads import cores, spread
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from scipy.spatial.distance import cdist
 from scipy.special import kl_div
 
 from instances import BREGMANS, DISTANCES, LOSSES, WEIGHTS, PseudoHuber, spd
-from peerclust import kernels, tasks, threads
+from peerclust import kernels
 from peerclust.bregman import Bregman, generalized_kl
 from peerclust.distances import Euclidean, Mahalanobis
 from peerclust.errors import DivergedError
+from peerclust.kernels import threads
 from peerclust.losses import Fair, Huber, KMeans
-from peerclust.nearest import measure, nearest
-from peerclust.users import Users
+from peerclust.users import Users, chunks
+from peerclust.users.nearest import measure, nearest
 from plain import same
 
 # The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.SEGMENT 8192.
@@ -592,7 +593,7 @@ def test_rows_measured_by_chunks_give_the_same_bits(loss, distance, monkeypatch)
     rows, centers = rng.uniform(1, 2, (700, 3)), rng.uniform(1, 2, (5, 3))
     how = {"loss": loss, "distance": Euclidean() if isinstance(loss, Bregman) else distance(3)}
     whole = *nearest(rows, centers, **how), measure(rows, centers, **how)
-    monkeypatch.setattr("peerclust.nearest.CHUNK", 150)
+    monkeypatch.setattr("peerclust.users.nearest.CHUNK", 150)
     for a, b in zip(
         (*nearest(rows, centers, **how), measure(rows, centers, **how)), whole, strict=True
     ):
@@ -742,7 +743,7 @@ def test_cost_does_not_depend_on_how_many_rows_are_held_at_a_time(
     users = Users(rows, offsets, weights=weights(len(rows)), loss=loss(3), distance=distance(3))
     users.assign(x)
     at_once, total = users.cost(x), users.total_weights
-    monkeypatch.setattr(tasks, "CHUNK", chunk)
+    monkeypatch.setattr(chunks, "CHUNK", chunk)
     same(users.cost(x), at_once)
     fresh = Users(rows, offsets, weights=weights(len(rows)))
     same(fresh.total_weights, total)

@@ -1,6 +1,6 @@
 """The ways in which users' rows are remembered, for tests that are to try them all."""
 
-from peerclust import lazy
+from peerclust.users import cached
 
 # How users with more than a few rows are remembered, whatever their rows are like.
 WAYS = {
@@ -13,4 +13,4 @@ WAYS = {
 def set_way(patch, way, few=2):
     """Have users with at least `few` rows remembered in one way."""
     for name, value in (WAYS[way] | {"WORTH_REMEMBERING": few}).items():
-        patch.setattr(lazy, name, value)
+        patch.setattr(cached, name, value)

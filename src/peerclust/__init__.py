@@ -28,8 +28,13 @@ if TYPE_CHECKING:
         theory as theory,
     )
     from peerclust.bregman import Bregman as Bregman
-    from peerclust.checkpoint import Checkpoint as Checkpoint
-    from peerclust.clustering import cluster as cluster
+    from peerclust.clustering.checkpoint import Checkpoint as Checkpoint
+    from peerclust.clustering.cluster import cluster as cluster
+    from peerclust.clustering.solution import (
+        Certificate as Certificate,
+        Solution as Solution,
+        Status as Status,
+    )
     from peerclust.distances import Euclidean as Euclidean, Mahalanobis as Mahalanobis
     from peerclust.estimators import DGC as DGC, DGCOutlierDetector as DGCOutlierDetector
     from peerclust.graphs import Graph as Graph
@@ -39,11 +44,6 @@ if TYPE_CHECKING:
         KMeans as KMeans,
         Logistic as Logistic,
     )
-    from peerclust.solution import (
-        Certificate as Certificate,
-        Solution as Solution,
-        Status as Status,
-    )
 
 _MODULES = (
     "bregman", "datasets", "distances", "errors", "experiments", "graphs", "initialize", "losses",
@@ -51,8 +51,8 @@ _MODULES = (
 )  # fmt: skip
 _HOMES = {
     "Bregman": "bregman",
-    "Certificate": "solution",
-    "Checkpoint": "checkpoint",
+    "Certificate": "clustering.solution",
+    "Checkpoint": "clustering.checkpoint",
     "DGC": "estimators",
     "DGCOutlierDetector": "estimators",
     "Euclidean": "distances",
@@ -62,9 +62,9 @@ _HOMES = {
     "KMeans": "losses",
     "Logistic": "losses",
     "Mahalanobis": "distances",
-    "Solution": "solution",
-    "Status": "solution",
-    "cluster": "clustering",
+    "Solution": "clustering.solution",
+    "Status": "clustering.solution",
+    "cluster": "clustering.cluster",
 }
 
 __all__ = [*_MODULES, *_HOMES]

@@ -21,9 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust import kernels
 from peerclust.distances import Mahalanobis
 from peerclust.errors import ParameterError
+from peerclust.types import Array
 from peerclust.validation import check_number
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

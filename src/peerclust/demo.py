@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import datasets
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
+from peerclust.clustering.solution import Solution
 from peerclust.datasets import NoisyIris
 from peerclust.losses import Huber, KMeans
-from peerclust.solution import Solution
+from peerclust.types import Array
 from peerclust.validation import check_generator
-
-Array = NDArray[np.float64]
 
 NAMES = ("setosa", "versicolor", "virginica")
 USERS = 5

@@ -17,10 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerclust import kernels
 from peerclust.errors import ParameterError
-from peerclust.names import show
+from peerclust.text import show
+from peerclust.types import Array
 from peerclust.validation import check_name
-
-Array = NDArray[np.float64]
 
 
 @runtime_checkable

@@ -20,13 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust.errors import DataError, ParameterError
-from peerclust.nearest import nearest
 from peerclust.programs.draw import Draw
 from peerclust.runtimes.protocol import Runtime, Traffic, share_of
+from peerclust.types import Array
 from peerclust.users import Users
+from peerclust.users.nearest import nearest
 from peerclust.validation import check_count, check_name, check_number
-
-Array = NDArray[np.float64]
 
 # How many rows' D^2 are drawn to agree on a quantile of it: its error is about 1 % at 90 %.
 QUANTILE_SAMPLE = 1000

@@ -26,15 +26,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from peerclust import kernels
 from peerclust.bregman import Bregman
 from peerclust.errors import ParameterError
-from peerclust.names import show
+from peerclust.text import show
+from peerclust.types import Array
 from peerclust.validation import check_name, check_number
-
-Array = NDArray[np.float64]
 
 
 @runtime_checkable

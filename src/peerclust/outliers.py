@@ -10,17 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from peerclust import distances, losses, runtimes
+from peerclust.clustering.problem import prepare
 from peerclust.initialize import KMeansPlusPlus, sample_distances
 from peerclust.metrics import check_loss_fits
-from peerclust.nearest import nearest
-from peerclust.problem import prepare
 from peerclust.runtimes.protocol import Traffic
+from peerclust.types import Array
+from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows
-
-Array = NDArray[np.float64]
 
 # Starts are drawn with D^2 capped at this quantile of it.
 CAP = 0.9

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust.errors import DataError, ParameterError
-from peerclust.names import guess, show
+from peerclust.text import guess, show
+from peerclust.types import Array
 
-Array = NDArray[np.float64]
 RandomState = int | np.random.Generator | None
 
 # Squared distances between rows of this size still fit a float64.

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from command_line import FIT, good, run, write_tables
-from peerclust import results
+from peerclust.report import result_directory
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_a_result_appears_whole_or_not_at_all(monkeypatch):
 
     good(*FIT)
     before = sorted(Path.cwd().rglob("*"))
-    monkeypatch.setattr(results, "_labels", fail)
+    monkeypatch.setattr(result_directory, "_labels", fail)
     for out in ("out", "new"):
         result = run(*FIT[:-1], out, "--force", "--columns", "petal_width")
         assert result.exit_code == 2

@@ -11,7 +11,7 @@ import pytest
 
 from checked_sites import LONG, NAMES, Net, bad, free_ports
 from peerclust.peers.check import check
-from peerclust.runtimes.network import contract_file, visit
+from peerclust.runtimes.network import contract_file, probe
 from peerclust.runtimes.network.contract import spell
 from peerclust.runtimes.network.identity import make_identity
 
@@ -140,7 +140,7 @@ def test_a_clock_far_from_a_neighbors_is_bad(net, monkeypatch, hours, side):
         def now(cls, tz=None):
             return datetime.now(tz) + timedelta(hours=hours)
 
-    monkeypatch.setattr(visit, "datetime", Clock)
+    monkeypatch.setattr(probe, "datetime", Clock)
     detail = bad(net.check_all(NAMES)["b"])["clock"]
     assert "7,200 s" in detail or "7,201 s" in detail or "7,199 s" in detail
     assert f" s {side} a's" in detail

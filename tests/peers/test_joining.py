@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from peer_runs import check_ended, make_cluster, start_paced
-from peerclust.bench.strangers import make_kinds
 from peerclust.runtimes.network import contract_file
+from peerclust.testing.unauthorized_clients import make_kinds
 
 pytestmark = pytest.mark.peers
 

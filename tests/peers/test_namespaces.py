@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from peer_runs import check_ended, check_replay, make_cluster, start_paced
-from peerclust.peers import nursery
+from peerclust.testing import preload
 
 pytestmark = pytest.mark.peers
 
@@ -30,7 +30,7 @@ def run_far_away(words, folder):
     with Path(f"/var/run/netns/{SPACE}").open() as space:
         if libc.setns(space.fileno(), 0):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    nursery.run_peer(words, folder)
+    preload.run_peer(words, folder)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 
 from instances import GRAPHS
 from peerclust import graphs
-from peerclust.programs.agree import Average, Maximum
+from peerclust.programs.consensus import Average, Maximum
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
 

@@ -9,9 +9,9 @@ import peerclust as pc
 from peerclust import graphs, partition
 from peerclust.errors import DataError, ParameterError
 from peerclust.programs.admm import ADMM
-from peerclust.programs.agree import Maximum
+from peerclust.programs.consensus import Maximum
 from peerclust.programs.dgc import DGC
-from peerclust.programs.inexact import Inexact
+from peerclust.programs.lossy import Inexact
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
 

@@ -1,4 +1,4 @@
-"""The commands that show and measure: demo, reproduce and bench."""
+"""The commands that show and measure: demo and reproduce."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run a table or figure of the paper and set the numbers beside the paper's."""
-    from peerclust import experiments, methods, options, threads
+    from peerclust import experiments, methods
+    from peerclust.cli import options
+    from peerclust.kernels import threads
     from peerclust.report import terminal
     from peerclust.validation import check_name
 
@@ -124,66 +126,4 @@ def reproduce(
     if as_json:
         print_json({"results": [each.as_dict() for each in results], "left_out": left_out})
     if left_out:
-        raise typer.Exit(1)
-
-
-@app.command()
-def bench(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="core, rounds, outliers, solvers, choices, fuzz, peers, chaos or mpi.",
-        ),
-    ],
-    frames: Annotated[
-        int | None, typer.Option(min=1, help="How many frames fuzz changes; else 10,000,000.")
-    ] = None,
-    schedules: Annotated[
-        int | None, typer.Option(min=1, help="How many schedules of faults chaos runs.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Of fuzz and chaos: the same one repeats a run.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where rounds finds MNIST; else from OpenML."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.png",
-            help="Where rounds, solvers, choices and mpi draw; else peerclust-NAME.png.",
-        ),
-    ] = None,
-    latency: Annotated[
-        float | None,
-        typer.Option(help="Of the network that mpi predicts rounds on, in seconds; else 2e-6."),
-    ] = None,
-    bandwidth: Annotated[
-        float | None,
-        typer.Option(help="Of that network, in bytes a second; else 1e10."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Run a benchmark; exit code 1 if a measure misses its target."""
-    from peerclust import bench as benchmarks
-    from peerclust.report import terminal
-
-    given = {
-        "frames": frames,
-        "schedules": schedules,
-        "seed": seed,
-        "data_dir": data_dir,
-        "out": out,
-        "latency": latency,
-        "bandwidth": bandwidth,
-    }
-    options = {option: value for option, value in given.items() if value is not None}
-    result = benchmarks.run(name, say=lambda line: tell(line, as_json), **options)
-    if as_json:
-        print_json(result.as_dict())
-    else:
-        terminal.show(terminal.bench_table(result.as_dict()))
-    if not result.holds:
         raise typer.Exit(1)

@@ -102,13 +102,14 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Cluster the rows of files; write centers, labels and a certificate to a directory."""
-    from peerclust import options, results, tables
-    from peerclust.clustering import cluster
-    from peerclust.crew import lead
-    from peerclust.report import terminal
+    from peerclust import tables
+    from peerclust.cli import options
+    from peerclust.clustering.cluster import cluster
+    from peerclust.ranks.group import lead
+    from peerclust.report import result_directory, terminal
 
     def parse() -> dict[str, Any]:
-        results.check_directory(out, force=force)
+        result_directory.check_directory(out, force=force)
         options.check_in_parts(in_parts, runtime)
         return {
             "loss": options.make_loss(loss, delta=delta, eta=eta),
@@ -125,7 +126,7 @@ def fit(
         job.check_same_options(crew, ctx.params)
         given = lead(crew, parse)
         if in_parts:
-            results.check_shared(out, crew)
+            result_directory.check_shared(out, crew)
         table, network = tables.read_own(
             files,
             columns=options.split_names(columns),
@@ -134,7 +135,7 @@ def fit(
             make_graph=partial(options.make_graph, graph),
             crew=crew,
         )
-        results.check_features(table)
+        result_directory.check_features(table)
         with terminal.progress(rounds, quiet=as_json or crew.rank > 0) as progress:
             solution = cluster(
                 **options.give_rows(table, crew),
@@ -155,8 +156,10 @@ def fit(
                 gather=False,
                 **given,
             )
-        record = results.describe(solution, table, settings=ctx.params, crew=crew)
-        results.write(out, solution, table, record, crew=crew, in_parts=in_parts, force=force)
+        record = result_directory.describe(solution, table, settings=ctx.params, crew=crew)
+        result_directory.write(
+            out, solution, table, record, crew=crew, in_parts=in_parts, force=force
+        )
         if crew.rank > 0:
             return
     if as_json:
@@ -182,19 +185,19 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Label the rows of files by the joint centers that fit has found."""
-    from peerclust import results, tables
+    from peerclust import tables
     from peerclust.files import new_file
-    from peerclust.report import terminal
+    from peerclust.report import result_directory, terminal
 
     tables.check_suffix(out)
     if out.exists() and not force:
         raise ParameterError(f"`--out` of predict must be a new file, unless --force. Got {out}.")
-    solution, features = results.read(directory)
+    solution, features = result_directory.read(directory)
     table = tables.read(files, columns=features)
     label, score = solution.predict(table.rows), solution.outlier_scores(table.rows)
     with new_file(out) as file:
         tables.write(file, table.places() | {"label": label, "outlier_score": score})
-    sizes = results.count(label, len(solution.consensus))
+    sizes = result_directory.count(label, len(solution.consensus))
     if as_json:
         print_json({"out": str(out), "rows": len(label), "cluster_sizes": sizes})
     else:

@@ -13,7 +13,7 @@ import typer
 from peerclust.errors import MissingExtraError, ParameterError, PeerclustError
 
 if TYPE_CHECKING:
-    from peerclust.crew import Crew
+    from peerclust.ranks.group import Crew
 
 # Where those who start ranks say how many there are, and which one this is: Open MPI; MPICH and its
 # kin; Slurm, whose first name alone is there in jobs without ranks, too.
@@ -74,8 +74,8 @@ def find_rank() -> tuple[int, int]:
 
 def check_same_options(crew: Crew, options: Mapping[str, Any]) -> None:
     """Raise, in all ranks, if one was given another option than rank 0."""
-    from peerclust.fingerprint import check_same
-    from peerclust.results import plain_settings
+    from peerclust.ranks.fingerprint import check_same
+    from peerclust.report.result_directory import plain_settings
 
     words = {"as_json": "`--json`", "files": "FILE"}
     named = {

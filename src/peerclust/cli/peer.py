@@ -108,7 +108,8 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write the network file: the sites, who talks with whom, and how they cluster."""
-    from peerclust import options, tables
+    from peerclust import tables
+    from peerclust.cli import options
     from peerclust.runtimes.network import contract_file
     from peerclust.runtimes.network.contract import spell
     from peerclust.runtimes.network.terms import FIXED, make_contract

@@ -84,11 +84,11 @@ def run(
     Exit code 0: it converged, or came late and has the result; 1: it ended otherwise; 2: an error;
     3: it was asked to end (SIGTERM), and the same command goes on from its checkpoint.
     """
-    from peerclust.peers import work
+    from peerclust.peers import commands
     from peerclust.report import peers
 
     with _left(), peers.rounds(quiet=as_json) as progress:
-        record = work.run(
+        record = commands.run(
             network,
             me,
             data,
@@ -130,7 +130,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Ask a running peer for its round, residual, neighbors and bytes."""
-    from peerclust.peers.folder import status_socket
+    from peerclust.peers.site_directory import status_socket
     from peerclust.report import peers, terminal
     from peerclust.runtimes.network.status import ask
 
@@ -159,11 +159,11 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Compute a run again from the sites' rows and journals; exit code 1 if a bit differs."""
-    from peerclust.peers import work
+    from peerclust.peers import commands
     from peerclust.report import peers, terminal
 
     with peers.rounds(quiet=as_json) as progress:
-        told = work.replay(
+        told = commands.replay(
             network,
             [_parse_site(each) for each in sites],
             watch=lambda round_, here: progress(round_, None, len(here)),
@@ -188,8 +188,8 @@ def demo(
     """Run ten real peers on this machine, kill one, start it again, and replay the run."""
     from tempfile import TemporaryDirectory
 
-    from peerclust.peers import demo as trial
     from peerclust.report import peers, terminal
+    from peerclust.testing import peer_demo as trial
 
     if out is not None and out.exists():
         raise ParameterError(f"`--out` of peer demo must be a new folder. Got {out}.")

@@ -7,7 +7,7 @@ had from OpenML, and the ways to cut subsets from them.
 from __future__ import annotations
 
 from peerclust.datasets.images import cifar10, first_classes, mnist, uneven_classes
-from peerclust.datasets.made import (
+from peerclust.datasets.synthetic import (
     NoisyIris,
     gaussians,
     iris,

@@ -30,11 +30,11 @@ from peerclust.datasets.formats import (
     read_npz,
 )
 from peerclust.errors import DataError, ParameterError
-from peerclust.names import shorten
+from peerclust.text import shorten
+from peerclust.types import Classes
 from peerclust.validation import RandomState, check_count, check_generator
 
 Pixels = NDArray[np.float32]
-Classes = NDArray[np.intp]
 
 N_IMAGES = 50_000  # how many of the training images the paper takes
 

@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from peerclust import graphs, partition, runtimes
+from peerclust.clustering.solution import Solution
 from peerclust.errors import DataError
-from peerclust.nearest import nearest
-from peerclust.solution import Solution
+from peerclust.users.nearest import nearest
 from peerclust.validation import check_count, check_rows
 
 

@@ -10,11 +10,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.validation import _check_sample_weight
 
 from peerclust.bregman import Bregman
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
 from peerclust.estimators.base import Estimator, convert_random_state
-from peerclust.nearest import measure
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
+from peerclust.users.nearest import measure
 
 
 class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]

@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
+from peerclust.clustering.solution import Solution
 from peerclust.estimators.base import Estimator, convert_random_state
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.losses import Huber
 from peerclust.outliers import CAP, agree_on_delta, find_threshold
 from peerclust.runtimes.protocol import Traffic
-from peerclust.solution import Solution
+from peerclust.types import Array
 from peerclust.validation import check_name, check_number
-
-Array = NDArray[np.float64]
 
 
 class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]

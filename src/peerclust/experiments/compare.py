@@ -6,12 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.experiments.plan import Line, Row, Stat
 from peerclust.report.pictures import Dot, DotPanel, Dots
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 # A mean agrees with the paper's if it is within so many of the paper's deviations, or so near.
 DEVIATIONS = 2.0

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from peerclust import methods
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
 from peerclust.experiments.compare import curve, kept_rounds, select, stat
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
 from peerclust.experiments.setting import SETTINGS, make_scene, make_task
+from peerclust.ranks.distribution import Share
 from peerclust.report.pictures import CurvePanel, Curves, Series
-from peerclust.share import Share
 from peerclust.users import Users
 
 LOSSES = ("DGC-KM", "DGC-HL", "DGC-LL", "DGC-FL")

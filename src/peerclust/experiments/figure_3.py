@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust import datasets, graphs
 from peerclust.datasets import NoisyIris
@@ -22,8 +21,7 @@ from peerclust.losses import Huber
 from peerclust.methods import METHODS, Method, OverNetwork, Task
 from peerclust.methods.network import make_dgc
 from peerclust.report.pictures import Embedding
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 COMPARED: dict[str, Method] = {
     "DGC-KM": METHODS["DGC-KM"],

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import datasets, graphs, methods, partition
-from peerclust.clustering import cluster
+from peerclust.clustering.cluster import cluster
 from peerclust.experiments.compare import curve, kept_rounds, select, stat
 from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Summary
 from peerclust.experiments.setting import Scene, draw_seeds, gather, make_task

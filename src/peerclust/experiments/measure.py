@@ -16,8 +16,7 @@ from peerclust.experiments.plan import Experiment, Job, Line, Row, Settings, Sta
 from peerclust.experiments.setting import SETTINGS, Scene, draw_seeds, make_scene, make_task
 from peerclust.methods.protocol import check_outcome
 from peerclust.metrics import accuracy, ari, cost, measure_disagreement
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 # Sizes of the quick version.
 QUICK_PER_CLASS = 100

@@ -27,7 +27,7 @@ from peerclust.errors import InputError, JobError, ParameterError
 from peerclust.experiments.plan import Experiment, Job, Settings
 from peerclust.experiments.writing import Result, describe_job, write
 from peerclust.files import new_file
-from peerclust.names import place
+from peerclust.text import place
 
 # Told after each job: (effort done, effort in all, what was done).
 Progress = Callable[[float, float, str], None]

@@ -17,10 +17,8 @@ from peerclust import datasets, graphs, initialize, partition
 from peerclust.graphs import Graph
 from peerclust.methods import Task
 from peerclust.runtimes.simulator import Simulator
+from peerclust.types import Array, Classes
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
-Classes = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

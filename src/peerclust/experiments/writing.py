@@ -16,7 +16,7 @@ from peerclust.experiments.compare import agrees, markdown
 from peerclust.experiments.plan import Experiment, Job, Row, Settings, Summary
 from peerclust.experiments.setting import SETTINGS
 from peerclust.files import new_file
-from peerclust.machine import this_machine
+from peerclust.report.machine import this_machine
 
 
 @dataclass(frozen=True, repr=False)

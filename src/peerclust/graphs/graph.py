@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 
 from peerclust.errors import GraphError, ParameterError
 from peerclust.graphs.averaging import SETTLED, find_factors
-from peerclust.names import shorten
+from peerclust.text import shorten
 from peerclust.validation import check_count
 
 DENSE = 1500  # up to so many users, measures without a closed form are computed exactly

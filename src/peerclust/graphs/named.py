@@ -10,7 +10,8 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from peerclust.errors import ParameterError
-from peerclust.graphs.graph import Graph, Ints, Known, build, index_type
+from peerclust.graphs.graph import Graph, Known, build, index_type
+from peerclust.types import Ints
 from peerclust.validation import RandomState, check_count, check_generator, check_number
 
 DRAWS = 1000  # a random graph is drawn at most so many times

@@ -14,7 +14,7 @@ import numpy as np
 
 from peerclust.errors import GraphError, ParameterError
 from peerclust.graphs.graph import Graph, build, disconnected
-from peerclust.names import sort_names
+from peerclust.text import sort_names
 from peerclust.validation import check_count
 
 

@@ -11,23 +11,21 @@ Bounds, which carry a margin for rounding, may be summed in any order.
 """
 
 from peerclust.kernels.arrays import by_user, hashes, put, take, times, weighted_sum, within
+from peerclust.kernels.bounds import assign_remembered
+from peerclust.kernels.box_sorting import halve, lay_out, sort_into_boxes
 from peerclust.kernels.boxes import assign_boxes
 from peerclust.kernels.centers import assign, gamma, measure_all, nearest, own_r2, pull
+from peerclust.kernels.distances import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
 from peerclust.kernels.drifts import add_drifts
-from peerclust.kernels.exact import by_user_exactly
-from peerclust.kernels.few import assign_few, descend_few, sum_few
-from peerclust.kernels.marching import march
-from peerclust.kernels.measuring import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
-from peerclust.kernels.remembered import assign_remembered
-from peerclust.kernels.sorting import halve, lay_out, sort_into_boxes
-from peerclust.kernels.steps import (
+from peerclust.kernels.exact_sums import by_user_exactly
+from peerclust.kernels.gradient_steps import (
     descend,
     go_on,
-    pick,
     sum_energies,
     sum_letters,
     sum_neighbors,
 )
+from peerclust.kernels.small_users import assign_few, descend_few, sum_few
 
 __all__ = [
     "FAIR",
@@ -51,11 +49,9 @@ __all__ = [
     "halve",
     "hashes",
     "lay_out",
-    "march",
     "measure_all",
     "nearest",
     "own_r2",
-    "pick",
     "pull",
     "put",
     "sort_into_boxes",

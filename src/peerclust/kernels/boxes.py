@@ -17,9 +17,7 @@ import math
 import numpy as np
 
 from peerclust.kernels.compiling import compiled
-from peerclust.kernels.drifts import EPS, TINY
-from peerclust.kernels.exact import clear, clear_marks, move
-from peerclust.kernels.measuring import (
+from peerclust.kernels.distances import (
     FAIR,
     FAR,
     FLAT,
@@ -32,7 +30,9 @@ from peerclust.kernels.measuring import (
     gap_of_row,
     stays,
 )
-from peerclust.kernels.varying import LANES, gather, measure_own, pull, weigh
+from peerclust.kernels.drifts import EPS, TINY
+from peerclust.kernels.exact_sums import clear, clear_marks, move
+from peerclust.kernels.varying_rows import LANES, gather, measure_own, pull, weigh
 
 # Up to so many rows of a box are measured one by one, as `find_lowest` takes as long for one as
 # for eight.

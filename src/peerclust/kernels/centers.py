@@ -6,8 +6,7 @@ import numba
 import numpy as np
 
 from peerclust.kernels.compiling import compiled
-from peerclust.kernels.exact import clear, enter
-from peerclust.kernels.measuring import (
+from peerclust.kernels.distances import (
     GIVEN,
     KMEANS,
     PAD,
@@ -17,6 +16,7 @@ from peerclust.kernels.measuring import (
     load_stretch,
     pairs,
 )
+from peerclust.kernels.exact_sums import clear, enter
 
 
 @compiled(["float64(int64, float64, float64)"], using=numba.vectorize)

@@ -1,8 +1,25 @@
-"""How a loop is compiled."""
+"""How a loop is compiled, and where the result is kept.
+
+numba compiles a loop anew when its own file changes, but not when another file does of which it
+has inlined functions and numbers. So what is compiled is kept in a directory whose name has a
+hash of all files of this package: after any change there is nothing to be found in it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
 import numba
+
+_HERE = Path(__file__).resolve().parent
+# Set around each decoration: numba has no other way to say where to keep one loop and not others.
+_CONFIG: Any = numba.config
 
 
 def compiled(*signatures, using=numba.njit, **options):
@@ -15,9 +32,66 @@ def compiled(*signatures, using=numba.njit, **options):
         options.setdefault("error_model", "numpy")
 
     def compile_loop(loop):
+        if _CACHE is None:
+            return using(*signatures, **options)(loop)
+        # numba looks here when it decorates; loops that are not ours keep what the user has set.
+        given, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, str(_CACHE)
         try:
             return using(*signatures, cache=True, **options)(loop)
-        except RuntimeError:  # no folder that may be written to
+        except RuntimeError:  # the directory can no longer be written to
             return using(*signatures, **options)(loop)
+        finally:
+            _CONFIG.CACHE_DIR = given
 
     return compile_loop
+
+
+def find_cache() -> Path | None:
+    """Return the directory for what is compiled from the files as they are now, or None.
+
+    It is the first of these that can be written to: in NUMBA_CACHE_DIR if that is set, in
+    `__pycache__` beside the files, in the user's own cache. The directories of earlier files that
+    stood beside a new one are removed.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(_HERE.glob("*.py")):
+        source = path.read_bytes()
+        digest.update(f"{path.name} {len(source)} ".encode() + source)
+    for parent in _parents():
+        directory = parent / f"numba-{digest.hexdigest()[:16]}"
+        try:
+            new = _make(directory)
+            tempfile.TemporaryFile(dir=directory).close()
+        except OSError:
+            continue
+        # Only the process that made the directory removes others, if several start at once.
+        for stale in parent.glob("numba-*") if new else ():
+            if stale != directory:
+                shutil.rmtree(stale, ignore_errors=True)
+        return directory
+    return None
+
+
+def _parents() -> list[Path]:
+    # Several installations may share a directory: each has its own in it.
+    own = f"peerclust-{hashlib.sha256(os.fsencode(_HERE)).hexdigest()[:16]}"
+    parents = [_HERE / "__pycache__"]
+    if _CONFIG.CACHE_DIR:
+        parents.insert(0, Path(_CONFIG.CACHE_DIR).absolute() / own)
+    with suppress(RuntimeError):  # there is no home
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        parents.append(Path(cache).absolute() / "peerclust" / own)
+    return parents
+
+
+def _make(directory: Path) -> bool:
+    """Make a directory; tell whether it was not there before."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+_CACHE = find_cache()

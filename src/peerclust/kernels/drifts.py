@@ -12,10 +12,8 @@ import math
 import numpy as np
 
 from peerclust.kernels.compiling import compiled
-from peerclust.kernels.steps import sum_squares
+from peerclust.kernels.gradient_steps import sum_squares
 
-# Other loops hold these numbers as they were when compiled, and the loop here holds `sum_squares`:
-# after a change, delete the folder `__pycache__`.
 EPS = 2.0**-52
 # More than what a distance loses when squares underflow.
 TINY = 1e-155

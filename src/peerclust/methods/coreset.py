@@ -43,10 +43,9 @@ from peerclust.methods.network import flood
 from peerclust.methods.protocol import Outcome, Task, judge
 from peerclust.methods.weighted import cost, descend, draw, solve
 from peerclust.runtimes.protocol import Traffic, Watch
+from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.validation import check_count
-
-Array = NDArray[np.float64]
 
 # Steps of alternation to a user's own centers.
 LOCAL_STEPS = 10

@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust import graphs
 from peerclust.losses import KMeans
@@ -16,9 +15,8 @@ from peerclust.programs.dgc import DGC
 from peerclust.runtimes.protocol import Watch, check_finite
 from peerclust.runtimes.simulator import Simulator
 from peerclust.theory import SAFETY
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from peerclust.errors import ParameterError
 from peerclust.graphs import Graph
 from peerclust.runtimes.protocol import Traffic, Watch
-from peerclust.users import Rows, Users
+from peerclust.types import Array, Rows
+from peerclust.users import Users
 from peerclust.validation import check_count, check_number, check_parts
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

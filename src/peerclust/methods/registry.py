@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from peerclust import names
+from peerclust import text
 from peerclust.errors import ParameterError, PeerclustError
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.methods.coreset import Coreset
@@ -96,7 +96,7 @@ def load(path: str | os.PathLike[str]) -> None:
     except PeerclustError as error:
         problem = str(error)
     except Exception as error:  # whatever a user's file may do
-        problem = f"{type(error).__name__}: {error} ({names.place(error)})."
+        problem = f"{type(error).__name__}: {error} ({text.place(error)})."
     finally:
         sys.path.remove(str(place.parent))
     added = sorted(set(_OWN) - before)

@@ -29,9 +29,8 @@ from scipy.sparse import csr_array
 
 from peerclust.distances import Euclidean
 from peerclust.losses import KMeans
-from peerclust.nearest import nearest
-
-Array = NDArray[np.float64]
+from peerclust.types import Array
+from peerclust.users.nearest import nearest
 
 # Alternation ends when a step lowers the cost by less than this fraction.
 TOLERANCE = 1e-10

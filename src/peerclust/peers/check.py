@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from peerclust.errors import InputError, PeerclustError
-from peerclust.peers import work
+from peerclust.peers import commands
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract, spell
 from peerclust.runtimes.network.identity import Identity, certificate_dates
-from peerclust.runtimes.network.visit import Seen, Visit
+from peerclust.runtimes.network.probe import Seen, Visit
 
 # With fewer days left a certificate should be renewed; clocks may differ by so many seconds.
 _DAYS, _APART = 30, 60.0
@@ -57,14 +57,14 @@ def check(
     now = now or datetime.now(UTC)
     try:
         contract = contract_file.read(network)
-        work.check_member(contract, me)
-        work.check_dial(contract, me, dial or {})
+        commands.check_member(contract, me)
+        commands.check_dial(contract, me, dial or {})
     except InputError as error:
         return [Line("network file", False, f"{error} Nothing else can be checked without it.")]
     lines = [Line("network file", True, f"{network}, digest {spell(contract.digest)}")]
     identity: Identity | None = None
     try:
-        identity = work.find_identity(contract, me, keys or network.parent)
+        identity = commands.find_identity(contract, me, keys or network.parent)
         mode = stat.S_IMODE(identity.key.stat().st_mode)
         mark = contract.peers[contract.number(me)].fingerprint
         told = f"{identity.key}, mode {mode:03o}, of {identity.certificate}, {mark}"
@@ -157,7 +157,7 @@ def _port(endpoint: tuple[str, int], visit: Visit | None) -> Line:
 
 def _data(contract: Contract, data: Path) -> Line:
     try:
-        table = work.read_table(contract, data)
+        table = commands.read_table(contract, data)
     except PeerclustError as error:
         return Line("data", False, str(error))
     N = len(table.rows)

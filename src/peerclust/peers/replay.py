@@ -12,19 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.errors import DataError
-from peerclust.peers import making, together
-from peerclust.peers.together import Rows
+from peerclust.peers import configuration, setup
+from peerclust.peers.setup import Rows
 from peerclust.programs.protocol import Program, hear_letters, set_round
 from peerclust.runtimes import Simulator
-from peerclust.runtimes.network.agreeing import living_graph
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import unpack_array
+from peerclust.runtimes.network.setup import living_graph
+from peerclust.types import Array
 from peerclust.users import Users
 
-Array = NDArray[np.float64]
 Events = list[dict[str, Any]]
 
 
@@ -81,8 +80,8 @@ def replay(
     _check_heard(contract, events)
     _check_rows(contract, rows, events)
     agreed, starts = _agree_again(contract, rows, events)
-    scale = together.make_scale(contract, agreed)
-    program = making.make_program(contract, agreed)
+    scale = setup.make_scale(contract, agreed)
+    program = configuration.make_program(contract, agreed)
     sites = {
         i: _Site(rows[i].users(contract, scale), *_read_segments(each))
         for i, each in events.items()
@@ -186,9 +185,9 @@ def _agree_again(
             f"A replay needs every site that agreed. Got nothing of {', '.join(missing)}."
         )
     runtime = Simulator(living_graph(contract.graph, members, lost))
-    joint = together.join_rows([rows[i] for i in members])
-    agreed, _, x = together.agree(contract, runtime, joint, members, lost)
-    if together.run_tag(contract, agreed).hex() != told["run"]:
+    joint = setup.join_rows([rows[i] for i in members])
+    agreed, _, x = setup.agree(contract, runtime, joint, members, lost)
+    if setup.run_tag(contract, agreed).hex() != told["run"]:
         raise DataError("The run cannot be computed again: something else was agreed on here.")
     return agreed, dict(zip(members, x, strict=True))
 

@@ -12,14 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from peerclust.errors import LeftError, PeerclustError, PeerError
-from peerclust.peers import making, together
-from peerclust.peers.entering import Entrance, Entry
-from peerclust.peers.folder import Folder
-from peerclust.peers.judging import Verdict, judge
+from peerclust.peers import configuration, setup
+from peerclust.peers.join import Entrance, Entry
+from peerclust.peers.site_directory import Folder
+from peerclust.peers.verdict import Verdict, judge
 from peerclust.programs.protocol import UNKNOWN
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
@@ -28,14 +25,14 @@ from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.membership import Leaving, Stopping, Welcomed
 from peerclust.runtimes.network.messages import Agreed, Welcome, pack_centers, unpack_centers
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.running import AloneError, Outcome, Running
+from peerclust.runtimes.network.rounds import AloneError, Outcome, Running
 from peerclust.runtimes.network.status import StatusSocket
+from peerclust.types import Array
 from peerclust.users import Users
 
 # Seconds between two words of progress.
 _TELL = 0.1
 
-Array = NDArray[np.float64]
 
 # Told now and then: (round, residual, neighbors alive).
 Progress = Callable[[int, float, int], None]
@@ -59,7 +56,7 @@ class Site:
         contract: Contract,
         me: str,
         identity: Identity,
-        rows: together.Rows,
+        rows: setup.Rows,
         folder: Folder,
         *,
         listen: tuple[str, int] | None = None,
@@ -136,7 +133,6 @@ class Site:
         users = self._entrance.scaled(agreed)
         if reason := self._entrance.refuse(welcome):
             raise PeerError(f"{late.link.name} told a result that cannot be used: {reason}.")
-        users.assign(x[None])
         name = late.link.name
         self.folder.log(f"The run ended in round {welcome.round}; the result is that of {name}.")
         return Result(Verdict.late(welcome.round, name, welcome.status), agreed, users, x)
@@ -144,17 +140,17 @@ class Site:
     # The rounds
 
     def _run_program(self, entry: Entry) -> Outcome:
-        program = making.make_program(self.contract, entry.agreed)
-        box = making.make_box(self.contract, program, entry.agreed)
+        program = configuration.make_program(self.contract, entry.agreed)
+        box = configuration.make_box(self.contract, program, entry.agreed)
         self._agreed = entry.agreed
         running = self._running = Running(
             self.node,
             program,
             entry.users,
-            residual_scale=together.residual_scale(entry.agreed, entry.users),
-            allow=making.make_guard(self.contract, program, entry.agreed, box),
-            certify=making.make_certify(self.contract, entry.agreed),
-            degree=making.agreed_degree(self.contract, entry.agreed, self.node.number),
+            residual_scale=setup.residual_scale(entry.agreed, entry.users),
+            allow=configuration.make_guard(self.contract, program, entry.agreed, box),
+            certify=configuration.make_certify(self.contract, entry.agreed),
+            degree=configuration.agreed_degree(self.contract, entry.agreed, self.node.number),
             journal=self.folder.journal,
             between=self._between,
         )

@@ -27,16 +27,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from peerclust import kernels, recycling
+from peerclust import kernels
 from peerclust.bregman import Bregman
+from peerclust.kernels import buffers
+from peerclust.kernels.threads import spread
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import HeardSum, Sum
-from peerclust.threads import spread
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +94,7 @@ class Accelerated:
         """Assign when a round begins, make the step, and go on in its direction."""
         y = state.x
         stepped, residual = self._plain.descend(users, y, heard, assign=state.update == 0)
-        told, t, far = recycling.empty(y.shape), np.empty_like(state.t), np.empty(users.m)
+        told, t, far = buffers.empty(y.shape), np.empty_like(state.t), np.empty(users.m)
 
         def loop(first: int, last: int) -> None:
             kernels.go_on(y, stepped, state.stepped, state.t, first, last, told, t, far)

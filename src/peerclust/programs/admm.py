@@ -45,14 +45,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from peerclust.programs import patience
-from peerclust.programs.patience import Patience
+from peerclust.programs import relabeling
 from peerclust.programs.protocol import UNKNOWN, HeardSum, Sum
+from peerclust.programs.relabeling import Patience
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 # The penalty is looked at after so many rounds, or D, then after so many times as many each time;
 # it changes by one factor at most at a time, by another in all. Disagreement counts so many times
@@ -145,7 +143,7 @@ class ADMM:
             most=np.zeros((u, 2 * K)),
             look=look,
             every=look,
-            labels=patience.begin(x),
+            labels=relabeling.begin(x),
             round=0,
             residual=np.full(users.m, np.inf),
         )
@@ -183,7 +181,7 @@ class ADMM:
 
     def _assign(self, users: Users, state: ADMMState) -> Patience:
         if self.more > 0:
-            return patience.assign(users, state.labels, state.x, self.more)
+            return relabeling.assign(users, state.labels, state.x, self.more)
         users.assign(state.x)
         return state.labels
 

@@ -22,14 +22,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from peerclust import kernels, recycling
+from peerclust import kernels
+from peerclust.kernels import buffers
+from peerclust.kernels.threads import spread
 from peerclust.programs.protocol import HeardSum, Sum
-from peerclust.threads import spread
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ class DGC:
         """Give the centers after one update, (u, K, d), and users' residuals before it, (u,)."""
         if assign:
             users.assign(x)
-        moved, size = recycling.empty(x.shape), np.empty(users.m)
+        moved, size = buffers.empty(x.shape), np.empty(users.m)
         degree, step = (
             heard.degree.reshape(-1),
             (float(self.rho), self.alpha, self.consensus_factor),

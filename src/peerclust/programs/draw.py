@@ -18,14 +18,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.bregman import Bregman
-from peerclust.nearest import nearest
 from peerclust.programs.protocol import HeardMax, Max
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
+from peerclust.users.nearest import nearest
 
 
 @dataclass(frozen=True, eq=False)

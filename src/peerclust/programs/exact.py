@@ -26,13 +26,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from peerclust.programs.agree import growth
+from peerclust.programs.consensus import growth
 from peerclust.programs.protocol import UNKNOWN, HeardSum, Sum
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,12 +36,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.programs import patience
-from peerclust.programs.patience import Patience
+from peerclust.programs import relabeling
 from peerclust.programs.protocol import UNKNOWN, Each, HeardEach
+from peerclust.programs.relabeling import Patience
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +88,7 @@ class GroupLasso:
         return GroupLassoState(
             x=x,
             p=None,
-            labels=patience.begin(x),
+            labels=relabeling.begin(x),
             round=0,
             residual=np.full(users.m, np.inf),
         )
@@ -107,7 +106,7 @@ class GroupLasso:
         p = before + self.c * (np.repeat(x, np.diff(begins), axis=0) - each)
         size = np.sqrt((p * p).sum(axis=2, keepdims=True))
         p *= np.divide(self.rho, size, out=np.ones_like(size), where=size > self.rho)
-        labels = patience.assign(users, state.labels, x, self.more)
+        labels = relabeling.assign(users, state.labels, x, self.more)
         stiff = users.curvature(x)[..., None] + 2.0 * self.c * heard.degree
         balance, motion = _by_user(p, begins), _by_user(p - before, begins)
         local = users.pull(x) + balance

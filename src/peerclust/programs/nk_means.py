@@ -24,13 +24,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.programs.dgc import DGCState
 from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 # A residual that is not known yet: above every threshold, and finite, as those that are infinite
 # tell that centers ran away.

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.demo import NAMES, Demo, Outcome
 from peerclust.errors import MissingExtraError
+from peerclust.types import Array
 
 try:
     from matplotlib.axes import Axes
@@ -20,7 +20,6 @@ except ImportError:
         "Pictures need matplotlib, which is not installed; it comes with the extra `plots`."
     ) from None
 
-Array = NDArray[np.float64]
 
 # The colors of Okabe and Ito can be told apart by all; the markers do without color.
 CLASSES = (("#E69F00", "o"), ("#56B4E9", "s"), ("#009E73", "^"))

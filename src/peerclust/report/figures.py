@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.errors import MissingExtraError
 from peerclust.report.pictures import (
@@ -25,6 +24,7 @@ from peerclust.report.pictures import (
     Series,
     Stacks,
 )
+from peerclust.types import Array
 
 try:
     from matplotlib.axes import Axes
@@ -46,8 +46,6 @@ from peerclust.report.panels import (
     wrap,
     wrap_texts,
 )
-
-Array = NDArray[np.float64]
 
 # The colors of Okabe and Ito. Yellow is too faint for a line, black too heavy for an area. The
 # numbers of colors, dashes, hatches and markers share no factor, so that no pair comes back soon.

@@ -24,9 +24,8 @@ from matplotlib.ticker import (
     NullFormatter,
     ScalarFormatter,
 )
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from peerclust.types import Array
 
 # Inches, for so many columns: when the picture is as wide as a page, its text can be read.
 WIDTHS = {1: 4.8, 2: 7.2, 3: 9.0}

@@ -21,8 +21,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from peerclust.clustering.solution import Solution
 from peerclust.demo import NAMES, Outcome
-from peerclust.solution import Solution
 
 # Seconds between two lines of progress where there is no terminal.
 PAUSE = 2.0
@@ -183,27 +183,6 @@ def experiments_table(rows: Sequence[tuple[str, str, int, tuple[str, ...]]]) -> 
     return table
 
 
-def bench_table(result: dict[str, Any]) -> Table:
-    """Give the measures of a benchmark."""
-    machine = result["machine"]
-    title = f"{result['name']}, on {machine['cores']} cores ({machine['processor']})"
-    table = Table(title=title)
-    table.add_column("measure", overflow="fold")
-    for name in ("value", "target"):
-        table.add_column(name, justify="right")
-    table.add_column("holds")
-    table.add_column("detail", overflow="fold")
-    for measure in result["measures"]:
-        table.add_row(
-            measure["name"],
-            _short(measure["value"]),
-            "" if measure["target"] is None else _short(measure["target"]),
-            "" if measure["target"] is None else "yes" if measure["holds"] else "NO",
-            str(measure["detail"]),
-        )
-    return table
-
-
 def show_residual(residual: float) -> str:
     """Write a residual; some solvers do not know theirs in every round.
 
@@ -211,7 +190,3 @@ def show_residual(residual: float) -> str:
     ('0.012', 'not known yet')
     """
     return f"{residual:.2g}" if np.isfinite(residual) else "not known yet"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)

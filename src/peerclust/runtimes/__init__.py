@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from peerclust.crew import Alone, Crew
 from peerclust.errors import ParameterError
-from peerclust.names import show
+from peerclust.ranks.distribution import Share
+from peerclust.ranks.group import Alone, Crew
 from peerclust.runtimes.loopback import Loopback
 from peerclust.runtimes.protocol import Run, Runtime
 from peerclust.runtimes.simulator import Simulator
-from peerclust.share import Share
+from peerclust.text import show
 from peerclust.validation import check_name
 
 # Those that run in this process alone.

@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum, hear_letters
-from peerclust.runtimes.drive import drive
+from peerclust.runtimes.loop import drive
 from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, letter_bytes
-from peerclust.stopping import NEVER, Vote
+from peerclust.runtimes.stopping import NEVER, Vote
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 class Loopback:

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from peerclust.errors import DivergedError
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import Program, State, Sum
-from peerclust.share import Share
-from peerclust.stopping import VOTE_BYTES, Vote
+from peerclust.ranks.distribution import Share
+from peerclust.runtimes.stopping import VOTE_BYTES, Vote
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 # Called between rounds with the blocks' states and the blocks.
 Watch = Callable[[Sequence[State], Sequence[Users]], None]

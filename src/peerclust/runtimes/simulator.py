@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import kernels, recycling
+from peerclust import kernels
 from peerclust.graphs import Graph
+from peerclust.kernels import buffers
+from peerclust.kernels.threads import spread
 from peerclust.programs.protocol import (
     Each,
     HeardEach,
@@ -19,13 +21,11 @@ from peerclust.programs.protocol import (
     Program,
     Sum,
 )
-from peerclust.runtimes.drive import drive
+from peerclust.runtimes.loop import drive
 from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, letter_bytes
-from peerclust.stopping import NEVER, Vote
-from peerclust.threads import spread
+from peerclust.runtimes.stopping import NEVER, Vote
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 class Simulator:
@@ -83,7 +83,7 @@ class Simulator:
             return HeardMax(said.v.max(axis=0)), Traffic(self._D * links, self._D * links * size)
         u = len(said.x)
         x = np.ascontiguousarray(said.x).reshape(u, -1)
-        total = recycling.empty(x.shape)
+        total = buffers.empty(x.shape)
         indptr, indices = self.graph.indptr, self.graph.indices
         spread(
             lambda first, last: kernels.sum_neighbors(indptr, indices, x, first, last, total),

@@ -20,9 +20,9 @@ except ImportError:
         "Tables need polars, which is not installed; it comes with the extra `tables`."
     ) from None
 
+from peerclust.tables.by_rank import read_own
 from peerclust.tables.frames import check_suffix, read_matrix, write
 from peerclust.tables.reading import read
-from peerclust.tables.sharing import read_own
 from peerclust.tables.table import ByUser, Table
 
 __all__ = ["ByUser", "Table", "check_suffix", "read", "read_matrix", "read_own", "write"]

@@ -13,14 +13,12 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from peerclust.crew import Crew
 from peerclust.errors import DataError, ParameterError
-from peerclust.names import guess, shorten
+from peerclust.ranks.group import Crew
+from peerclust.text import guess, shorten
+from peerclust.types import Array, Ints
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 T = TypeVar("T")
 
 

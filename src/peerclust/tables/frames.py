@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from peerclust.errors import DataError
+from peerclust.types import Array
 
-Array = NDArray[np.float64]
 Kinds = dict[str, Any]
 
 

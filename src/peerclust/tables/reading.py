@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from peerclust.crew import Alone, Crew
 from peerclust.errors import DataError
-from peerclust.names import shorten, sort_names
+from peerclust.ranks.group import Alone, Crew
 from peerclust.tables.columns import (
     Complaint,
     Piece,
@@ -27,8 +25,8 @@ from peerclust.tables.columns import (
 )
 from peerclust.tables.frames import read_frame
 from peerclust.tables.table import Table
-
-Ints = NDArray[np.int64]
+from peerclust.text import shorten, sort_names
+from peerclust.types import Ints
 
 
 @dataclass(frozen=True)

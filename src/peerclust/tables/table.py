@@ -12,9 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from peerclust.errors import DataError
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from peerclust.types import Array, Ints
 
 
 @dataclass(frozen=True, eq=False)

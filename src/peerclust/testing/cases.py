@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust import graphs
 from peerclust.bregman import generalized_kl, squared_mahalanobis
@@ -15,9 +14,8 @@ from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.graphs import Graph
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.theory import safe_step, smoothness
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 # Of the 13 users two are empty, and one has more rows than two segments of the kernels.
 _SIZES = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 129)

@@ -17,9 +17,8 @@ from peerclust.runtimes.protocol import Run, share_of
 from peerclust.runtimes.simulator import Simulator
 from peerclust.testing.cases import Case, cases as every_case
 from peerclust.testing.programs import PROGRAMS, Trial
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 def check_loss(loss: Loss) -> None:

@@ -7,24 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.programs.accelerated import Accelerated
 from peerclust.programs.admm import ADMM
-from peerclust.programs.agree import Average, Maximum
 from peerclust.programs.certificate import Certify
+from peerclust.programs.consensus import Average, Maximum
 from peerclust.programs.dgc import DGC, DGCState
 from peerclust.programs.draw import Draw
 from peerclust.programs.exact import Exact
 from peerclust.programs.group_lasso import GroupLasso
-from peerclust.programs.inexact import Inexact
+from peerclust.programs.lossy import Inexact
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.programs.nk_means import NKMeans
 from peerclust.programs.protocol import UNKNOWN, Max, Program, Sum
 from peerclust.testing.cases import Case
+from peerclust.types import Array
 from peerclust.users import Users
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mpi_jobs import SOON, needs_mpi, run_ranks
-from peerclust.fingerprint import fingerprint
 from peerclust.graphs import from_edges
+from peerclust.ranks.fingerprint import fingerprint
 
 HERE = Path(__file__).parent
 PYTHON = (sys.executable, "-m", "mpi4py")

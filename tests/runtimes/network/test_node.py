@@ -17,7 +17,7 @@ from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.membership import Restart, Stopping
 from peerclust.runtimes.network.messages import Hello
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.running import Box, Running
+from peerclust.runtimes.network.rounds import Box, Running
 from peerclust.runtimes.network.terms import make_contract
 from peerclust.runtimes.network.views import Views
 from peerclust.runtimes.network.wire import Frame, Kind

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from xxhash import xxh3_64_intdigest
 
-from peerclust.bench.hostile import valid_frames
+from chaos.frame_mutations import valid_frames
 from peerclust.errors import WireError
 from peerclust.runtimes.network import wire
 from peerclust.runtimes.network.wire import ARRAYS, HEADER_BYTES, Frame, Kind, decode, encode

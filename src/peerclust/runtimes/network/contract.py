@@ -19,8 +19,8 @@ import numpy as np
 from peerclust import distances, losses
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import build
-from peerclust.names import shorten, show
 from peerclust.runtimes.network.identity import fingerprint
+from peerclust.text import shorten, show
 
 
 @dataclass(frozen=True)

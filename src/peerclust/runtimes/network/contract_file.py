@@ -12,9 +12,9 @@ from typing import Any
 
 from peerclust.errors import ParameterError
 from peerclust.files import new_file
-from peerclust.names import guess, show
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.terms import make_contract
+from peerclust.text import guess, show
 
 # Each section's keys, and what the file says about them.
 SECTIONS = {

@@ -33,7 +33,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from peerclust.errors import ParameterError
 from peerclust.files import new_file
-from peerclust.names import show
+from peerclust.text import show
 from peerclust.validation import check_count
 
 LONGEST = 36500  # days; a certificate's dates end with the year 9999

@@ -21,12 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.errors import DataError
-
-Array = NDArray[np.float64]
-
+from peerclust.types import Array
 
 _EVENTS = ("agreed", "start", "heard", "end")
 

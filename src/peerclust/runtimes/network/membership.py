@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.link import Link
+from peerclust.runtimes.network.lockstep import Interrupt, Post
 from peerclust.runtimes.network.messages import (
     Alive,
     Bye,
@@ -27,7 +28,6 @@ from peerclust.runtimes.network.messages import (
     Welcome,
     tame,
 )
-from peerclust.runtimes.network.post import Interrupt, Post
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.views import MOST_VIEWS, Pair, Views
 from peerclust.runtimes.network.wire import Frame, Kind

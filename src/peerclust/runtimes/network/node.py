@@ -13,12 +13,12 @@ import numpy as np
 
 from peerclust.errors import WireError
 from peerclust.runtimes.network import messages, wire
+from peerclust.runtimes.network.connections import Switchboard
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.membership import Membership, Stopping, Welcomed
 from peerclust.runtimes.network.messages import Alive, Bye, Lost, Need, Up, View, Welcome
-from peerclust.runtimes.network.switchboard import Switchboard
 from peerclust.runtimes.network.views import MOST_VIEWS, living_part
 from peerclust.runtimes.network.wire import Frame, Kind
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from peerclust.errors import InputError, ParameterError
 from peerclust.losses import LOSSES
-from peerclust.names import guess, show
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.identity import check_peer_name, common_name
+from peerclust.text import guess, show
 from peerclust.validation import check_count, check_name, check_number
 
 # Solvers that go on when a peer is lost, and those that belong to a fixed graph.

@@ -12,7 +12,7 @@ A frame is a header of 72 bytes, little-endian, and a payload:
 | 8     | network   | the first bytes of the network file's digest                               |
 | 8     | run       | which agreement or run the frame belongs to                                |
 | 8     | exchange  | counted from 0 within it; of a run, exchange = round * B + update          |
-| 8, 8  | s, R      | the sender's vote on stopping (see `peerclust.stopping`)                   |
+| 8, 8  | s, R      | the sender's vote on stopping (see `runtimes.stopping`)                    |
 | 4     | view      | which state of the network the vote was cast in                            |
 | 12    | shape     | three numbers; those beyond ndim are 0, but the last of ROUND: maxima      |
 | 4     | length    | of the payload in bytes                                                    |
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64
 
 from peerclust.errors import WireError
-from peerclust.stopping import NEVER
+from peerclust.runtimes.stopping import NEVER
 
 MAGIC = b"PCLU"
 VERSION = 2

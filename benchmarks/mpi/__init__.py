@@ -1,0 +1,5 @@
+"""Rounds over MPI: speedup, memory, and a model of their cost."""
+
+from benchmarks.mpi.scalability import measure
+
+__all__ = ["measure"]

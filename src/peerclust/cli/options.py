@@ -1,0 +1,138 @@
+"""What the words of a command line stand for: losses, distances, graphs, numbers and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from peerclust import distances, graphs, losses, tables
+from peerclust.clustering.checkpoint import Checkpoint
+from peerclust.errors import ParameterError
+from peerclust.ranks.group import Crew
+from peerclust.validation import check_name
+
+
+def parse_number(name: str, value: str, *names: str) -> float | str:
+    """Give the number that an option's value is, or the value itself if it is one of the names.
+
+    >>> parse_number("--rho", "10", "auto"), parse_number("--rho", "auto", "auto")
+    (10.0, 'auto')
+    """
+    if value in names:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        must = " or ".join(["a number", *map(repr, names)])
+        raise ParameterError(f"`{name}` of fit must be {must}. Got {value!r}.") from None
+
+
+def split_names(value: str | None) -> list[str] | None:
+    """Give the names between commas.
+
+    >>> split_names("a, b")
+    ['a', 'b']
+    """
+    if value is None:
+        return None
+    return [name.strip() for name in value.split(",")]
+
+
+def parse_scale(value: str) -> str | None:
+    """Give the scale of `cluster` that a word stands for.
+
+    >>> parse_scale("standard"), parse_scale("none")
+    ('standard', None)
+    """
+    known = check_name(value, ("standard", "none"), "--scale", "fit")
+    return None if known == "none" else known
+
+
+def make_loss(name: str, *, delta: float | None, eta: float | None) -> Any:
+    """Give the loss of a name and of the one parameter that belongs to it.
+
+    >>> make_loss("huber", delta=2.0, eta=None)
+    Huber(delta=2.0)
+    """
+    check_name(name, losses.LOSSES, "--loss", "fit")
+    for option, value, owner in (("--delta", delta, "huber"), ("--eta", eta, "fair")):
+        if value is not None and name != owner:
+            raise ParameterError(f"`{option}` of fit belongs to --loss {owner}. Got --loss {name}.")
+    given = delta if name == "huber" else eta
+    kind: Any = losses.LOSSES[name]
+    return kind() if given is None else kind(given)
+
+
+def make_distance(name: str, matrix: Path | None) -> distances.Distance:
+    """Give the distance of a name and of the file of its matrix."""
+    check_name(name, ("euclidean", "mahalanobis"), "--distance", "fit")
+    if (name == "mahalanobis") != (matrix is not None):
+        got = "no --matrix" if matrix is None else f"--matrix {matrix} and --distance {name}"
+        raise ParameterError(
+            f"`--distance mahalanobis` and `--matrix` of fit belong together. Got {got}."
+        )
+    return (
+        distances.Euclidean()
+        if matrix is None
+        else distances.Mahalanobis(tables.read_matrix(matrix))
+    )
+
+
+def make_graph(value: str, users: Sequence[str]) -> graphs.Graph:
+    """Give the graph of a name, or of a file that names the users, for users in this order."""
+    if value in graphs.NAMED or not (Path(value).suffix or Path(value).exists()):
+        return graphs.resolve(value, len(users))
+    found = graphs.from_file(value)
+    numbered = tuple(map(str, range(found.m)))
+    if found.names is None and set(numbered) != set(users):
+        # Numbers are names too, where users have names of their own.
+        found = replace(found, names=numbered)
+    return found.matched(users, f"The graph file {value}")
+
+
+def give_rows(table: tables.Table, crew: Crew) -> dict[str, Any]:
+    """Give `parts` and `weights` of `cluster`: flat, or by number if these are some users' only."""
+    users, weights = table.users(), table.weights
+    if crew.size > 1:
+        shared = "unit" if weights is None else users.split(weights)
+        return {"parts": users.split(table.rows), "weights": shared}
+    return {
+        "parts": (users.take(table.rows), users.offsets),
+        "weights": "unit" if weights is None else users.take(weights),
+    }
+
+
+def make_checkpoint(
+    folder: Path | None, *, every: int | None, resume: bool, out: Path
+) -> Checkpoint | None:
+    """Give where a run is to be written down, if it is.
+
+    >>> make_checkpoint(Path("kept"), every=None, resume=True, out=Path("result")).every
+    100
+    """
+    if folder is None:
+        for option, given in (("--resume", resume), ("--checkpoint-every", every is not None)):
+            if given:
+                raise ParameterError(
+                    f"`{option}` of fit belongs to --checkpoint DIR. Got no --checkpoint."
+                )
+        return None
+    if folder.is_file():
+        raise ParameterError(
+            f"`--checkpoint` of fit must be a directory. Got {folder}, which is a file."
+        )
+    if out.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise ParameterError(
+            f"`--checkpoint` of fit must be outside of --out. Got {folder}, and --out {out}."
+        )
+    return Checkpoint(folder, every=100 if every is None else every, resume=resume)
+
+
+def check_in_parts(in_parts: bool, runtime: str) -> None:
+    """Raise if a result in parts is asked of one process alone."""
+    if in_parts and runtime != "mpi":
+        raise ParameterError(
+            f"`--in-parts` of fit belongs to --runtime mpi. Got --runtime {runtime}."
+        )

@@ -1,0 +1,239 @@
+"""`cluster`: the one function that puts a program on a runtime."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from peerclust import initialize, losses, runtimes
+from peerclust.clustering import message_format as exchanges
+from peerclust.clustering.checkpoint import Checkpoint, Journal
+from peerclust.clustering.problem import Problem, prepare
+from peerclust.clustering.restarts import Plan, Try, judge_best, run_start
+from peerclust.clustering.solution import Solution
+from peerclust.clustering.solvers import Asked, choose
+from peerclust.errors import ParameterError
+from peerclust.programs.protocol import Program
+from peerclust.ranks.fingerprint import check_same, digest, fingerprint
+from peerclust.ranks.group import Crew
+from peerclust.text import guess, show
+from peerclust.validation import check_count, check_name, check_number
+
+
+def cluster(
+    parts: Any,
+    *,
+    n_clusters: int,
+    graph: Any = "ring",
+    loss: Any = "kmeans",
+    distance: Any = "euclidean",
+    solver: str | Callable[..., Program] = "accelerated",
+    rho: float | str = "auto",
+    alpha: float | str = "auto",
+    B: int = 1,
+    rounds: int = 1000,
+    tol: float = 1e-6,
+    init: Any = "k-means++",
+    n_init: int = 1,
+    weights: Any = "unit",
+    scale: str | None = None,
+    consensus_factor: float | str = 1.0,
+    exchange: Any = "float64",
+    certify: str = "onlooker",
+    runtime: Any = "simulator",
+    random_state: Any = None,
+    trace: bool = False,
+    progress: Callable[[int, float], None] | None = None,
+    checkpoint: Any = None,
+    gather: bool = True,
+) -> Solution:
+    """Cluster data that lives with many users, without pooling it.
+
+    Each user keeps its rows and exchanges center estimates with its neighbors. The default solver
+    minimizes J_rho(x, C) = 1/rho sum of w f(x_i(k), y) + c/2 <x, L x> (eq. distributed-gen) by
+    Algorithm 1 with momentum; docs/how-to-choose.md tells which suits what.
+
+    Parameters
+    ----------
+    parts : list of (N_i, d) arrays, (rows, offsets), or dict
+        The users' rows; copied once into flat form, or already flat and then never copied: user i
+        has rows[offsets[i]:offsets[i+1]]. Users may differ in size and may be empty. With MPI each
+        rank reads its own users' only (memory maps will do), or is given a dict of them by number.
+    n_clusters : int
+        K.
+    graph : str, Graph or networkx graph
+        Who talks with whom: "ring", "path", "star", "complete", "grid", or see `peerclust.graphs`.
+    loss : str or object
+        "kmeans", "huber", "logistic", "fair", a loss such as Huber(delta=5), a Bregman loss, or an
+        object with value(r2), gamma(r2) and smoothness.
+    distance : "euclidean" or Mahalanobis(A)
+        A Bregman loss is its own distance.
+    solver : str or callable
+        "accelerated" and "dgc" minimize J_rho; "admm" and "group-lasso" find common centers, a
+        solution of the pooled problem; so does "exact", which tells sums and counts besides
+        centers. "auto" is "admm" unless something is given that only DGC has. Or a callable (rho,
+        alpha, B, consensus_factor) that gives a program of the user's own.
+    rho : float >= 1 or "auto"
+        The penalty: how close the users' centers must be. "auto" measures their disagreement at
+        small rhos and scales it to 1 % of the data's spread; the run then goes on from there. Of
+        "group-lasso" it is the most that a link may pull, and "auto" enough for consensus.
+    alpha : float > 0, "auto" or "paper"
+        The step: "auto" is 0.99 of the largest that is proved to converge, "paper" that of the
+        paper's experiments.
+    B : int
+        Center updates, and so exchanges, a round.
+    rounds : int
+        At most so many rounds, besides those by which rho="auto" is found.
+    tol : float
+        Stop once every user's residual is below this (see `Certificate.residual`); 0 never stops.
+    init : str, array or object
+        "k-means++", "k-means++-local", "random", centers (K, d) or (m, K, d), or see
+        `peerclust.initialize`.
+    n_init : int
+        How many starts; the one with the least pooled cost is kept.
+    weights : "unit", "normalized" or list of arrays
+        1 a row, 1/N a row, or given: nonnegative, as the parts are.
+    scale : None or "standard"
+        "standard": the users agree on the mean and deviation of each feature over all rows (see
+        `moments`) and cluster in units of these; a Mahalanobis distance, certificate and trace are
+        in these units, too, but `init` and the centers found are in the rows' own.
+    consensus_factor : float or "1-1/rho"
+        The factor c.
+    exchange : "float64", "float32", "float16", "8-bit" or dict
+        How numbers travel; a dict may also have `noise`, `drop`, `gradient_noise` and `seed` (see
+        `programs.inexact`). Not for the solver "exact".
+    certify : "onlooker" or "users"
+        Who finds the certificate: someone who sees all centers, or the users by agreements among
+        neighbors (at most 1,500 users; see `programs.certificate`).
+    runtime : "simulator", "loopback" or "mpi"
+        All give the same centers to the last bit. With "mpi" every rank of the job calls `cluster`
+        with the same arguments; `runtimes.mpi.Ranks(comm)` stands for those of a communicator.
+    random_state : None, int or numpy Generator
+        The same seed gives the same result on every runtime.
+    trace : bool
+        Whether to keep cost, disagreement and labels changed of every round.
+    progress : callable, optional
+        Called after each round with (round, largest residual); the round is 0 while rho="auto" is
+        found. With MPI only rank 0's is called, after every tenth.
+    checkpoint : path or Checkpoint, optional
+        A folder in which to write down where the run is, every 100 rounds; `Checkpoint(folder,
+        every=..., resume=True)` goes on from there, to the same end to the last bit.
+    gather : bool
+        With MPI, whether all ranks get the whole solution, or each its own users' part.
+
+    Returns
+    -------
+    Solution
+
+    Examples
+    --------
+    >>> import peerclust as pc
+    >>> rows, classes = pc.datasets.iris()
+    >>> users = pc.partition.homogeneous(classes, 10, random_state=0)
+    >>> solution = pc.cluster([rows[i] for i in users], n_clusters=3, loss="huber", rho=10,
+    ...                       random_state=0)
+    >>> solution.centers.shape, solution.consensus.shape
+    ((10, 3, 4), (3, 4))
+    """
+    given = dict(locals())
+    crew = runtimes.muster(runtime)
+    with crew.together():
+        if crew.size > 1:
+            # What `prepare` compares once it is resolved, and what is each rank's own.
+            apart = {"n_clusters", "graph", "loss", "distance", "scale", "weights"}
+            apart |= {"parts", "runtime", "progress", "random_state"}
+            common = {name: value for name, value in given.items() if name not in apart}
+            check_same(crew, common, "`{}` of cluster")
+        with crew.checking():
+            _check_choice(rho, ("auto",), "rho", at_least=1)
+            _check_choice(alpha, ("auto", "paper"), "alpha", above=0)
+            _check_choice(consensus_factor, ("1-1/rho",), "consensus_factor", above=0)
+            check_count(B, "B", "cluster")
+            check_count(rounds, "rounds", "cluster")
+            check_count(n_init, "n_init", "cluster")
+            check_number(tol, "tol", "cluster", at_least=0)
+            check_name(certify, ("onlooker", "users"), "certify", "cluster")
+            loss = losses.resolve(loss)
+            asked = Asked(solver, rho, alpha, B, consensus_factor, tol)
+            chosen = choose(asked, loss)
+            travel = exchanges.resolve(exchange, chosen.name)
+            start = initialize.resolve(init)
+        problem = prepare(
+            parts,
+            n_clusters=n_clusters,
+            graph=graph,
+            loss=loss,
+            distance=distance,
+            weights=weights,
+            scale=scale,
+            runtime=runtime,
+            random_state=random_state,
+        )
+        if certify == "users":
+            problem.graph.averaging_factors  # noqa: B018 - raises now if there are too many
+        if checkpoint is not None:
+            problem = replace(problem, journal=_open_journal(checkpoint, problem, given))
+        plan = Plan(asked, chosen, start, travel, rounds, trace, _from_one(progress, crew))
+        tries: list[Try] = []
+        for attempt in range(n_init):
+            known = tries[-1].tuned if tries else None
+            tries.append(run_start(problem, plan, problem.seed + attempt, known))
+        solution = judge_best(problem, plan, tries, certify)
+        if problem.journal is not None:
+            problem.journal.finish()
+        solution = solution.gathered(problem.share) if gather else solution
+        problem.close()
+        return solution
+
+
+def _from_one(
+    progress: Callable[[int, float], None] | None, crew: Crew
+) -> Callable[[int, float], None] | None:
+    """Give what tells progress: rank 0's, while all the others keep step with it."""
+    told: bool = crew.tell(progress is not None)
+    return (progress if crew.rank == 0 else lambda *_: None) if told else None
+
+
+def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> Journal:
+    """Give the journal for what `cluster` was given."""
+    if isinstance(checkpoint, str | os.PathLike):
+        checkpoint = Checkpoint(checkpoint)
+    if not isinstance(checkpoint, Checkpoint):
+        raise ParameterError(
+            f"`checkpoint` of cluster must be a folder or a Checkpoint. Got {show(checkpoint)}."
+        )
+    if given["random_state"] is None:
+        raise ParameterError(
+            "`random_state` of cluster must be given with a `checkpoint`, so that a run can go on."
+            " Got None."
+        )
+    if "keep" not in inspect.signature(problem.runtime.run).parameters:
+        raise ParameterError(
+            "`checkpoint` of cluster must be left out with a runtime whose run(...) does not take"
+            f" `keep` and `middle`. Got {show(checkpoint)}."
+        )
+    apart = ("parts", "weights", "progress", "checkpoint", "gather")
+    given = given | {"graph": problem.graph, "random_state": problem.seed}
+    runtime = given["runtime"]
+    given["runtime"] = runtime if isinstance(runtime, str) else type(problem.runtime).__name__
+    identity = {
+        f"`{name}` of cluster": fingerprint(value)
+        for name, value in given.items()
+        if name not in apart
+    }
+    users = problem.users
+    own = digest([users.rows, users.offsets, users.weights])
+    return Journal(checkpoint, problem.share.crew, identity=identity, own=own)
+
+
+def _check_choice(value: float | str, words: tuple[str, ...], name: str, **limits: float) -> None:
+    if not isinstance(value, str):
+        check_number(value, name, "cluster", **limits)
+    elif value not in words:
+        must = " or ".join(["a number", *map(repr, words)])
+        raise ParameterError(
+            f"`{name}` of cluster must be {must}. Got {show(value)}.{guess(value, words)}"
+        )

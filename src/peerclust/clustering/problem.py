@@ -1,0 +1,262 @@
+"""A problem that has been checked, with the scales and choices that follow from its data and graph.
+
+What comes in through a door is checked here once. The loop over starts is in `clustering`, the
+judgment of where it ended in `certify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from peerclust import distances, graphs, losses, runtimes, theory
+from peerclust.bregman import Bregman
+from peerclust.clustering.checkpoint import Journal
+from peerclust.clustering.scaling import Moments, Scale, agree_moments, make_unit
+from peerclust.errors import DataError, ParameterError
+from peerclust.graphs import Graph
+from peerclust.graphs.graph import DENSE
+from peerclust.metrics import check_loss_fits
+from peerclust.programs.protocol import UNKNOWN, Program, State
+from peerclust.ranks.distribution import Share
+from peerclust.ranks.fingerprint import check_same
+from peerclust.ranks.inputs import count_users, share_parts, take_parts, take_weights
+from peerclust.runtimes.protocol import Run, Runtime, Traffic, Watch, check_finite
+from peerclust.types import Array
+from peerclust.users import Users
+from peerclust.validation import check_count, check_generator, check_name, check_parts
+
+SCALES = ("standard",)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Users on a graph, the runtime that drives them, K, and the scales of the data.
+
+    `users` are those of this process, by `share`; all else is the same in every process, `weights`
+    the total weight of each of all users, (m,). `spread` is s, the RMS distance of the joint rows
+    from their mean. `steepness` is a, what the distance or a Bregman loss multiplies gradients by:
+    lambda_max(A), or the loss's smoothness. With a `scale`, users' rows and all measures are in its
+    coordinates; `sent` is what agreeing on it took. A `journal` keeps where its runs are.
+    """
+
+    users: Users
+    share: Share
+    runtime: Runtime
+    K: int
+    seed: int
+    spread: float
+    steepness: float
+    weights: Array
+    scale: Scale | None = None
+    sent: Traffic = field(default_factory=Traffic)
+    journal: Journal | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """Who talks with whom."""
+        return self.share.graph
+
+    @property
+    def W(self) -> float:
+        """The largest total weight of a user."""
+        return float(self.weights.max())
+
+    @property
+    def W_total(self) -> float:
+        """The total weight of all users."""
+        return float(self.weights.sum())
+
+    @property
+    def residual_scale(self) -> float:
+        """W a s, by which a gradient is divided to become a residual."""
+        return self.W * self.steepness * self.spread
+
+    @property
+    def beta(self) -> float:
+        """The smoothness of the loss under the distance."""
+        return theory.smoothness(self.users.loss, self.users.distance)
+
+    def pilot_rho(self, consensus_factor: float | str) -> float:
+        """Give the small rho at which rho="auto" begins."""
+        return theory.pilot_rho(
+            beta=self.beta,
+            W=self.W,
+            lambda_max=self.graph.lambda_max.value,
+            consensus_factor=consensus_factor,
+        )
+
+    def scaled(self, x: Array) -> Array:
+        """Give centers that are in the rows' own units in the coordinates of the problem."""
+        return x if self.scale is None else np.asarray(self.scale.forward(x))
+
+    def check_start(self, x: Array) -> None:
+        """Raise if a start lies outside the domain of a Bregman loss."""
+        loss = self.users.loss
+        if isinstance(loss, Bregman) and self.share.any(not loss.contains(x)):
+            raise DataError(
+                f"The start must lie in the domain of the {loss.name} loss, and a center of it"
+                " does not; give `init` centers that do."
+            )
+
+    def run(
+        self, program: Program, x: Array, rounds: int, tol: float, watch: Watch | None = None
+    ) -> Run:
+        """Run a program from x; centers that run away are an error."""
+        threshold = tol * self.residual_scale if tol > 0 else -1.0
+        go = partial(self.runtime.run, program, self.users, x, rounds=rounds, threshold=threshold)
+        if self.journal is None:
+            run = go(watch=watch)
+        else:
+            run = self.journal.run(go, program, self.users, x, watch)
+        with self.share.crew.checking():
+            check_finite(run.x, run.rounds)
+        return run
+
+    def close(self) -> None:
+        """Give back what the runtime holds of others, such as communicators."""
+        if hasattr(self.runtime, "close"):
+            self.runtime.close()
+
+    def residual(self, states: Sequence[State]) -> float:
+        """Give the largest residual of users when their last round began; NaN if one is unknown."""
+        largest = float(self.share.largest(max(state.residual.max() for state in states)))
+        return largest / self.residual_scale if largest < UNKNOWN else float("nan")
+
+    def disagreement(self, x: Array) -> float:
+        """Give how far the users' centers x are apart, as a fraction of the data's spread."""
+        return self.share.disagreement(x).mean / self.spread
+
+    def choose_alpha(self, alpha: float | str, rho: float, c: float) -> tuple[float, str]:
+        """Give the step for a rho and a consensus factor, and why."""
+        if not isinstance(alpha, str):
+            return float(alpha), "given"
+        lambda_max = self.graph.lambda_max
+        if alpha == "paper":
+            largest = int(self.share.largest(np.diff(self.users.offsets).max()))
+            step = theory.paper_step(
+                m=self.graph.m, largest=largest, rho=rho, lambda_max=lambda_max.value
+            )
+            return step, "1 / (2 m |D_max| / rho + lambda_max(L) + 1), the step of the paper"
+        step = theory.safe_step(beta=self.beta, W=self.W, rho=rho, lambda_max=lambda_max.value, c=c)
+        bound = "" if lambda_max.exact else f" ({lambda_max.how})"
+        outside = "" if theory.in_theory(self.users.loss) else "; outside the theory"
+        return step, (
+            f"{theory.SAFETY} / (beta W / rho + c lambda_max(L)) with beta = {self.beta:.4g},"
+            f" W = {self.W:.4g}, c = {c:.4g},"
+            f" lambda_max(L) = {lambda_max.value:.4g}{bound}{outside}"
+        )
+
+
+def prepare(
+    parts: Any,
+    *,
+    n_clusters: int,
+    graph: Any,
+    loss: Any,
+    distance: Any,
+    weights: Any,
+    runtime: Any,
+    random_state: Any,
+    scale: str | None = None,
+) -> Problem:
+    """Check what a caller gives and return the problem; see `cluster` for the parameters."""
+    crew = runtimes.muster(runtime)
+    with crew.checking():
+        K = check_count(n_clusters, "n_clusters", "cluster")
+        loss = losses.resolve(loss)
+        distance = distances.resolve(distance)
+    whole = crew.size == 1 and not isinstance(parts, Mapping)
+    flat = check_parts(parts) if whole else None
+    m = count_users(parts, crew) if flat is None else len(flat[1]) - 1
+    with crew.checking():
+        network = graphs.resolve(graph, m)
+        _check_scale(scale, loss, network)
+        seed = draw_seed(random_state)
+    if crew.size > 1:
+        said = weights if isinstance(weights, str | None) else "given"
+        common = {"n_clusters": K, "graph": network, "loss": loss, "distance": distance}
+        check_same(crew, common | {"scale": scale, "weights": said}, "`{}` of cluster")
+    seed = crew.tell(seed)
+    share = share_parts(parts, network, crew)
+    rows, offsets = flat or take_parts(parts, share)
+    given = take_weights(weights, parts, share, offsets)
+    with crew.checking():
+        check_loss_fits(loss, distance, rows, "cluster")
+    driver = runtimes.resolve(runtime, share)
+    moments: Moments | None = None
+    sent = Traffic()
+    own: Any = {"weights": given, "numbers": share.own.tolist()}
+    if scale is not None:
+        moments, sent = agree_moments(driver, Users(rows, offsets, **own))
+        rows = moments.scale.forward(rows)
+    users = Users(rows, offsets, loss=loss, distance=distance, **own)
+    if (distinct := _count_distinct(users, share, K)) < K:
+        raise DataError(
+            "`n_clusters` of cluster must be at most the number of distinct rows"
+            f" (n_samples={sum(crew.collect(len(rows)))}, {distinct} of them distinct). Got {K}."
+        )
+    return Problem(
+        users=users,
+        share=share,
+        runtime=driver,
+        K=K,
+        seed=seed,
+        spread=_spread(users, share) if moments is None else moments.scaled_spread,
+        steepness=float(loss.smoothness if isinstance(loss, Bregman) else distance.largest),
+        weights=share.gather(users.total_weights),
+        scale=None if moments is None else moments.scale,
+        sent=sent,
+    )
+
+
+def _check_scale(scale: str | None, loss: Any, network: Graph) -> None:
+    if scale is None:
+        return
+    check_name(scale, SCALES, "scale", "cluster")
+    if isinstance(loss, Bregman):
+        raise ParameterError(
+            "`scale` of cluster must be left out with a Bregman loss, whose domain and divergence"
+            f" belong to the rows' own units. Got {scale!r} and the {loss.name} loss."
+        )
+    if network.m > DENSE:
+        raise ParameterError(
+            f"`scale` of cluster must be none for more than {DENSE} users, as an exact average"
+            f" needs all eigenvalues of the graph. Got {scale!r} and {network.m} users."
+        )
+
+
+def _spread(users: Users, share: Share) -> float:
+    """Give the RMS distance of the joint data from its mean, weighted; never 0."""
+    probe = Users(users.rows, users.offsets, weights=users.weights)
+    total = share.gather(probe.total_weights).sum()
+    origin = np.zeros((users.m, 1, users.d))
+    probe.assign(origin)
+    mean = -share.total(probe.pull(origin)) / total
+    at_mean = users.everywhere(mean)
+    # A K-means cost is half the sum of squares.
+    squares = 2.0 * share.gather(probe.cost(at_mean)).sum()
+    return make_unit(float(np.sqrt(squares / total)), mean)
+
+
+def _count_distinct(users: Users, share: Share, enough: int) -> int:
+    """Count distinct rows of positive weight, looking no further than is enough."""
+    weights = users.weights if not isinstance(users.weights, float) else None
+    first = slice(0, 16 * enough)
+    for here in (first, slice(None)):
+        rows = users.rows[here] if weights is None else users.rows[here][weights[here] > 0]
+        found = np.unique(rows, axis=0)
+        if len(found) >= enough:
+            break
+    # Who has enough alone need not tell more.
+    return len(np.unique(np.concatenate(share.crew.collect(found[:enough])), axis=0))
+
+
+def draw_seed(random_state: Any) -> int:
+    """Give the seed of all users' streams that a random state stands for."""
+    generator = check_generator(random_state, "cluster")
+    return int(generator.integers(1 << 62))

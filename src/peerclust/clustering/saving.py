@@ -1,0 +1,98 @@
+"""A solution in one .npz file; nothing in it is unpickled."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peerclust import losses
+from peerclust.clustering.scaling import Scale
+from peerclust.clustering.solution import Certificate, Partial, Solution, Status, Trace
+from peerclust.distances import Euclidean, Mahalanobis
+from peerclust.errors import DataError
+from peerclust.files import new_file
+
+
+def write(solution: Solution, path: Path) -> None:
+    """Write everything, all of it or nothing; a loss of the user's own is named only."""
+    header = {
+        "status": asdict(solution.status),
+        "certificate": asdict(solution.certificate),
+        "rho": solution.rho,
+        "alpha": solution.alpha,
+        "why": solution.why,
+        "solver": solution.solver,
+        "loss": _describe_loss(solution.loss),
+        "distance": type(solution.distance).__name__,
+    }
+    arrays: dict[str, Any] = {
+        "header": np.array(json.dumps(header)),
+        "centers": solution.centers,
+        "labels": np.concatenate(solution.labels),
+        "sizes": np.array([len(part) for part in solution.labels]),
+    }
+    if isinstance(solution.distance, Mahalanobis):
+        arrays["A"] = np.asarray(solution.distance.A)
+    if solution.scale is not None:
+        arrays |= {"scale_mean": solution.scale.mean, "scale_deviation": solution.scale.deviation}
+    if solution.part is not None:
+        arrays |= {"part_users": solution.part.users, "part_consensus": solution.part.consensus}
+    if solution.trace is not None:
+        arrays |= {f"trace_{f.name}": getattr(solution.trace, f.name) for f in fields(Trace)}
+    with new_file(path) as place, place.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def read(path: Path, *, loss: Any = None, distance: Any = None) -> Solution:
+    """Read what `write` wrote; `loss` and `distance` stand in for what it could not store."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(str(arrays["header"]))
+        stored = header["loss"]
+        if loss is None and stored["name"] in losses.LOSSES:
+            loss = losses.LOSSES[stored["name"]](**stored["parameters"])
+        if distance is None and header["distance"] == "Euclidean":
+            distance = Euclidean()
+        if distance is None and "A" in arrays:
+            distance = Mahalanobis(arrays["A"])
+        scale = None
+        if "scale_mean" in arrays:
+            scale = Scale(arrays["scale_mean"], arrays["scale_deviation"])
+        part = None
+        if "part_users" in arrays:
+            part = Partial(tuple(arrays["part_users"].tolist()), arrays["part_consensus"])
+        trace = None
+        if "trace_cost" in arrays:
+            trace = Trace(**{f.name: arrays[f"trace_{f.name}"] for f in fields(Trace)})
+        return Solution(
+            centers=arrays["centers"],
+            labels=np.split(arrays["labels"], np.cumsum(arrays["sizes"])[:-1]),
+            status=Status(**header["status"]),
+            certificate=Certificate(**header["certificate"]),
+            rho=header["rho"],
+            alpha=header["alpha"],
+            why=header["why"],
+            trace=trace,
+            loss=loss,
+            distance=distance,
+            scale=scale,
+            solver=header.get("solver", "dgc"),
+            part=part,
+        )
+    except FileNotFoundError:
+        raise DataError(f"There is no file {path}.") from None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        raise DataError(f"{path} is not a solution that peerclust saved.") from None
+
+
+def _describe_loss(loss: Any) -> dict[str, Any]:
+    for name, kind in losses.LOSSES.items():
+        if isinstance(loss, kind):
+            return {"name": name, "parameters": vars(loss)}
+    return {"name": getattr(loss, "name", type(loss).__name__), "parameters": {}}

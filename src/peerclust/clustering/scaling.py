@@ -1,0 +1,158 @@
+"""Mean and deviation of each feature over all users' rows, agreed without a server, and scaling.
+
+With W = sum w the total weight and y the rows, the users agree by two averages (`programs.agree`),
+
+    first = 1/W sum w y,    then    e = 1/W sum w (y - first),    s = 1/W sum w (y - first)^2,
+
+on mean = first + e and deviation^2 = s - e^2; e is zero but for rounding, which it mends. All users
+hold the same bits. What others learn: all, the joint weight, means and deviations; each user's
+neighbors also its own total weight and sums, in the first exchange of each average.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust import kernels
+from peerclust.errors import DataError
+from peerclust.programs.consensus import Average
+from peerclust.runtimes.protocol import Runtime, Traffic
+from peerclust.types import Array
+from peerclust.users import Users
+from peerclust.users.chunks import plan_tasks
+
+# A deviation below this share of the mean's size is rounding, and the feature constant.
+CONSTANT = 1e-12
+
+# Rows that are scaled at a time.
+CHUNK = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Coordinates in which each feature has mean 0 and deviation 1 over the joint rows.
+
+    >>> scale = Scale(mean=np.array([10.0, 0.0]), deviation=np.array([2.0, 1.0]))
+    >>> scale.forward(np.array([[14.0, 3.0]])).tolist(), scale.back(np.array([[2.0, 3.0]])).tolist()
+    ([[2.0, 3.0]], [[14.0, 3.0]])
+    """
+
+    mean: Array
+    deviation: Array
+
+    def forward(self, rows: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Give rows or centers (..., d) in these coordinates, in C order; float32 stays float32."""
+        out = np.empty(rows.shape, rows.dtype)
+        flat, scaled = rows.reshape(-1, rows.shape[-1]), out.reshape(-1, rows.shape[-1])
+        for begin in range(0, len(flat), CHUNK):
+            here = slice(begin, begin + CHUNK)
+            # The mean is float64, so that the difference is, too, before it is rounded.
+            scaled[here] = (flat[here] - self.mean) / self.deviation
+        return out
+
+    def back(self, centers: Array) -> Array:
+        """Give centers (..., d) in the rows' own units, in C order."""
+        return np.ascontiguousarray(centers * self.deviation + self.mean)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The joint mean and deviation of each feature, (d,), weighted; the same bits at every user.
+
+    Attributes
+    ----------
+    mean, deviation : (d,) arrays
+        A constant feature has the deviation 1.
+    spread : float
+        The RMS distance of the rows from their mean; never 0.
+    weight : float
+        The total weight of all rows.
+    scaled_spread : float
+        The spread of the rows once they are scaled; never 0.
+    """
+
+    mean: Array
+    deviation: Array
+    spread: float
+    weight: float
+    scaled_spread: float
+
+    @property
+    def scale(self) -> Scale:
+        """The coordinates that these moments make."""
+        return Scale(self.mean, self.deviation)
+
+
+def agree_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffic]:
+    """Give the moments of the joint rows, and what agreeing on them sent over the links.
+
+    >>> from peerclust.graphs import path
+    >>> from peerclust.runtimes import Simulator
+    >>> users = Users(np.array([[1.0], [2.0], [6.0]]), np.array([0, 2, 3]))
+    >>> moments, sent = agree_moments(Simulator(path(2)), users)
+    >>> moments.mean, moments.weight, sent.messages
+    (array([3.]), 3.0, 8)
+    """
+    nowhere = np.zeros(users.d)
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = np.column_stack([users.total_weights, _sums(users, nowhere, 1)])
+        (weight, *totals), sent = _total(runtime, users, own)
+        if not weight > 0:
+            raise DataError(
+                f"The rows of all users must have a total weight above 0. Got {weight:g}."
+            )
+        first = np.array(totals) / weight
+        own = np.column_stack([_sums(users, first, 1), _sums(users, first, 2)])
+        total, more = _total(runtime, users, own)
+    off, squares = np.split(total / weight, 2)
+    mean = first + off
+    variance = np.maximum(squares - off * off, 0.0)
+    if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
+        raise DataError("The rows to be scaled are so large that their squares have no sum.")
+    varies = np.sqrt(variance) > CONSTANT * np.abs(mean)
+    deviation = np.where(varies, np.sqrt(variance), 1.0)
+    scaled = float(np.sqrt((variance / deviation**2).sum()))
+    moments = Moments(
+        mean=mean,
+        deviation=deviation,
+        spread=make_unit(float(np.sqrt(variance.sum())), mean),
+        weight=float(weight),
+        scaled_spread=scaled if varies.any() else 1.0,
+    )
+    return moments, sent + more
+
+
+def make_unit(spread: float, mean: Array) -> float:
+    """Give the spread of rows with this mean as a unit to measure by, which is never 0.
+
+    >>> make_unit(2.0, np.array([5.0])), make_unit(0.0, np.array([5.0]))
+    (2.0, 5.0)
+    """
+    # Rows that are all equal have no spread but rounding; their size will do as a unit then.
+    size = float(np.abs(mean).max())
+    return spread if spread > CONSTANT * size else size or 1.0
+
+
+def _sums(users: Users, origin: Array, power: int) -> Array:
+    """Give each user's sum of w (y - origin)^power, (u, d), the same bits in any block."""
+    tasks = plan_tasks(users.offsets)
+    parts = np.empty((len(tasks[0]), users.d))
+    for task, (start, stop) in enumerate(zip(*tasks[1:], strict=True)):
+        values = (users.rows[start:stop] - origin) ** power
+        weights = users.weights
+        w = weights if isinstance(weights, float) else weights[start:stop, None]
+        np.add.reduce(w * values, axis=0, out=parts[task])
+    total = np.zeros((users.m, users.d))
+    kernels.by_user(tasks[0], parts, total)
+    return total
+
+
+def _total(runtime: Runtime, users: Users, own: Array) -> tuple[Array, Traffic]:
+    """Agree on the sum over all users of what each has, (w,), from those of this block, (u, w)."""
+    program = Average(runtime.graph.averaging_factors)
+    run = runtime.run(program, users, own[:, None, :], rounds=program.rounds)
+    average: Array = run.states[0].x[0, 0]
+    return average * runtime.graph.m, run.traffic

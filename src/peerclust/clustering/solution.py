@@ -1,0 +1,243 @@
+"""What a clustering gives: centers, labels, status, certificate and trace, saved and loaded."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peerclust import losses
+from peerclust.clustering.scaling import Scale
+from peerclust.distances import Distance, Euclidean
+from peerclust.errors import DataError, ParameterError
+from peerclust.ranks.distribution import Share, add_up
+from peerclust.types import Array
+from peerclust.users.nearest import nearest
+from peerclust.validation import check_rows
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run ended, and what to do about it.
+
+    `name` is "converged", "stopped" (converged for one round, but not at the end) or
+    "ran out of rounds"; `advice` is a sentence.
+
+    >>> Status("converged", "Every residual was below tol.").converged
+    True
+    """
+
+    name: str
+    advice: str
+
+    @property
+    def converged(self) -> bool:
+        """Whether the users stopped by themselves with every residual below tol."""
+        return self.name == "converged"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.advice}"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The numbers by which a result can be judged; in scaled units if the rows were scaled.
+
+    Attributes
+    ----------
+    residual : float
+        rho max_ik ||grad_ik J_rho|| / (W a s): distance from a fixed point, free of units. W is the
+        largest user's total weight, a = lambda_max(A) of the distance (or the smoothness of a
+        Bregman loss), s the RMS spread of the joint data. Of solvers that end in consensus it is
+        the pooled residual or the disagreement over s, whichever is larger.
+    pooled_residual : float
+        The same for the pooled problem: all rows as one user's, at the mean centers.
+    disagreement, disagreement_stacked : float
+        Mean over k of the largest ||x_i(k) - x_j(k)||, and the largest ||x_i - x_j||.
+    disagreement_exact : bool
+        Whether these are exact, or upper bounds (more than 2000 users).
+    cost : float
+        J_rho at the users' centers, each row at its nearest; of solvers that end in consensus the
+        sum of the users' costs.
+    pooled_cost : float
+        The clustering cost of all rows at the mean centers.
+    rounds, messages, bytes : int
+        What the run took; a message is one user's to one neighbor.
+    setup_rounds, setup_messages, setup_bytes : int
+        What scaling, starts, other starts, the choice of rho and a certificate found by the users
+        took besides; rounds only of rho.
+    spread : float
+        s.
+    largest_weight : float
+        W.
+    found_by : str
+        "onlooker", or "users" if they found it among themselves; disagreement is a bound then.
+    """
+
+    residual: float
+    pooled_residual: float
+    disagreement: float
+    disagreement_stacked: float
+    disagreement_exact: bool
+    cost: float
+    pooled_cost: float
+    rounds: int
+    messages: int
+    bytes: int
+    setup_rounds: int
+    setup_messages: int
+    setup_bytes: int
+    spread: float
+    largest_weight: float
+    found_by: str = "onlooker"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace:
+    """One row a round: after round t, with the labels that the round used.
+
+    `cost`, `disagreement` and `disagreement_stacked` are as in the certificate; `changed` is how
+    many labels changed; `residual` the largest user's when the round began, NaN if one did not
+    know its own. In scaled units if the rows were scaled.
+    """
+
+    cost: Array
+    disagreement: Array
+    disagreement_stacked: Array
+    changed: NDArray[np.int64]
+    residual: Array
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+    def __repr__(self) -> str:
+        return f"<Trace: {len(self)} rounds>"
+
+
+class Partial(NamedTuple):
+    """What a solution in parts says of the whole: whose part it is, and the mean of all centers."""
+
+    users: tuple[int, ...]
+    consensus: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """The result of `cluster`.
+
+    Attributes
+    ----------
+    centers : (m, K, d) array
+        Each user's own centers, in the units of the rows.
+    labels : list of m int arrays
+        Each row's cluster, by its own user's centers.
+    status : Status
+        How it ended, with a sentence of advice.
+    certificate : Certificate
+        The numbers by which to judge it.
+    rho, alpha : float or None
+        The penalty and the step that were used, if the solver has such.
+    why : dict
+        For "solver", and for "rho" and "alpha" if it has them, how they were chosen.
+    trace : Trace or None
+        One row a round, if asked for.
+    loss, distance
+        What was clustered with; None after loading one that is not built in.
+    scale : Scale or None
+        The coordinates in which distances are measured, if the rows were scaled.
+    solver : str
+        The name of the solver.
+    part : Partial or None
+        If these are the centers and labels of some users only: their numbers, `part.users`.
+
+    Examples
+    --------
+    >>> import peerclust as pc
+    >>> parts = [np.array([[0.0], [0.2]]), np.array([[9.8], [10.0]])]
+    >>> solution = pc.cluster(parts, n_clusters=2, rho=50, random_state=0)
+    >>> np.sort(solution.consensus.ravel()).round(1).tolist(), solution.status.name
+    ([0.1, 9.9], 'converged')
+    """
+
+    centers: Array
+    labels: list[NDArray[np.int32]]
+    status: Status
+    certificate: Certificate
+    rho: float | None
+    alpha: float | None
+    why: dict[str, str]
+    trace: Trace | None = None
+    loss: Any = field(default_factory=losses.KMeans)
+    distance: Distance = field(default_factory=Euclidean)
+    scale: Scale | None = None
+    solver: str = "dgc"
+    part: Partial | None = None
+
+    def __repr__(self) -> str:
+        m, K, d = self.centers.shape
+        rounds = self.certificate.rounds
+        name = "Solution" if self.part is None else "Part of a solution"
+        return f"<{name}: m={m}, K={K}, d={d}, {self.status.name} after {rounds} rounds>"
+
+    @property
+    def consensus(self) -> Array:
+        """The mean of all users' centers, (K, d)."""
+        return (
+            add_up(self.centers) / len(self.centers) if self.part is None else self.part.consensus
+        )
+
+    def gathered(self, share: Share) -> Solution:
+        """Give the whole solution, from the parts of all processes that share the users."""
+        if self.part is None:
+            return self
+        labels = share.gather_lists(self.labels)
+        return replace(self, centers=share.gather(self.centers), labels=labels, part=None)
+
+    def predict(self, rows: ArrayLike) -> NDArray[np.int32]:
+        """Give the nearest of the consensus centers for each row (N, d)."""
+        return self._nearest(rows, self.consensus)[0]
+
+    def outlier_scores(self, rows: ArrayLike, *, user: int | None = None) -> Array:
+        """Give the distance of each row (N, d) to the nearest of the consensus centers.
+
+        If a user is named, to the nearest of its own. If the rows were scaled, in scaled units.
+        """
+        return np.sqrt(
+            self._nearest(rows, self.consensus if user is None else self.centers[user])[1]
+        )
+
+    def _nearest(self, rows: ArrayLike, centers: Array) -> tuple[NDArray[np.int32], Array]:
+        y = check_rows(rows, "predict")
+        d = self.centers.shape[2]
+        if y.shape[1] != d:
+            raise DataError(f"The rows of predict must have {d} features. Got {y.shape[1]}.")
+        if self.loss is None or self.distance is None:
+            raise ParameterError(
+                "This solution was made with a loss or distance of the user's own; load it with"
+                " Solution.load(path, loss=..., distance=...)."
+            )
+        if self.scale is not None:
+            y, centers = self.scale.forward(y), np.asarray(self.scale.forward(centers))
+        return nearest(y, centers, loss=self.loss, distance=self.distance)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one .npz file, all of it or nothing.
+
+        A loss or distance of the user's own is named in the file but not stored.
+        """
+        from peerclust.clustering import saving
+
+        saving.write(self, Path(path))
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, loss: Any = None, distance: Any = None
+    ) -> Solution:
+        """Read what `save` wrote; `loss` and `distance` stand in for what it could not store."""
+        from peerclust.clustering import saving
+
+        return saving.read(Path(path), loss=loss, distance=distance)

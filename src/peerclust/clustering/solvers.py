@@ -1,0 +1,191 @@
+"""The solvers by name: what each needs to know of a problem, and which one suits it.
+
+Two kinds. `dgc` and `accelerated` minimize J_rho, which keeps users' centers a little apart, the
+less the larger rho (penalized). `admm`, `group-lasso` and `exact` end where all users have the
+same centers, a stationary point of the pooled problem (exact consensus).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from peerclust import theory
+from peerclust.bregman import Bregman
+from peerclust.clustering.problem import Problem
+from peerclust.errors import ParameterError
+from peerclust.graphs import Graph
+from peerclust.programs.accelerated import Accelerated
+from peerclust.programs.admm import ADMM
+from peerclust.programs.dgc import DGC
+from peerclust.programs.exact import Exact
+from peerclust.programs.group_lasso import GroupLasso
+from peerclust.programs.protocol import Program
+from peerclust.text import show
+from peerclust.validation import check_name
+
+PENALIZED: dict[str, Callable[..., Program]] = {"dgc": DGC, "accelerated": Accelerated}
+EXACT = ("admm", "group-lasso", "exact")
+SOLVERS = ("auto", *PENALIZED, *EXACT)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a caller asks of a solver; see `cluster`."""
+
+    solver: str | Callable[..., Program]
+    rho: float | str
+    alpha: float | str
+    B: int
+    consensus_factor: float | str
+    tol: float = 0.0
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A solver that was chosen: its name, why, and for penalized ones how to make the program."""
+
+    name: str
+    why: str
+    make: Callable[..., Program] | None = None
+
+    @property
+    def penalized(self) -> bool:
+        """Whether it minimizes J_rho; a program of the user's own is taken to."""
+        return self.make is not None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A program with the parameters that were chosen for it; None where it has no such."""
+
+    program: Program
+    rho: float | None
+    c: float
+    alpha: float | None
+    why: dict[str, str]
+
+    @property
+    def penalized(self) -> bool:
+        """Whether the program minimizes J_rho."""
+        return self.alpha is not None
+
+
+def choose(asked: Asked, loss: Any) -> Solver:
+    """Give the solver that was asked for, or that suits what was asked.
+
+    >>> from peerclust import KMeans
+    >>> choose(Asked("auto", "auto", "auto", 1, 1.0), KMeans()).name
+    'admm'
+    >>> choose(Asked("auto", 100.0, "auto", 1, 1.0), KMeans()).name
+    'accelerated'
+    """
+    solver = asked.solver
+    if not isinstance(solver, str):
+        if not callable(solver):
+            raise ParameterError(
+                "`solver` of cluster must be a name, or a callable (rho, alpha, B,"
+                f" consensus_factor) that gives a program. Got {show(solver)}."
+            )
+        return Solver(getattr(solver, "__name__", type(solver).__name__), "given", solver)
+    name = check_name(solver, SOLVERS, "solver", "cluster")
+    why = "as asked, or by default"
+    if name == "auto":
+        name, why = _suits(asked, loss)
+    if name in PENALIZED:
+        return Solver(name, why, PENALIZED[name])
+    _check_unused(name, asked)
+    return Solver(name, why)
+
+
+def _suits(asked: Asked, loss: Any) -> tuple[str, str]:
+    for given, what in (
+        (asked.rho != "auto", "a given rho"),
+        (asked.alpha != "auto", "a given alpha"),
+        (asked.B != 1, "several updates a round"),
+        (asked.consensus_factor != 1.0, "a consensus factor"),
+        (isinstance(loss, Bregman), "a Bregman loss"),
+    ):
+        if given:
+            return "accelerated", f"{what} asks for DGC, and momentum makes it fast"
+    return "admm", "the joint clustering in few rounds, and no sums or counts leave a user"
+
+
+def _check_unused(name: str, asked: Asked) -> None:
+    """Raise if something was asked that the solver has no use for."""
+    alone: list[tuple[str, Any, Any]] = [
+        ("alpha", asked.alpha, "auto"),
+        ("B", asked.B, 1),
+        ("consensus_factor", asked.consensus_factor, 1.0),
+    ]
+    if name != "group-lasso":
+        alone.append(("rho", asked.rho, "auto"))
+    for parameter, value, unset in alone:
+        if value != unset:
+            raise ParameterError(
+                f"`{parameter}` of cluster must be left at {unset!r} with the solver {name!r},"
+                f" which has no use for it. Got {show(value)}."
+            )
+
+
+def tune_penalized(problem: Problem, solver: Solver, asked: Asked, rho: float) -> Tuned:
+    """Give a penalized solver's program at a rho."""
+    assert solver.make is not None
+    c = theory.compute_c(asked.consensus_factor, rho)
+    alpha, why = problem.choose_alpha(asked.alpha, rho, c)
+    program = solver.make(rho=rho, alpha=alpha, B=asked.B, consensus_factor=c)
+    return Tuned(program, rho, c, alpha, {"alpha": why})
+
+
+def tune_exact(problem: Problem, solver: Solver, asked: Asked) -> Tuned:
+    """Give the program of a solver that ends in exact consensus."""
+    graph, total = problem.graph, problem.W_total
+    rho, why = asked.rho, {"rho": "given"}
+    if isinstance(rho, str):
+        rho = theory.group_lasso_rho(beta=problem.beta, W_total=total, spread=problem.spread)
+        why = {"rho": "about what all rows together can pull, beta W_total s"}
+    program = make_exact(
+        solver.name,
+        graph,
+        W=problem.W,
+        W_total=total,
+        steepness=problem.steepness,
+        c=theory.admm_penalty(
+            curvature=problem.beta * total / (graph.m * problem.K),
+            lambda_2=graph.lambda_2.value,
+            lambda_max=graph.lambda_max.value,
+        ),
+        rho=max(1.0, rho),
+        tol=asked.tol,
+    )
+    if isinstance(program, GroupLasso):
+        return Tuned(program, program.rho, 0.0, None, why)
+    return Tuned(program, None, 0.0, None, {})
+
+
+def make_exact(
+    name: str,
+    graph: Graph,
+    *,
+    W: float,
+    W_total: float,
+    steepness: float,
+    c: float,
+    rho: float,
+    tol: float,
+) -> ADMM | GroupLasso | Exact:
+    """Give the program of this name.
+
+    W is the largest user's weight, `steepness` what the distance multiplies gradients by, c the
+    penalty of `admm_penalty`, and rho that of the group lasso.
+    """
+    if name == "exact":
+        factors = graph.find_averaging_factors(theory.AVERAGING * tol)
+        return Exact(factors, share=W * graph.m / W_total)
+    lambda_2 = graph.lambda_2.value
+    # ||x_i - x_j|| is at most about ||L x|| / lambda_2.
+    gauge = W * steepness / lambda_2 if lambda_2 > 0 else 0.0
+    if name == "admm":
+        return ADMM(c=c, D=int(graph.diameter.value), gauge=gauge)
+    return GroupLasso(rho=rho, c=c, gauge=gauge)

@@ -1,0 +1,126 @@
+"""How rows are sorted into boxes, and boxes laid out (see `boxes`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from peerclust.kernels.compiling import compiled
+from peerclust.kernels.distances import TILE
+from peerclust.kernels.drifts import EPS
+
+# Rows out of which the one is chosen that others are compared with.
+SAMPLE = 31
+
+
+@compiled(nogil=True)
+def _select(rows, order, first, middle, last, j):
+    """Bring the rows whose feature j is least before `middle`, of the rows first to last."""
+    d = rows.shape[1]
+    sample = np.empty(SAMPLE, rows.dtype)
+    seed = np.uint64(88172645463325252)
+    low, high = first, last - 1
+    while low < high:
+        # A random row of those, or of many rows one in a sample whose rank is about as `middle`'s.
+        size = SAMPLE if high - low > 16 * SAMPLE else 1
+        for s in range(size):
+            seed ^= seed << np.uint64(13)
+            seed ^= seed >> np.uint64(7)
+            seed ^= seed << np.uint64(17)
+            value = rows[low + np.int64(seed % np.uint64(high - low + 1)), j]
+            p = s
+            while p > 0 and sample[p - 1] > value:
+                sample[p] = sample[p - 1]
+                p -= 1
+            sample[p] = value
+        pivot = sample[(middle - low) * size // (high - low + 1)]
+        a, b = low, high
+        while a <= b:
+            while rows[a, j] < pivot:
+                a += 1
+            while rows[b, j] > pivot:
+                b -= 1
+            if a <= b:
+                for e in range(d):
+                    rows[a, e], rows[b, e] = rows[b, e], rows[a, e]
+                order[a], order[b] = order[b], order[a]
+                a += 1
+                b -= 1
+        if middle <= b:
+            high = b
+        elif middle >= a:
+            low = a
+        else:
+            return
+
+
+@compiled(inline="always")
+def _widest(rows, first, last, low, high):
+    """Give the feature in which the rows first to last are farthest apart, and how far."""
+    low[:], high[:] = np.inf, -np.inf
+    for row in range(first, last):
+        for j in range(low.size):
+            low[j] = min(low[j], rows[row, j])
+            high[j] = max(high[j], rows[row, j])
+    widest = 0
+    for j in range(low.size):
+        widest = j if high[j] - low[j] > high[widest] - low[widest] else widest
+    return widest, high[widest] - low[widest]
+
+
+@compiled(nogil=True)
+def halve(rows, order, first, last):
+    """Sort the rows first to last, and `order` with them, into two halves; give where they meet.
+
+    They are halved across the feature in which they are farthest apart, at a multiple of `TILE`
+    from the first. What cannot be halved any more gives `last`.
+    """
+    if last - first <= TILE:
+        return last
+    low, high = np.empty(rows.shape[1]), np.empty(rows.shape[1])
+    j, width = _widest(rows, first, last, low, high)
+    middle = first + ((last - first) // TILE + 1) // 2 * TILE
+    if not width > 0.0:
+        return last
+    _select(rows, order, first, middle, last, j)
+    return middle
+
+
+@compiled(nogil=True)
+def sort_into_boxes(rows, order, start, stop, first, last):
+    """Halve the stretches first to last, rows start to stop each, until boxes are left."""
+    todo = np.empty((128, 2), np.int64)
+    for s in range(first, last):
+        todo[0] = start[s], stop[s]
+        waiting = 1
+        while waiting > 0:
+            a, b = todo[waiting - 1]
+            middle = halve(rows, order, a, b)
+            waiting -= 1
+            if middle < b:
+                todo[waiting] = a, middle
+                todo[waiting + 1] = middle, b
+                waiting += 2
+
+
+@compiled(nogil=True)
+def lay_out(rows, begin, first, last, mid, half):
+    """Turn each box of rows, (n, d), into columns, (d, n), in its place, and find its corners.
+
+    Rows are given one after the other, (N d,).
+    """
+    d = mid.shape[1]
+    tile = np.empty((TILE, d), rows.dtype)
+    for b in range(first, last):
+        n = begin[b + 1] - begin[b]
+        for r in range(n):
+            for j in range(d):
+                tile[r, j] = rows[(begin[b] + r) * d + j]
+        for j in range(d):
+            low, high = np.float64(tile[0, j]), np.float64(tile[0, j])
+            at = begin[b] * d + j * n
+            for r in range(n):
+                rows[at + r] = tile[r, j]
+                low, high = min(low, tile[r, j]), max(high, tile[r, j])
+            mid[b, j] = 0.5 * low + 0.5 * high
+            # Whatever rounds, no row is outside.
+            half[b, j] = max(high - mid[b, j], mid[b, j] - low) * (1.0 + 2.0 * EPS)

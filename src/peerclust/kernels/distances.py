@@ -1,0 +1,199 @@
+"""How a row is measured against centers: what the loops over rows share, compiled into each."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from peerclust.kernels.compiling import compiled
+from peerclust.kernels.drifts import EPS, TINY
+
+SEGMENT = 8192
+TILE = 64
+# A tile's lines are this much longer than a power of two, so that they do not share cache sets.
+PAD = 8
+
+KMEANS, HUBER, LOGISTIC, FAIR, GIVEN = 0, 1, 2, 3, 4
+
+# No distance up to this overflows when squared.
+FAR = 1e154
+
+# From this distance on gamma of the logistic loss is 2: exp(-37) < 2^-53.
+FLAT2 = 37.0
+FLAT = math.sqrt(FLAT2)
+_LOG2E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 0.693147180369123816, 1.90821492927058770e-10
+_HALVES = 0.5 ** np.arange(64.0)
+# 1 / 12!, 1 / 11!, ... 1 / 1!
+_SERIES = tuple(1.0 / math.factorial(n) for n in range(12, 0, -1))
+
+
+@compiled(inline="always")
+def _exp_minus(t):
+    """Give exp(-t) for t >= 0, exp(-40) beyond 40, in operations that a loop does side by side.
+
+    t = n log 2 - s with |s| <= log(2) / 2, and exp(s) by its series.
+    """
+    t = t if t < 40.0 else 40.0
+    n = np.uint64(t * _LOG2E + 0.5)
+    s = (n * _LN2_HIGH - t) + n * _LN2_LOW
+    total = s * (1.0 / 6227020800.0)
+    for c in _SERIES:
+        total = (total + c) * s
+    return (1.0 + total) * _HALVES[n]
+
+
+@compiled(inline="always")
+def gamma_of(code, parameter, r2):
+    """Give gamma of a built-in loss, where grad f = gamma (x - y); see `peerclust.losses`."""
+    if code == HUBER:
+        # r <= delta, said so that neither r2 = 0 nor an overflowing delta^2 matters
+        r = math.sqrt(r2)
+        return 1.0 if r <= parameter else parameter / r
+    if code == LOGISTIC:
+        return 2.0 / (1.0 + _exp_minus(r2)) if r2 == r2 else r2
+    if code == FAIR:
+        return 4.0 * parameter * (r2 / (parameter + r2))
+    return 1.0
+
+
+@compiled(inline="always")
+def stays(code, parameter, r2):
+    """Tell whether gamma is that of all distances about this one: 1, or 2 for LOGISTIC."""
+    if code == HUBER:
+        return math.sqrt(r2) <= parameter
+    if code == LOGISTIC:
+        return r2 >= FLAT2
+    return code == KMEANS
+
+
+@compiled(inline="always")
+def gap_of_row(code, parameter, near, other, d):
+    """Give how far centers may go before the label of a row, or whether its gamma `stays`, changes.
+
+    `near` and `other` are its distances to its own and the nearest other center. A distance is
+    measured to within (d / 4 + 1) EPS of itself, now and whenever it is compared.
+    """
+    other = min(other, FAR)
+    slack = (2 * d + 16) * EPS
+    gap = (other - near) - (slack * (near + other) + TINY)
+    if code == HUBER and near <= parameter:
+        gap = min(gap, (parameter - near) - (slack * (near + parameter) + TINY))
+    elif code == LOGISTIC and near >= FLAT * (1.0 - 1e-9):
+        gap = min(gap, (near - FLAT) - (slack * (near + FLAT) + TINY))
+    return gap
+
+
+@compiled(inline="always")
+def distance(row, center):
+    """Give the squared distance of one row to a center."""
+    total = 0.0
+    for j in range(center.size):
+        step = row[j] - center[j]
+        total += step * step
+    return total
+
+
+@compiled(nogil=True)
+def pairs(rows, x, row, k, n, r2):
+    """Give the squared distances of n rows row[p] to their centers k[p].
+
+    Four at a time: an addition waits for the last one of its sum, but not for those of others.
+    """
+    for p in range(0, n - 3, 4):
+        y0, y1, y2, y3 = rows[row[p]], rows[row[p + 1]], rows[row[p + 2]], rows[row[p + 3]]
+        c0, c1, c2, c3 = x[k[p]], x[k[p + 1]], x[k[p + 2]], x[k[p + 3]]
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(x.shape[1]):
+            d0, d1, d2, d3 = y0[j] - c0[j], y1[j] - c1[j], y2[j] - c2[j], y3[j] - c3[j]
+            s0 += d0 * d0
+            s1 += d1 * d1
+            s2 += d2 * d2
+            s3 += d3 * d3
+        r2[p], r2[p + 1], r2[p + 2], r2[p + 3] = s0, s1, s2, s3
+    for p in range(n - n % 4, n):
+        r2[p] = distance(rows[row[p]], x[k[p]])
+
+
+@compiled(inline="always")
+def load(rows, chosen, n, tile):
+    """Turn n rows into columns, so that the loops over them run over neighboring numbers."""
+    for r in range(n):
+        row = chosen[r]
+        for j in range(rows.shape[1]):
+            tile[j, r] = rows[row, j]
+
+
+@compiled(inline="always")
+def load_stretch(rows, begin, n, tile):
+    """Do what `load` does with n rows that follow each other."""
+    for r in range(n):
+        for j in range(rows.shape[1]):
+            tile[j, r] = rows[begin + r, j]
+
+
+@compiled(inline="always")
+def _score_four(tile, n, x, k, score):
+    """Give the squared distances of n rows to the centers k to k + 3: each row is read once."""
+    s0, s1, s2, s3 = score[0], score[1], score[2], score[3]
+    s0[:], s1[:], s2[:], s3[:] = 0.0, 0.0, 0.0, 0.0
+    for j in range(x.shape[1]):
+        c0, c1, c2, c3 = x[k, j], x[k + 1, j], x[k + 2, j], x[k + 3, j]
+        for r in range(n):
+            y = tile[j, r]
+            d0, d1, d2, d3 = y - c0, y - c1, y - c2, y - c3
+            s0[r] += d0 * d0
+            s1[r] += d1 * d1
+            s2[r] += d2 * d2
+            s3[r] += d3 * d3
+
+
+@compiled(inline="always")
+def _score_one(tile, n, center, score):
+    """Give the squared distance of n rows to a center."""
+    score[:] = 0.0
+    for j in range(center.size):
+        c = center[j]
+        for r in range(n):
+            step = tile[j, r] - c
+            score[r] += step * step
+
+
+@compiled(inline="always")
+def _score_affine(tile, n, slope, offset, score):
+    """Give offset - <slope, y> of n rows y."""
+    score[:] = offset
+    for j in range(slope.size):
+        a = slope[j]
+        for r in range(n):
+            score[r] -= a * tile[j, r]
+
+
+@compiled(nogil=True)
+def find_lowest(tile, n, x, slope, offset, affine, score, best, second, label):
+    """Give each row's lowest score, of equal ones the first as argmin does, and its second.
+
+    `score`, (4, TILE) or more, keeps all scores if it has a line for each center.
+    """
+    best[:] = np.inf
+    second[:] = np.inf
+    label[:] = 0
+    k = 0
+    while k < x.shape[0]:
+        scored = 1
+        here = score[k:] if score.shape[0] >= x.shape[0] else score
+        if affine:
+            _score_affine(tile, n, slope[k], offset[k], here[0])
+        elif k + 4 <= x.shape[0]:
+            _score_four(tile, n, x, k, here)
+            scored = 4
+        else:
+            _score_one(tile, n, x[k], here[0])
+        for q in range(scored):
+            for r in range(n):
+                lower = here[q, r] < best[r]
+                beaten = best[r] if lower else here[q, r]
+                second[r] = beaten if beaten < second[r] else second[r]
+                best[r] = here[q, r] if lower else best[r]
+                label[r] = k + q if lower else label[r]
+        k += scored

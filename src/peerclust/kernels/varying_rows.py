@@ -1,0 +1,80 @@
+"""The sums over a box's rows whose gamma changes with every step (see `boxes`)."""
+
+from __future__ import annotations
+
+from peerclust.kernels.compiling import compiled
+from peerclust.kernels.distances import FAIR, HUBER, LOGISTIC, TILE, gamma_of
+from peerclust.kernels.exact_sums import add
+
+# So many numbers are added side by side: a sum waits for the last one of its own only.
+LANES = 16
+
+
+@compiled(nogil=True)
+def measure_own(tile, n, z, labels, common, r2):
+    """Give the squared distances of a box's rows to their own centers."""
+    r2[:n] = 0.0
+    for j in range(z.shape[1]):
+        if common >= 0:
+            c = z[common, j]
+            for r in range(n):
+                step = tile[j, r] - c
+                r2[r] += step * step
+        else:
+            for r in range(n):
+                step = tile[j, r] - z[labels[r], j]
+                r2[r] += step * step
+
+
+@compiled(nogil=True)
+def weigh(n, weights, unit, code, parameter, kept, r2):
+    """Turn squared distances into weights times gamma, zero for rows that are kept."""
+    if code == FAIR:
+        for r in range(n):
+            r2[r] = gamma_of(FAIR, parameter, r2[r])
+    elif code == LOGISTIC:
+        for r in range(n):
+            r2[r] = gamma_of(LOGISTIC, parameter, r2[r])
+    else:
+        for r in range(n):
+            r2[r] = gamma_of(HUBER, parameter, r2[r])
+    for r in range(n):
+        r2[r] *= weights[r] if weights.size > 0 else unit
+    if code != FAIR:
+        for r in range(n):
+            r2[r] = 0.0 if kept[r] else r2[r]
+
+
+@compiled(nogil=True)
+def pull(tile, n, labels, common, w, hi, lo):
+    """Add w y, and w in the last line, to sums hi + lo, (K, d + 1, LANES), so many at a time.
+
+    A sum waits for the last one of its own, but not for those of other lanes.
+    """
+    d = tile.shape[0]
+    if common >= 0 and n == TILE:
+        for j in range(d):
+            line, top, low = tile[j], hi[common, j], lo[common, j]
+            for r in range(0, TILE, LANES):
+                for e in range(LANES):
+                    top[e], low[e] = add(top[e], low[e], w[r + e] * line[r + e])
+        top, low = hi[common, d], lo[common, d]
+        for r in range(0, TILE, LANES):
+            for e in range(LANES):
+                top[e], low[e] = add(top[e], low[e], w[r + e])
+    else:
+        for r in range(n):
+            top, low, e = hi[labels[r]], lo[labels[r]], r % LANES
+            top[d, e], low[d, e] = add(top[d, e], low[d, e], w[r])
+            for j in range(d):
+                top[j, e], low[j, e] = add(top[j, e], low[j, e], w[r] * tile[j, r])
+
+
+@compiled(inline="always")
+def gather(hi, lo):
+    """Give the sums of all lanes as one."""
+    total, low = 0.0, 0.0
+    for e in range(LANES):
+        total, low = add(total, low, hi[e])
+        total, low = add(total, low, lo[e])
+    return total, low

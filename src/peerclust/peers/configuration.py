@@ -1,0 +1,99 @@
+"""What sites run once they have agreed: the program, its certificate, and what they may be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from peerclust import theory
+from peerclust.clustering.solvers import PENALIZED, make_exact
+from peerclust.graphs import Graph
+from peerclust.programs.certificate import Certify
+from peerclust.programs.exact import Exact
+from peerclust.programs.lossy import Inexact
+from peerclust.programs.protocol import Program
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.rounds import Box
+from peerclust.runtimes.network.setup import living_graph
+from peerclust.runtimes.network.terms import GO_ON
+from peerclust.types import Array
+
+# Centers may leave the box of the data by this share of its width, for rounding.
+_ROUNDING = 1e-6
+
+
+def make_program(contract: Contract, agreed: Agreed) -> Program:
+    """Give the program that all sites run."""
+    program = _make_program(contract, agreed)
+    if contract.exchange == "float64":
+        return program
+    return Inexact(program, form=contract.exchange, seed=contract.seed)
+
+
+def _make_program(contract: Contract, agreed: Agreed) -> Program:
+    if contract.solver in PENALIZED:
+        make = PENALIZED[contract.solver]
+        return make(rho=agreed.rho, alpha=agreed.alpha, B=contract.B)
+    return make_exact(
+        contract.solver,
+        _agreed_graph(contract, agreed),
+        W=agreed.W,
+        W_total=agreed.weight,
+        steepness=contract.make_distance().largest,
+        c=agreed.penalty,
+        rho=agreed.rho,
+        tol=contract.tol,
+    )
+
+
+def make_certify(contract: Contract, agreed: Agreed) -> Certify:
+    """Give the program by which sites find together how good their centers are."""
+    graph = _agreed_graph(contract, agreed)
+    rho = agreed.rho if contract.solver in GO_ON else None
+    D = int(graph.diameter.value)
+    return Certify(graph.averaging_factors, m=graph.m, rho=rho, D=D)
+
+
+def agreed_degree(contract: Contract, agreed: Agreed, number: int) -> int:
+    """Give how many neighbors a site had when all agreed; 0 for one that came later."""
+    if number not in agreed.members:
+        return 0
+    graph = _agreed_graph(contract, agreed)
+    return int(graph.degree[agreed.members.index(number)])
+
+
+def _agreed_graph(contract: Contract, agreed: Agreed) -> Graph:
+    return living_graph(contract.graph, tuple(agreed.members), agreed.lost)
+
+
+def make_guard(
+    contract: Contract, program: Any, agreed: Agreed, box: Box
+) -> Callable[[Any], Callable[[Array], str]]:
+    """Give what tells, for a state of the program, why an array of a neighbor cannot be used."""
+    inner = program.program if isinstance(program, Inexact) else program
+    if not isinstance(inner, Exact):
+        return lambda _: box.refuse
+    degree = float(_agreed_graph(contract, agreed).degree.max())
+    beta = theory.smoothness(contract.make_loss(), contract.make_distance())
+    far = float(np.maximum(np.abs(box.low), np.abs(box.high)).max())
+
+    def allow(state: Any) -> Callable[[Array], str]:
+        # Curvatures, or the 1 of the first average, and as much times a point in the box.
+        limit = inner.growth(state, degree) * max(1.0, beta * agreed.W) * (1.0 + _ROUNDING)
+        most = np.array([limit, *[limit * far] * len(box.low)])
+        return lambda sums: "" if (np.abs(sums) <= most).all() else "sums larger than they can be"
+
+    return allow
+
+
+def make_box(contract: Contract, program: Any, agreed: Agreed) -> Box:
+    """Give the box that centers of this program stay in."""
+    low, high = np.array(agreed.low), np.array(agreed.high)
+    # Where all rows have one value, its size is the unit.
+    width = np.maximum(high - low, 1e-3 * np.maximum(np.abs(low), np.abs(high)))
+    condition = 1.0 if contract.matrix is None else float(np.linalg.cond(contract.matrix))
+    slack = (program.strays(condition) + _ROUNDING) * width
+    return Box(low - slack, high + slack)

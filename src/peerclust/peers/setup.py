@@ -1,0 +1,222 @@
+"""What all sites do together before the first round, written once for every runtime.
+
+A networked peer runs it as a block of one user, a replay on the simulator as a block of all; both
+end with the same bits. Nothing here knows of connections.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust import graphs, theory
+from peerclust.clustering.problem import draw_seed
+from peerclust.clustering.scaling import Scale, agree_moments
+from peerclust.errors import DataError
+from peerclust.initialize import KMeansPlusPlus
+from peerclust.programs.accelerated import Accelerated
+from peerclust.programs.admm import ADMM
+from peerclust.programs.certificate import Certify
+from peerclust.programs.consensus import Maximum
+from peerclust.runtimes import Simulator
+from peerclust.runtimes.network import messages
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.terms import FIXED
+from peerclust.runtimes.network.wire import TAG_BYTES
+from peerclust.runtimes.protocol import Runtime
+from peerclust.types import Array
+from peerclust.users import Users
+
+# rho = "auto": a site's own rows move its centers so many times less than its neighbors do.
+AUTO_RHO = 50.0
+
+# Weighted sums of such numbers may still be told to others (see `runtimes.network.agreeing`).
+_LARGEST_ROW = 1e80
+
+# Rows that loops are compiled with; users with more of them remember no other way (see `lazy`).
+_WARM = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of some sites, as they are in their files: (N, d), offsets, weights, numbers."""
+
+    rows: Array
+    offsets: NDArray[np.int64]
+    weights: Array | float
+    numbers: tuple[int, ...]
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The SHA-256 of rows and weights."""
+        data = hashlib.sha256(np.ascontiguousarray(self.rows).data)
+        data.update(np.ascontiguousarray(self.weights).data)
+        return data.digest()
+
+    def users(self, contract: Contract, scale: Scale | None = None) -> Users:
+        """Give the users of these rows, scaled or not."""
+        return Users(
+            self.rows if scale is None else np.asarray(scale.forward(self.rows), np.float64),
+            self.offsets,
+            weights=self.weights,
+            loss=contract.make_loss(),
+            distance=contract.make_distance(),
+            numbers=self.numbers,
+        )
+
+    def warm_up(self, contract: Contract) -> None:
+        """Do a few rounds alone, on some of the rows: to compile loops, others shall not wait."""
+        n = min(len(self.rows), _WARM)
+        weights = self.weights if isinstance(self.weights, float) else self.weights[:n]
+        some = Rows(self.rows[:n], np.array([0, n]), weights, (0,))
+        x = np.zeros((1, contract.n_clusters, self.rows.shape[1]))
+        alone, users = Simulator(graphs.path(1)), some.users(contract)
+        alone.run(Accelerated(rho=1.0, alpha=0.0, B=contract.B), users, x, rounds=3)
+        if contract.solver in FIXED:
+            alone.run(ADMM(c=1.0, D=0), users, x, rounds=4)
+        alone.run(Certify((), m=1), users, x, rounds=2)
+
+
+def agree(
+    contract: Contract,
+    runtime: Runtime,
+    rows: Rows,
+    members: tuple[int, ...],
+    lost: list[tuple[int, int]],
+) -> tuple[Agreed, Users, Array]:
+    """Agree on scale, step and start; give what was agreed, the scaled users and their centers."""
+    if rows.rows.size and np.abs(rows.rows).max() > _LARGEST_ROW:
+        raise DataError(f"Rows must have no numbers beyond {_LARGEST_ROW:g} in size.")
+    moments, _ = agree_moments(runtime, rows.users(contract))
+    standard = contract.scale == "standard"
+    scale = moments.scale if standard else None
+    users = rows.users(contract, scale)
+    if contract.weights_column is None and contract.n_clusters > round(moments.weight):
+        raise DataError(
+            "`n_clusters` of the network file must be at most the number of rows of all sites,"
+            f" {round(moments.weight)}. Got {contract.n_clusters}."
+        )
+    eigenvalues = contract.graph.lambda_max.value, -runtime.graph.lambda_2.value
+    W, lambda_max, lambda_2, low, high = _extremes(runtime, users, eigenvalues)
+    if not W > 0:
+        raise DataError("The rows of all sites together must have a weight above 0. Got 0.")
+    start = KMeansPlusPlus(mean_of=contract.mean_of)
+    x, _ = start.centers(runtime, users, contract.n_clusters, draw_seed(contract.seed))
+    beta = theory.smoothness(users.loss, users.distance)
+    rho = contract.rho
+    spread = moments.scaled_spread if standard else moments.spread
+    if isinstance(rho, str) and contract.solver == "group-lasso":
+        rho = max(1.0, theory.group_lasso_rho(beta=beta, W_total=moments.weight, spread=spread))
+    elif isinstance(rho, str):
+        rho = max(1.0, AUTO_RHO * theory.pilot_rho(beta=beta, W=W, lambda_max=lambda_max))
+    curvature = beta * moments.weight / (runtime.graph.m * contract.n_clusters)
+    zeros, ones = np.zeros(users.d), np.ones(users.d)
+    agreed = Agreed(
+        members=list(members),
+        lost=lost,
+        mean=(moments.mean if standard else zeros).tolist(),
+        deviation=(moments.deviation if standard else ones).tolist(),
+        low=low.tolist(),
+        high=high.tolist(),
+        spread=spread,
+        weight=moments.weight,
+        W=W,
+        rho=float(rho),
+        alpha=theory.safe_step(beta=beta, W=W, rho=float(rho), lambda_max=lambda_max),
+        penalty=theory.admm_penalty(curvature=curvature, lambda_2=lambda_2, lambda_max=lambda_max),
+    )
+    return agreed, users, x
+
+
+def agree_to_resume(
+    contract: Contract, runtime: Runtime, users: Users, run: bytes | None, round_: int
+) -> int | None:
+    """Give the latest round of all checkpoints, if every site has one of the same run; else None.
+
+    `run` and `round_` are of this site's checkpoint; `run` is None if it has none.
+    """
+    own = np.full((users.m, 1, 2 * TAG_BYTES + 2), -np.inf)
+    own[:, 0, 0] = run is None
+    if run is not None:
+        tag = np.frombuffer(run, np.uint8).astype(np.float64)
+        # All tags are equal if the largest of each byte is the smallest.
+        own[:, 0, 1:] = np.concatenate([tag, -tag, [round_]])
+    lacking, *agreed = runtime.run(Maximum(), users, own, rounds=1).states[0].x[0, 0]
+    most, least = np.array(agreed[:TAG_BYTES]), -np.array(agreed[TAG_BYTES:-1])
+    same = not lacking and np.array_equal(most, least)
+    return int(agreed[-1]) if same and 0 <= agreed[-1] <= contract.rounds else None
+
+
+def make_scale(contract: Contract, agreed: Agreed) -> Scale | None:
+    """Give the scale that was agreed on, None without scaling."""
+    if contract.scale == "none":
+        return None
+    return Scale(np.array(agreed.mean), np.array(agreed.deviation))
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Give the rows of several sites as those of one block."""
+    sizes = [len(part.rows) for part in parts]
+    weights: Array | float = 1.0
+    if not all(isinstance(part.weights, float) for part in parts):
+        weights = np.concatenate([np.broadcast_to(p.weights, len(p.rows)) for p in parts])
+    return Rows(
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        weights,
+        tuple(number for part in parts for number in part.numbers),
+    )
+
+
+def check_fits(agreed: Agreed, users: Users) -> None:
+    """Raise if rows that were not there when all agreed do not fit what was agreed."""
+    W = float(users.total_weights.max())
+    if W > agreed.W:
+        raise DataError(
+            f"The rows weigh {W:g}, and the others agreed on a step that is safe up to"
+            f" {agreed.W:g} without this peer; it can take part only if all start again."
+        )
+    if len(users.rows) and (
+        (users.rows < np.array(agreed.low)).any() or (users.rows > np.array(agreed.high)).any()
+    ):
+        raise DataError(
+            "Some rows lie outside the box of the data that the others agreed on without this"
+            " peer; it can take part only if all start again."
+        )
+
+
+def residual_scale(agreed: Agreed, users: Users) -> float:
+    """Give W a s, by which a gradient is divided to become a residual."""
+    return agreed.W * users.distance.largest * agreed.spread
+
+
+def run_tag(contract: Contract, agreed: Agreed) -> bytes:
+    """Give what tells the frames of this run from those of another."""
+    data = b"run" + contract.digest + messages.pack(agreed)
+    return hashlib.sha256(data).digest()[:TAG_BYTES]
+
+
+def _extremes(
+    runtime: Runtime, users: Users, eigenvalues: tuple[float, float]
+) -> tuple[float, float, float, Array, Array]:
+    """Agree on the largest total weight of a site, lambda_max(L), lambda_2(L) and the rows' box.
+
+    `eigenvalues` are lambda_max of the whole network, and no living part has a larger one, and
+    minus lambda_2 of the living part; another machine's may differ in their last bits.
+    """
+    own = np.full((users.m, 1, 3 + 2 * users.d), -np.inf)
+    own[:, 0, 0] = users.total_weights
+    own[:, 0, 1:3] = eigenvalues
+    for i in range(users.m):
+        rows = users.rows[users.offsets[i] : users.offsets[i + 1]]
+        if len(rows):
+            own[i, 0, 3:] = np.concatenate([rows.max(axis=0), -rows.min(axis=0)])
+    agreed = runtime.run(Maximum(), users, own, rounds=1).states[0].x[0, 0]
+    high, low = np.split(agreed[3:], 2)
+    return float(agreed[0]), float(agreed[1]), -float(agreed[2]), -low, high

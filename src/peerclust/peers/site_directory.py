@@ -1,0 +1,181 @@
+"""The folder of one site: what it keeps while it runs, and the result that it leaves.
+
+- log.txt: what happened, a line each;
+- journal.jsonl: what a replay needs (see `runtimes.network.journal`);
+- checkpoint: where the run is, to go on from; gone once there is a result;
+- lock: held while a process runs here; status.sock: where it answers `peer status`;
+- centers.csv: this site's centers, in the rows' own units;
+- labels.csv: row, label and outlier score of each row;
+- certificate.json: how it ended, who contributed in which rounds, what was agreed;
+- solution.npz: for `peerclust predict`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from peerclust import tables
+from peerclust.clustering.solution import Certificate, Solution
+from peerclust.errors import ParameterError
+from peerclust.files import new_file
+from peerclust.peers import setup
+from peerclust.peers.verdict import Verdict
+from peerclust.report.result_directory import list_versions
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.journal import Journal
+from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.terms import GO_ON
+from peerclust.tables import Table
+from peerclust.users import Users
+
+RESULT = ("centers.csv", "labels.csv", "certificate.json", "solution.npz")
+
+
+def status_socket(folder: Path) -> Path:
+    """Give where a peer that runs in this folder answers `peer status`."""
+    path = folder.resolve() / "status.sock"
+    if len(str(path).encode()) < 100:
+        return path
+    # A socket's name has at most 107 bytes.
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"peerclust-{digest}.sock"
+
+
+class Folder:
+    """A site's folder, held by one process at a time."""
+
+    def __init__(
+        self, path: Path, *, force: bool = False, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.path, self._say = path, say
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ParameterError(f"{path} cannot be used as a folder: {error.strerror}.") from None
+        self._lock = self._take_lock()
+        if force:
+            self._clear()
+        if (path / "certificate.json").exists():
+            self._lock.close()
+            raise ParameterError(
+                f"`--out` of peer run must not hold a result yet, unless --force. Got {path}."
+            )
+        self._log = (path / "log.txt").open("a")
+        self.journal = Journal(path / "journal.jsonl", self.log)
+        self.checkpoint = path / "checkpoint"
+        self.status_socket = status_socket(path)
+
+    def _take_lock(self) -> IO[str]:
+        lock = (self.path / "lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise ParameterError(
+                f"A peer is running in {self.path} already; `peerclust peer status {self.path}`"
+                " asks it how it is doing."
+            ) from None
+        return lock
+
+    def _clear(self) -> None:
+        for name in (*RESULT, "journal.jsonl", "checkpoint", "log.txt"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def log(self, line: str, *, say: bool = True) -> None:
+        """Write a line of the log, and say it; a full disk does not stop a run."""
+        if say:
+            self._say(line)
+        try:
+            self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
+            self._log.flush()
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self.status_socket.unlink(missing_ok=True)
+        self._log.close()
+        self._lock.close()
+
+    def write_result(
+        self,
+        contract: Contract,
+        me: str,
+        table: Table,
+        *,
+        verdict: Verdict,
+        agreed: Agreed,
+        users: Users,
+        x: Any,
+        traffic: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Write the result at the centers x, certificate.json last; return what that holds."""
+        K = len(x)
+        # Not those of the last assignment, which may have been to other centers.
+        labels, _ = users.nearest(x)
+        scale = setup.make_scale(contract, agreed)
+        centers = x if scale is None else scale.back(x)
+        solution = Solution(
+            centers=centers[None],
+            labels=[labels],
+            status=verdict.status,
+            certificate=_certificate(verdict, agreed),
+            rho=None if contract.solver in ("admm", "exact") else agreed.rho,
+            alpha=agreed.alpha if contract.solver in GO_ON else None,
+            why={"solver": "agreed"},
+            solver=contract.solver,
+            loss=users.loss,
+            distance=users.distance,
+            scale=scale,
+        )
+        scores = solution.outlier_scores(table.rows) if len(table.rows) else np.empty(0)
+        columns = dict(zip(contract.features, centers.T, strict=True))
+        with new_file(self.path / "centers.csv") as file:
+            tables.write(file, {"cluster": np.arange(K)} | columns)
+        with new_file(self.path / "labels.csv") as file:
+            told = {"row": table.row, "label": labels, "outlier_score": scores}
+            tables.write(file, told)
+        solution.save(self.path / "solution.npz")
+        record = {
+            "name": me,
+            **verdict.as_dict(),
+            "features": list(contract.features),
+            "cluster_sizes": np.bincount(labels, minlength=K).tolist(),
+            "rows": len(table.rows),
+            "network_digest": contract.digest.hex(),
+            "agreed": {name: getattr(agreed, name) for name in agreed.__struct_fields__},
+            "traffic": traffic,
+            "settings": contract.settings(),
+            "versions": list_versions(),
+        }
+        with new_file(self.path / "certificate.json") as file:
+            file.write_text(json.dumps(record, indent=2) + "\n")
+        self.checkpoint.unlink(missing_ok=True)
+        return record
+
+
+def _certificate(verdict: Verdict, agreed: Agreed) -> Certificate:
+    """Give the certificate as far as one site knows it; what it cannot know is not a number."""
+    unknown = {name: float("nan") for name in Certificate.__dataclass_fields__}
+    known = {
+        "residual": verdict.largest_residual,
+        "disagreement": verdict.apart * agreed.spread,
+        "disagreement_exact": False,
+        "cost": verdict.cost,
+        "pooled_cost": verdict.pooled_cost,
+        "pooled_residual": verdict.pooled_residual,
+        "found_by": "users",
+        "rounds": verdict.rounds,
+        "spread": agreed.spread,
+        "largest_weight": agreed.W,
+    }
+    return Certificate(**unknown | known)  # type: ignore[arg-type]

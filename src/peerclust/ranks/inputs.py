@@ -1,0 +1,173 @@
+"""The users' rows and weights as a caller gives them, of which a process takes its own users'.
+
+A process that has all users takes what was given as it is. The ranks of a job take only theirs, so
+a list of memory maps, of which all are asked for their lengths, is read only where it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust.errors import DataError, ParameterError
+from peerclust.graphs import Graph
+from peerclust.ranks.distribution import Share, share_out
+from peerclust.ranks.fingerprint import digest
+from peerclust.ranks.group import Crew
+from peerclust.types import Array, Ints
+from peerclust.validation import (
+    NO_ROWS,
+    check_offsets,
+    check_parts,
+    check_weights,
+    is_flat_pair,
+)
+
+
+def count_users(parts: Any, crew: Crew) -> int:
+    """Give how many users there are in all processes."""
+    with crew.checking():
+        # How many, and whether they are this process's own; else what tells two lists apart.
+        if isinstance(parts, Mapping):
+            held: tuple[int, str] = len(parts), ""
+        else:
+            if is_flat_pair(parts):
+                check_offsets(parts[1], len(parts[0]))
+            sizes = _find_sizes(parts)
+            held = len(sizes), digest([sizes])
+    given = crew.collect(held)
+    for rank, each in enumerate(given):
+        if each != given[0] and not each[1] == given[0][1] == "":
+            raise ParameterError(
+                "`parts` of cluster must be the same in all ranks, or a dict of each rank's own"
+                f" users. Rank {rank} has other users, or as many with other numbers of rows, than"
+                " rank 0."
+            )
+    m = held[0] if held[1] else sum(each[0] for each in given)
+    if m < 1:
+        raise DataError(NO_ROWS)
+    return m
+
+
+def share_parts(parts: Any, graph: Graph, crew: Crew) -> Share:
+    """Give each process its users: those it was given in a mapping, or by the graph."""
+    if isinstance(parts, Mapping):
+        return _share_mapped(parts, graph, crew)
+    if crew.size == 1:
+        return Share(crew, graph, [np.arange(graph.m)])
+    check_ranks(crew, graph.m)
+    return Share(crew, graph, share_out(graph, _find_sizes(parts), crew.size))
+
+
+def check_ranks(crew: Crew, m: int) -> None:
+    """Raise if there are fewer users than processes."""
+    if crew.size > m:
+        raise ParameterError(
+            f"`runtime` of cluster must have at most as many ranks as there are users ({m})."
+            f" Got {crew.size}."
+        )
+
+
+def _share_mapped(parts: Mapping[Any, Any], graph: Graph, crew: Crew) -> Share:
+    held = crew.collect(list(parts))
+    if [] in held:
+        raise ParameterError(
+            f"Each rank must have users in its dict of `parts`. Rank {held.index([])} has none."
+        )
+    holders: dict[Any, int] = {}
+    for rank, numbers in enumerate(held):
+        for number in numbers:
+            if not isinstance(number, Integral) or number < 0:
+                raise DataError(
+                    "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or a dict of"
+                    f" them by the users' numbers, from 0 on. Got dict with the key {number!r}."
+                )
+            if number in holders:
+                raise DataError(
+                    "Each user must be in one rank's dict of `parts` only."
+                    f" Got user {number} in ranks {holders[number]} and {rank}."
+                )
+            holders[int(number)] = rank
+    if missing := sorted(set(range(graph.m)) - set(holders)):
+        raise DataError(
+            "The users in all ranks' dicts of `parts` must be numbered from 0 on."
+            f" Got {graph.m} of them, but no user {missing[0]}."
+        )
+    return Share(crew, graph, [np.array(sorted(part), dtype=np.int64) for part in held])
+
+
+def take_parts(parts: Any, share: Share) -> tuple[NDArray[Any], Ints]:
+    """Give this process's rows in flat form, checked, with the features that all have.
+
+    Called by all processes at once, as is `take_weights`.
+    """
+    crew, own = share.crew, share.own.tolist()
+    with crew.checking():
+        taken = _take(parts, own)
+        held = [(i, each) for i, each in zip(own, taken, strict=True) if each.ndim == 2]
+        shapes = [(i, each.shape[1], str(each.dtype)) for i, each in held if len(each)]
+    shapes = sorted(shape for part in crew.collect(shapes) for shape in part)
+    with crew.checking():
+        if not shapes:
+            raise DataError(NO_ROWS)
+        flat, offsets = check_parts(taken, numbers=own, features=shapes[0][:2])
+        single = all(dtype == "float32" for _, _, dtype in shapes)
+        return (flat if single else flat.astype(np.float64, copy=False)), offsets
+
+
+def take_weights(weights: Any, parts: Any, share: Share, offsets: Ints) -> float | Array:
+    """Give this process's weights, one for all rows or one for each."""
+    crew = share.crew
+    n = sum(crew.collect(int(offsets[-1])))
+    if weights is None or isinstance(weights, str):
+        return check_weights(weights, offsets, of_all=n)
+    with crew.checking():
+        if crew.size > 1 and isinstance(weights, np.ndarray):
+            weights = np.concatenate(_take_flat(weights, parts, share, n))
+        elif crew.size > 1 or isinstance(weights, Mapping):
+            weights = _take(weights, share.own.tolist(), "`weights`")
+        given = check_weights(weights, offsets, may_be_zero=True)
+    if not share.any(bool(np.any(given))):
+        raise DataError("`weights` of cluster must not all be zero.")
+    return given
+
+
+def _take(parts: Any, own: Sequence[int], what: str = "The rows") -> list[NDArray[Any]]:
+    """Give what these users were given, as arrays."""
+    taken: list[NDArray[Any]] = []
+    for i in own:
+        try:
+            flat = is_flat_pair(parts)
+            each = parts[0][parts[1][i] : parts[1][i + 1]] if flat else parts[i]
+            taken.append(each if np.ma.isMaskedArray(each) else np.asarray(each))
+        except (KeyError, IndexError):
+            raise DataError(f"{what} of user {i} must be given. Got none.") from None
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{what} of user {i} must be an array: {error}.") from None
+    return taken
+
+
+def _take_flat(weights: Array, parts: Any, share: Share, n: int) -> list[Array]:
+    if isinstance(parts, Mapping) or weights.shape != (n,):
+        raise DataError(
+            f"`weights` of cluster must have one weight for each of the {n} rows, as the parts"
+            f" are. Got shape {weights.shape}."
+        )
+    begins = np.concatenate([[0], np.cumsum(_find_sizes(parts))])
+    return [weights[begins[i] : begins[i + 1]] for i in share.own.tolist()]
+
+
+def _find_sizes(parts: Any) -> Ints:
+    """Give how many rows each user has, of parts that hold all users."""
+    try:
+        sizes = np.diff(parts[1]) if is_flat_pair(parts) else [len(part) for part in parts]
+    except TypeError:
+        raise DataError(
+            "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or (rows, offsets);"
+            f" for one user pass [X]. Got {type(parts).__name__}."
+        ) from None
+    return np.asarray(sizes, dtype=np.int64)

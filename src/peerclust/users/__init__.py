@@ -1,0 +1,5 @@
+"""A block of users: rows, assignment, gradient and cost."""
+
+from peerclust.users.users import Users
+
+__all__ = ["Users"]

@@ -1,0 +1,105 @@
+"""Rows sorted into boxes of nearby rows, in a copy (see `kernels.boxes`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust import kernels
+from peerclust.kernels.threads import spread
+from peerclust.types import Array, Ints
+from peerclust.users.assigners import Data
+from peerclust.users.chunks import plan_tasks
+
+# Stretches of rows that are sorted by one thread.
+_STRETCH = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the rows of the users `members` are, and their boxes.
+
+    Attributes
+    ----------
+    order : (n,) int array
+        Where the rows were.
+    tiles : (n d,) array
+        The rows box after box, those of a box in columns.
+    weights : (n,) array
+        Their weights, in the same order; none where all have the same.
+    begin : (boxes + 1,) int array
+        The first row of each box.
+    mid, half : (boxes, d) arrays
+        The middle of each box and half its width.
+    owner, start, stop : (tasks,) int arrays
+        Whose boxes a task has, and from which to which.
+    """
+
+    members: Ints
+    order: NDArray[Any]
+    tiles: NDArray[Any]
+    weights: Array
+    begin: Ints
+    mid: Array
+    half: Array
+    owner: Ints
+    start: Ints
+    stop: Ints
+
+
+def find_layout(data: Data, members: Ints) -> Layout:
+    """Give the layout of these users, which is made once: it depends on nothing but the rows."""
+    known: list[Layout] = data.layouts
+    if not known or not np.array_equal(known[0].members, members):
+        known[:] = [_make(data, members)]
+    return known[0]
+
+
+def _make(data: Data, members: Ints) -> Layout:
+    sizes = data.sizes[members]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    rows, order = _sort(data, members, offsets)
+    weights = np.empty(len(order) if data.weights.size else 0)
+    kernels.take(data.weights, order[: len(weights)], weights)
+    # Boxes are counted from each user's first row on, and tasks from its first box.
+    boxes = -(-sizes // kernels.TILE)
+    firsts = np.concatenate([[0], np.cumsum(boxes)])
+    inside = np.arange(firsts[-1]) - np.repeat(firsts[:-1], boxes)
+    begin = np.append(np.repeat(offsets[:-1], boxes) + inside * kernels.TILE, offsets[-1])
+    length = max(1, kernels.SEGMENT // kernels.TILE)
+    owner, start, stop = plan_tasks(firsts, length=length)
+    tiles, (mid, half) = rows.reshape(-1), np.empty((2, len(inside), data.d))
+
+    def loop(first: int, last: int) -> None:
+        kernels.lay_out(tiles, begin, first, last, mid, half)
+
+    spread(loop, len(inside), tiles.size)
+    return Layout(members, order, tiles, weights, begin, mid, half, members[owner], start, stop)
+
+
+def _sort(data: Data, members: Ints, offsets: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Give a copy of the members' rows, sorted so that boxes are small, and where they were."""
+    kind = np.int32 if len(data.rows) <= np.iinfo(np.int32).max else np.int64
+    parts = [np.arange(data.offsets[i], data.offsets[i + 1], dtype=kind) for i in members]
+    order = np.concatenate(parts)
+    rows = data.rows.copy() if len(order) == len(data.rows) else data.rows[order]
+    todo = list(pairwise(offsets.tolist()))
+    stretches = []
+    while todo:
+        first, last = todo.pop()
+        middle = kernels.halve(rows, order, first, last) if last - first > _STRETCH else last
+        if middle < last:
+            todo += [(first, middle), (middle, last)]
+        else:
+            stretches.append((first, last))
+    start, stop = np.array(sorted(stretches)).T.copy()
+
+    def loop(first: int, last: int) -> None:
+        kernels.sort_into_boxes(rows, order, start, stop, first, last)
+
+    spread(loop, stop, 10.0 * rows.size)
+    return rows, order

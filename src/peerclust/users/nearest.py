@@ -1,0 +1,91 @@
+"""Rows measured against one common set of centers; users' own centers are in `users`.
+
+Rows go by chunks, so that what is made of them on the way stays small, and each chunk is shared by
+the cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust import kernels
+from peerclust.bregman import Bregman
+from peerclust.distances import Distance
+from peerclust.kernels.threads import spread
+from peerclust.types import Array, Rows
+
+CHUNK = 1 << 17
+
+
+def nearest(
+    rows: Rows,
+    centers: Array,
+    *,
+    loss: Any,
+    distance: Distance,
+    moved: Rows | None = None,
+) -> tuple[NDArray[np.int32], Array]:
+    """Give each row's nearest center among (K, d), and its squared distance (or divergence).
+
+    `moved` are the rows as `distance.forward` gives them, where they are at hand.
+
+    >>> from peerclust import Euclidean, KMeans
+    >>> label, r2 = nearest(np.array([[0.0], [4.0]]), np.array([[0.0], [5.0]]),
+    ...                     loss=KMeans(), distance=Euclidean())
+    >>> label.tolist(), r2.tolist()
+    ([0, 1], [0.0, 1.0])
+    """
+    labels = np.zeros(len(rows), np.int32)
+    r2 = np.full(len(rows), np.inf)
+    slope, offset = np.empty((0, 0)), np.empty(0)
+    if isinstance(loss, Bregman):
+        slope, offset = loss.affine(centers)
+    z = np.ascontiguousarray(distance.forward(centers), dtype=np.float64)
+    for here in _chunks(len(rows)):
+        y = distance.forward(rows[here]) if moved is None else moved[here]
+        _spread(kernels.nearest, y, z, slope, offset, labels[here], r2[here])
+        if isinstance(loss, Bregman):
+            r2[here] = _divergence(loss, centers[labels[here]], rows[here])
+    return labels, r2
+
+
+def measure(rows: Rows, centers: Array, *, loss: Any, distance: Distance) -> Array:
+    """Give each row's squared distance (or divergence) to each of the centers (K, d), (N, K).
+
+    >>> from peerclust import Euclidean, KMeans
+    >>> measure(np.array([[0.0], [4.0]]), np.array([[0.0], [5.0]]),
+    ...         loss=KMeans(), distance=Euclidean()).tolist()
+    [[0.0, 25.0], [16.0, 1.0]]
+    """
+    r2 = np.empty((len(rows), len(centers)))
+    z = np.ascontiguousarray(distance.forward(centers), dtype=np.float64)
+    for here in _chunks(len(rows)):
+        if isinstance(loss, Bregman):
+            for k, center in enumerate(centers):
+                r2[here, k] = _divergence(loss, center, rows[here])
+        else:
+            _spread(kernels.measure_all, distance.forward(rows[here]), z, r2[here])
+    return r2
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    return (slice(begin, begin + CHUNK) for begin in range(0, n, CHUNK))
+
+
+def _spread(kernel: Callable[..., None], y: Rows, z: Array, *rest: Array | NDArray[Any]) -> None:
+    """Call kernel(y, first, last, z, *rest) on stretches of the rows, cut at whole segments."""
+    ends = np.append(np.arange(kernels.SEGMENT, len(y), kernels.SEGMENT), len(y))
+
+    def loop(first: int, last: int) -> None:
+        kernel(y, first * kernels.SEGMENT, int(ends[last - 1]), z, *rest)
+
+    spread(loop, ends, y.size * len(z))
+
+
+def _divergence(loss: Bregman, centers: Array, rows: Rows) -> Array:
+    # What rounding takes below zero is zero.
+    return np.maximum(loss.divergence(centers, np.asarray(rows, dtype=np.float64)), 0.0)

@@ -1,0 +1,36 @@
+"""One of each set of equal rows of a user, in an order that only their values decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust import kernels
+from peerclust.types import Array
+
+Numbers = NDArray[np.int64]
+
+
+def distinct_rows(
+    rows: NDArray[Any], offsets: Numbers, weights: Array
+) -> tuple[Numbers, Array, Numbers]:
+    """Give (row numbers, total weights, offsets) of one of each user's equal rows.
+
+    The order is that of a hash of the rows' values, within a user.
+
+    >>> distinct_rows(np.array([[1.0], [1.0], [1.0]]), np.array([0, 2, 3]), np.ones(3))
+    (array([0, 2]), array([2., 1.]), array([0, 1, 2]))
+    """
+    m = len(offsets) - 1
+    code = np.empty(len(rows), np.uint64)
+    kernels.hashes(rows, code)
+    owner = np.repeat(np.arange(m), np.diff(offsets))
+    order = np.lexsort((code, owner))
+    code, owner = code[order], owner[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (code[1:] != code[:-1]) | (owner[1:] != owner[:-1])
+    starts = np.flatnonzero(new)
+    total = np.add.reduceat(weights[order], starts) if len(order) else np.empty(0)
+    return order[starts], total, np.searchsorted(owner[starts], np.arange(m + 1))

@@ -1,0 +1,300 @@
+"""A block of users: their rows, weights and labels, and what they compute from them alone.
+
+A block may hold all users, one or some; what it computes for a user does not depend, to the last
+bit, on who shares the block. Nothing here knows of neighbors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerclust import kernels
+from peerclust.bregman import Bregman
+from peerclust.distances import Distance, Euclidean
+from peerclust.errors import DivergedError
+from peerclust.kernels.exact_sums import no_sums
+from peerclust.kernels.threads import spread
+from peerclust.losses import KMeans
+from peerclust.types import Array, Rows
+from peerclust.users import cached
+from peerclust.users.assigners import Anew, Data, Few, Part, add_up
+from peerclust.users.chunks import plan_tasks, sum_by_label, sum_values
+from peerclust.users.nearest import nearest
+from peerclust.users.unique import distinct_rows
+
+
+class Users:
+    """Some users, with user i's rows at offsets[i]:offsets[i+1].
+
+    Parameters
+    ----------
+    rows : (N, d) array
+        float32 or float64 in C order; used as it is, never copied or written to.
+    offsets : (u + 1,) int array
+        Where each user's rows begin; a user may have none.
+    weights : float or (N,) array
+        One weight for all rows, or a weight a row.
+    loss, distance
+        See `losses`, `bregman` and `distances`. A Bregman loss brings its own distance.
+    numbers : sequence of u ints, optional
+        Which users these are among all; 0 to u - 1 unless given.
+
+    Examples
+    --------
+    >>> users = Users(np.array([[0.0], [2.0], [10.0]]), np.array([0, 2, 3]))
+    >>> x = np.array([[[0.0], [9.0]], [[0.0], [9.0]]])
+    >>> users.assign(x)
+    >>> users.labels.tolist(), users.pull(x).tolist(), users.cost(x).tolist()
+    ([0, 0, 1], [[[-2.0], [0.0]], [[0.0], [-1.0]]], [2.0, 0.5])
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        offsets: NDArray[np.int64],
+        *,
+        weights: float | Array = 1.0,
+        loss: Any = None,
+        distance: Distance | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> None:
+        self.rows = rows
+        self.offsets = offsets
+        self.weights = weights
+        self.loss: Any = KMeans() if loss is None else loss
+        self.distance = Euclidean() if distance is None else distance
+        self.numbers = tuple(range(len(offsets) - 1) if numbers is None else numbers)
+        # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
+        self._y = self.distance.forward(rows)
+        whole = isinstance(weights, float)
+        self._weights: Array = np.empty(0) if whole else weights  # type: ignore[assignment]
+        self._unit = weights if whole else 1.0
+        known = (kernels.KMEANS if isinstance(self.loss, Bregman) else kernels.GIVEN), 0.0
+        compiled: tuple[int, float] = getattr(self.loss, "compiled", known)
+        self._code, self._parameter = compiled
+        self._data = Data(self._y, offsets, self._weights, float(self._unit), *compiled)
+        self._owner, self._start, self._stop = self._tasks = plan_tasks(offsets)
+        self._ends = np.cumsum(self._stop - self._start)
+        self.forget()
+
+    @property
+    def m(self) -> int:
+        """How many users the block holds."""
+        return len(self.offsets) - 1
+
+    @property
+    def d(self) -> int:
+        """How many features a row has."""
+        return int(self.rows.shape[1])
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """Each row's cluster by the last assignment, (N,); -1 before the first."""
+        for part in self._memory:
+            part.write(self._labels)
+        return self._labels
+
+    @property
+    def changed(self) -> int:
+        """How many labels the last assignment changed."""
+        return sum(int(np.sum(memory.changed)) for memory in self._memory)
+
+    @property
+    def looked(self) -> int:
+        """How many rows the last assignment measured against the centers."""
+        return sum(int(np.sum(memory.looked)) for memory in self._memory)
+
+    @property
+    def few(self) -> Few | None:
+        """The part that all users are in, if none has more than a few rows; for `DGC`."""
+        plain = isinstance(self.distance, Euclidean) and self._code != kernels.GIVEN
+        part = self._memory[0] if plain and len(self._memory) == 1 else None
+        return part if isinstance(part, Few) else None
+
+    @cached_property
+    def total_weights(self) -> Array:
+        """Each user's total weight, (u,)."""
+        if self._weights.size == 0:
+            return np.diff(self.offsets) * float(self._unit)
+        return self._sum_values(lambda a, b: np.ones(self._stop[b - 1] - self._start[a]))
+
+    def everywhere(self, centers: Array) -> Array:
+        """Give common centers (k, d) to each user of the block, (u, k, d)."""
+        return np.repeat(centers[None], self.m, axis=0)
+
+    def forget(self, labels: NDArray[np.int32] | None = None) -> None:
+        """Drop labels and sums, as before the first assignment, or all but these labels."""
+        self._labels = np.full(len(self.rows), -1, np.int32) if labels is None else labels.copy()
+        self._sums: tuple[Array, Array] | None = None
+        self._summed_at: Array | None = None
+        self._shape: tuple[int, ...] = ()
+        self._times = 0
+        self._memory: list[Part] = []
+
+    def block(self, i: int) -> Users:
+        """Return the block of user i of this block alone; its rows are a view."""
+        here = slice(self.offsets[i], self.offsets[i + 1])
+        weights = self.weights if isinstance(self.weights, float) else self.weights[here]
+        offsets = self.offsets[i : i + 2] - self.offsets[i]
+        return self._alike(self.rows[here], offsets, weights, (self.numbers[i],))
+
+    def weighted(self, weights: Array) -> Users:
+        """Return the same users with other weights, a weight a row."""
+        return self._alike(self.rows, self.offsets, weights, self.numbers)
+
+    def assign(self, x: Array) -> None:
+        """Label each row with its nearest center among its user's x[i] (steps 2-5 of Algorithm 1).
+
+        Of equally near centers the first is taken. From the third time on, rows whose label cannot
+        have changed, by how far the centers went, are not read (see `lazy`).
+        """
+        z = np.ascontiguousarray(self.distance.forward(x))
+        affine: tuple[Array, ...] = ()
+        if isinstance(self.loss, Bregman):
+            self._check_domain(x)
+            affine = self.loss.affine(x)
+        # Nothing is remembered while labels and sums change: this may be broken off.
+        memory, labels = self._memory, self.labels if self._shape != z.shape else self._labels
+        times = self._times if self._shape == z.shape else 0
+        self._sums = self._summed_at = None
+        self._shape, self._times, self._memory = z.shape, 0, []
+        if affine:
+            memory = [Anew(self._data, np.arange(self.m), z.shape[1])]
+        elif times == 0:
+            memory = cached.begin(self._data, z.shape[1])
+        elif times == 1:
+            memory.clear()
+            memory = cached.remember(self._data, z.shape[1])
+        for each in memory:
+            each.assign(z, labels, *affine)
+        self._times, self._memory, self._summed_at = times + 1, memory, x
+
+    def pull(self, x: Array) -> Array:
+        """Give the gradient of each user's cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
+
+        The labels are those of the last `assign`. For K-means and Bregman losses rows are read once
+        at most, as for others if x is the very array assigned; so x must not be written to.
+        """
+        z = np.ascontiguousarray(self.distance.forward(x))
+        s0, s1 = self._find_sums(x, z)
+        pull = s0[..., None] * z - s1
+        if isinstance(self.loss, Bregman):
+            self._check_domain(x)
+            return self.loss.back(x, pull)
+        return self.distance.back(pull)
+
+    def pull_in_parts(self, x: Array) -> tuple[Array, Array]:
+        """Give (s0, s1), (u, K) and (u, K, d), of which the pull is s0 x - s1.
+
+        They hold until the next `assign` and are not to be written to.
+        """
+        if isinstance(self.distance, Euclidean) and not isinstance(self.loss, Bregman):
+            return self._find_sums(x, np.ascontiguousarray(x))
+        return np.zeros(x.shape[:2]), -self.pull(x)
+
+    def curvature(self, x: Array) -> Array:
+        """Bound the curvature of each user's cost, (u, K): no step x - pull / curvature raises it.
+
+        (With a Bregman loss as far as its smoothness holds.) Labels are the last ones. It is beta
+        times the weight of C_i(k); for Huber and K-means, concave in r^2, the sum of w gamma.
+        """
+        if self._code in (kernels.KMEANS, kernels.HUBER):
+            weights = self._find_sums(x, np.ascontiguousarray(self.distance.forward(x)))[0]
+        else:
+            weights = sum_by_label(self.offsets, self.labels, self._each_weight(), x.shape[1])
+        return np.asarray(weights * (float(self.loss.smoothness) * self.distance.largest))
+
+    def cost(self, x: Array) -> Array:
+        """Give each user's cost, the sum of w f(x_i(label), y) over its rows, (u,)."""
+        if isinstance(self.loss, Bregman):
+            self._check_domain(x)
+        z = np.ascontiguousarray(self.distance.forward(x))
+        labels = self.labels
+
+        def values(first: int, last: int) -> Array:
+            if isinstance(self.loss, Bregman):
+                here = slice(self._start[first], self._stop[last - 1])
+                owner = np.repeat(self._owner[first:last], (self._stop - self._start)[first:last])
+                centers = x[owner, labels[here]]
+                return self.loss.divergence(centers, self.rows[here].astype(np.float64))
+            r2 = np.empty(self._stop[last - 1] - self._start[first])
+            kernels.own_r2(self._y, *self._tasks, first, last, z, labels, r2)
+            r2[:] = self.loss.value(r2)
+            return r2
+
+        return self._sum_values(values)
+
+    def nearest(self, centers: Array) -> tuple[NDArray[np.int32], Array]:
+        """Give each row's nearest of common centers (K, d), and its squared distance, both (N,).
+
+        For a Bregman loss the divergence stands for the squared distance.
+        """
+        return nearest(self.rows, centers, loss=self.loss, distance=self.distance, moved=self._y)
+
+    @cached_property
+    def distinct(self) -> tuple[NDArray[np.int64], Array, NDArray[np.int64]]:
+        """Give (rows, weights, offsets): one of each set of equal rows, with their total weight.
+
+        The order is that of a hash of the rows' values: the same however a user's rows are
+        ordered, and whether a row is given three times or once with a weight of 3. Draws that
+        walk in this order cannot tell the difference.
+        """
+        return distinct_rows(self.rows, self.offsets, self._each_weight())
+
+    def generator(self, i: int, seed: int, step: int) -> np.random.Generator:
+        """Return user i's random stream for a step, the same on every runtime."""
+        children = np.random.SeedSequence(seed, spawn_key=(self.numbers[i], step))
+        return np.random.default_rng(children)
+
+    def _alike(self, rows: Rows, offsets: Any, weights: Any, numbers: tuple[int, ...]) -> Users:
+        kept: Any = {"loss": self.loss, "distance": self.distance}
+        return Users(rows, offsets, weights=weights, numbers=numbers, **kept)
+
+    def _each_weight(self) -> Array:
+        return self._weights if self._weights.size else np.full(len(self.rows), self._unit)
+
+    def _find_sums(self, x: Array, z: Array) -> tuple[Array, Array]:
+        """Give each user's sums of w gamma and w gamma y by label; z are the moved centers."""
+        known = self._summed_at is x or self._code == kernels.KMEANS
+        if known and self._sums is None and self._memory and self._code != kernels.GIVEN:
+            for part in self._memory:
+                part.sum(z, self._labels)
+            self._sums = add_up(self._memory, x.shape)
+        elif not known or self._sums is None:
+            self._sum_by_labels(x, z)
+        assert self._sums is not None
+        return self._sums
+
+    def _sum_by_labels(self, x: Array, z: Array) -> None:
+        """Sum all rows by the labels they have, with gamma at the centers x."""
+        sums = no_sums(len(self._owner), *x.shape[1:])
+        labels, given = self.labels, np.empty(0)
+        if self._code == kernels.GIVEN and len(self.rows):
+            given = np.empty(len(self.rows))
+            kernels.own_r2(self._y, *self._tasks, 0, len(self._owner), z, labels, given)
+            given[:] = self.loss.gamma(given)
+
+        def loop(first: int, last: int) -> None:
+            kernels.pull(
+                self._y, self._weights, self._unit, *self._tasks, first, last, z, labels,
+                self._code, self._parameter, given, sums,
+            )  # fmt: skip
+
+        spread(loop, self._ends, self._y.size)
+        parts = [Part(self._data, self._owner, [sums])]
+        self._sums, self._summed_at = add_up(parts, x.shape), x
+
+    def _sum_values(self, values: Callable[[int, int], Array]) -> Array:
+        return sum_values(values, self._weights, float(self._unit), self._tasks, self.m)
+
+    def _check_domain(self, x: Array) -> None:
+        if not self.loss.contains(x):
+            raise DivergedError(
+                f"A center left the domain of the {self.loss.name} loss;"
+                " give a larger `smoothness`, or take the solver 'dgc' and a smaller `alpha`."
+            )

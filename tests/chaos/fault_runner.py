@@ -1,0 +1,248 @@
+"""Executes a schedule of faults on peer processes and records how each process ended."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from peerclust.errors import PeerError
+from peerclust.runtimes.network.contract import Contract
+from peerclust.testing.local_cluster import Fleet
+
+from .schedules import NAMES, Event, Schedule
+
+# Seconds between two polls of the peers; within which all must answer after they were started; and
+# after which, from then on, no event waits for its condition any longer.
+_POLL, _START_TIMEOUT, _EVENT_TIMEOUT = 0.01, 20.0, 25.0
+
+# After the last event: seconds without progress after which a process counts as hanging, several
+# times the sum of all timeouts; and the limit in total.
+_HANG_TIMEOUT, _TOTAL_TIMEOUT = 45.0, 300.0
+
+_SIGNALS = {
+    "kill": signal.SIGKILL,
+    "terminate": signal.SIGTERM,
+    "stop": signal.SIGSTOP,
+    "continue": signal.SIGCONT,
+}
+
+
+@dataclass(eq=False)
+class PeerProcess:
+    """One process of a peer.
+
+    `code` is its exit code, None if it did not end by itself; `stderr` what it wrote there, from
+    byte `stderr_begin` of the peer's file on; `signals` those sent to it; `status` its status if it
+    hung.
+    """
+
+    name: str
+    process: Any = field(repr=False)
+    stderr_begin: int
+    signals: set[int] = field(default_factory=set)
+    code: int | None = None
+    stderr: str = ""
+    status: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class FaultRun:
+    """The record of a schedule: all processes, and what the targets of events were doing."""
+
+    schedule: Schedule
+    folder: Path
+    contract: Contract
+    processes: list[PeerProcess]
+    events: Counter[str]
+    seconds: float
+
+    def out(self, name: str) -> Path:
+        """Return the result directory of a peer."""
+        return self.folder / f"out-{name}"
+
+    def data(self, name: str) -> Path:
+        """Return the file with the rows of a peer."""
+        return self.folder / f"{name}.csv"
+
+
+def warm_up() -> None:
+    """Start the fork server, so that the first peers start as fast as later ones."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["peerclust.testing.preload"])
+    process = context.Process(target=time.sleep, args=(0,))
+    process.start()
+    process.join()
+
+
+class FaultRunner:
+    """Executes one schedule."""
+
+    def __init__(self, schedule: Schedule, folder: Path) -> None:
+        self.schedule, self.folder = schedule, folder
+        self.fleet = Fleet(
+            folder, schedule.parts, schedule.graph, proxied=True, **schedule.settings
+        )
+        self.processes: list[PeerProcess] = []
+        self.stopped: set[str] = set()
+        self.events: Counter[str] = Counter()
+        self._turn = 0
+        self._residuals: dict[str, float] = {}
+        self._first_end: float | None = None
+
+    def run(self) -> FaultRun:
+        """Run all events and wait until every process has ended."""
+        begin = time.monotonic()
+        with self.fleet:
+            for a, b in self.schedule.links:
+                self.fleet.wire(a, b).delay(self.schedule.delay)
+            for name in NAMES:
+                if name not in self.schedule.absent:
+                    self._start(name)
+            self._wait_for_answers()
+            self._began = self._last_event = time.monotonic()
+            for event in self.schedule.events:
+                self._wait_for_event(event)
+                self._execute(event)
+                self._last_event = time.monotonic()
+            time.sleep(self.schedule.rest)
+            for name in sorted(self.stopped):
+                self._signal("continue", name)
+            self._wait()
+        return FaultRun(
+            self.schedule,
+            self.folder,
+            self.fleet.contract,
+            self.processes,
+            self.events,
+            time.monotonic() - begin,
+        )
+
+    def _wait_for_answers(self) -> None:
+        """Wait until all peers that were started answer or have ended."""
+        limit = time.monotonic() + _START_TIMEOUT
+        for process in self.processes:
+            while process.process.is_alive() and not self._query(process.name):
+                if time.monotonic() > limit:
+                    return
+                time.sleep(_POLL)
+
+    def _wait_for_event(self, event: Event) -> None:
+        if event.when in ("start", "after"):
+            since = self._began if event.when == "start" else self._last_event
+            time.sleep(max(0.0, since + event.at - time.monotonic()))
+            return
+        while time.monotonic() < self._began + _EVENT_TIMEOUT:
+            if self._largest_residual() <= event.at and event.when == "near":
+                return
+            if self._first_end is not None:
+                time.sleep(max(0.0, self._first_end + event.at - time.monotonic()))
+                return
+            if not self._active():
+                return
+            time.sleep(_POLL)
+
+    def _active(self) -> list[str]:
+        """Return the peers that run and are not stopped."""
+        processes = self.fleet.processes.items()
+        return [name for name, each in processes if name not in self.stopped and each.is_alive()]
+
+    def _largest_residual(self) -> float:
+        """Return the largest residual of active peers in multiples of tol; query one per call."""
+        self._turn += 1
+        name = NAMES[self._turn % len(NAMES)]
+        status = self._query(name)
+        if status.get("phase") == "done" or (self.fleet.out(name) / "certificate.json").exists():
+            self._first_end = self._first_end or time.monotonic()
+        residual = status.get("residual") or float("inf")
+        self._residuals[name] = residual / self.schedule.settings["tol"]
+        active = self._active()
+        return max((self._residuals.get(each, float("inf")) for each in active), default=0.0)
+
+    def _query(self, name: str) -> dict[str, Any]:
+        """Return the status of a peer; empty if it is stopped or does not answer."""
+        if name not in self._active():
+            return {}
+        try:
+            return self.fleet.status(name)
+        except PeerError:
+            return {}
+
+    def _execute(self, event: Event) -> None:
+        """Execute an event, and count it with the phase of the peer that it names first."""
+        name = event.names[0]
+        if event.action == "start":
+            self._restart(name)
+            return
+        alive = name in self.fleet.processes and self.fleet.processes[name].is_alive()
+        phase = "stopped" if name in self.stopped else self._query(name).get("phase", "starting")
+        self.events[f"{event.action} while {phase if alive else 'gone'}"] += 1
+        if event.action in _SIGNALS:
+            if alive:
+                self._signal(event.action, name)
+            return
+        wire = self.fleet.wire(*event.names)
+        if event.action == "cut":
+            wire.cut()
+        elif event.action == "stall":
+            wire.hold(forth=event.names[0] < event.names[1])
+        else:
+            wire.mend()
+            wire.delay(self.schedule.delay)
+
+    def _signal(self, action: str, name: str) -> None:
+        process = self.fleet.processes[name]
+        if process.is_alive():
+            self.fleet.signal(name, _SIGNALS[action])
+            record = next(each for each in self.processes if each.process is process)
+            record.signals.add(_SIGNALS[action])
+        if action == "stop":
+            self.stopped.add(name)
+        elif action in ("kill", "continue"):
+            self.stopped.discard(name)
+        if action == "kill":
+            process.join(10)
+
+    def _restart(self, name: str) -> None:
+        """Start a peer; an earlier process that was asked to end has two seconds to do so."""
+        old = self.fleet.processes.get(name)
+        if old is not None:
+            old.join(2)
+        if old is not None and old.is_alive():
+            self.events["start while another runs"] += 1
+            return
+        others = [self._query(other).get("phase", "") for other in NAMES if other != name]
+        phases = [phase for phase in ("running", "agreeing", "done") if phase in others]
+        self.events[f"start while others are {phases[0] if phases else 'gone'}"] += 1
+        self._start(name)
+
+    def _start(self, name: str) -> None:
+        stderr = self.folder / f"{name}.err"
+        begin = stderr.stat().st_size if stderr.exists() else 0
+        self.fleet.start(name)
+        self.processes.append(PeerProcess(name, self.fleet.processes[name], begin))
+
+    def _wait(self) -> None:
+        """Wait for every process to end, and record the status of those that hang."""
+        begin = last_progress = time.monotonic()
+        last_rounds: dict[str, Any] = {}
+        while self._active():
+            now = time.monotonic()
+            rounds = {name: self._query(name).get("round") for name in self._active()}
+            if rounds != last_rounds:
+                last_rounds, last_progress = rounds, now
+            if now - last_progress > _HANG_TIMEOUT or now - begin > _TOTAL_TIMEOUT:
+                break
+            time.sleep(0.2)
+        for i, each in enumerate(self.processes):
+            each.code = each.process.exitcode
+            if each.code is None:
+                each.status = str(self._query(each.name))
+            later = [p.stderr_begin for p in self.processes[i + 1 :] if p.name == each.name]
+            file = self.folder / f"{each.name}.err"
+            text = file.read_bytes() if file.exists() else b""
+            each.stderr = text[each.stderr_begin : later[0] if later else None].decode()

@@ -1,0 +1,180 @@
+"""Fuzzes the decoder of frames with millions of mutated valid frames.
+
+A mutated frame goes through `wire.decode` and, if it is a message, through `messages.unpack`, as in
+a peer. Nothing but a WireError may be raised, quickly and with little memory. `frame_mutations` has
+the mutations.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import tracemalloc
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import repeat
+from time import perf_counter
+
+import numpy as np
+
+from benchmarks.measures import Measure, Progress
+from peerclust.errors import WireError
+from peerclust.kernels import threads
+from peerclust.runtimes.network import messages, wire
+from peerclust.runtimes.network.messages import Message
+from peerclust.runtimes.network.wire import Kind
+from peerclust.validation import check_count
+
+from .frame_mutations import mutated_frames, valid_frames
+
+# The limit of a payload that `decode` is called with; headers claim up to 4 GB.
+LIMIT = 1 << 20
+
+# No frame may take longer; a valid one takes about 0.01 ms.
+_SLOW_MS = 100.0
+
+# Frames per block; each block has a random stream of its own.
+_BLOCK = 10_000
+
+# One frame in this many is decoded once more with its memory traced.
+_TRACE_EVERY = 16
+
+_TYPES: dict[Kind, type[Message]] = {
+    Kind.HELLO: messages.Hello,
+    Kind.ALIVE: messages.Alive,
+    Kind.LOST: messages.Lost,
+    Kind.UP: messages.Up,
+    Kind.NEED: messages.Need,
+    Kind.WELCOME: messages.Welcome,
+    Kind.VIEW: messages.View,
+    Kind.BYE: messages.Bye,
+}
+
+
+@dataclass(frozen=True)
+class BlockResult:
+    """The results of a block of frames; a crash is described with its frame in hex."""
+
+    frames: int
+    decoded: int
+    unpacked: int
+    forged: int
+    slowest: float
+    allocation: int
+    crashes: tuple[str, ...]
+
+
+def measure(progress: Progress, *, frames: int = 10_000_000, seed: int = 0) -> Iterator[Measure]:
+    """Yield the failures of mutated frames, which are the same for the same seed everywhere."""
+    check_count(frames, "frames", "chaos")
+    check_count(seed, "seed", "chaos", at_least=0)
+    results: list[BlockResult] = []
+    done, reported, begin = 0, 0, perf_counter()
+    for each in _run_blocks(frames, seed):
+        results.append(each)
+        done += each.frames
+        if done - reported >= 500_000 or done == frames:
+            reported = done
+            rate = done / (perf_counter() - begin)
+            progress(f"{done:,} of {frames:,} frames, {rate:,.0f} per second")
+    crashes = [crash for each in results for crash in each.crashes]
+    decoded, unpacked = (
+        sum(each.decoded for each in results),
+        sum(each.unpacked for each in results),
+    )
+    yield Measure(
+        "crashes",
+        len(crashes),
+        f"of {frames:,} frames, seed {seed}; {decoded:,} were decoded, {unpacked:,} as messages"
+        + "".join(f"; {crash}" for crash in crashes[:3]),
+        at_most=0,
+    )
+    yield Measure(
+        "forged",
+        sum(each.forged for each in results),
+        "mutated frames that were accepted although their checksum was not corrected",
+        at_most=0,
+    )
+    yield Measure(
+        "largest_allocation",
+        max(each.allocation for each in results),
+        f"bytes for a frame, one in {_TRACE_EVERY} traced; the limit of a payload, although headers"
+        " claim up to 4 GB",
+        at_most=LIMIT,
+    )
+    slowest = 1e3 * max(each.slowest for each in results)
+    yield Measure(
+        "slowest_ms",
+        slowest,
+        "to decode and unpack a frame, the fastest of ten attempts",
+        at_most=_SLOW_MS,
+    )
+
+
+def _run_blocks(frames: int, seed: int) -> Iterator[BlockResult]:
+    blocks = math.ceil(frames / _BLOCK)
+    sizes = [_BLOCK] * (blocks - 1) + [frames - _BLOCK * (blocks - 1)]
+    # Starting a process takes about as long as 20 blocks.
+    workers = min(threads.cores(), math.ceil(blocks / 20))
+    if workers == 1:
+        yield from map(run_block, repeat(seed), range(blocks), sizes)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        yield from pool.map(run_block, repeat(seed), range(blocks), sizes, chunksize=10)
+
+
+def run_block(seed: int, block: int, n: int) -> BlockResult:
+    """Decode n mutated frames from one random stream."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block,)))
+    good = valid_frames()
+    originals = set(good)
+    decoded = unpacked = forged = allocation = 0
+    slowest, crashes = 0.0, []
+    for i, (data, corrected) in enumerate(mutated_frames(good, n, rng)):
+        begin = perf_counter()
+        stage, crash = _decode(data)
+        took = perf_counter() - begin
+        decoded += stage >= 1
+        unpacked += stage == 2
+        forged += stage >= 1 and not corrected and data not in originals
+        if crash:
+            crashes.append(f"{crash}, from {data.hex()}")
+        if took > slowest:
+            # Another process may have had the core, so take the fastest of ten attempts.
+            slowest = max(slowest, min(took, *(_time(data) for _ in range(9))))
+        if i % _TRACE_EVERY == 0:
+            allocation = max(allocation, _trace(data))
+    return BlockResult(n, decoded, unpacked, forged, slowest, allocation, tuple(crashes))
+
+
+def _decode(data: bytes) -> tuple[int, str]:
+    """Return the stage that a frame reached (1: decoded, 2: unpacked) and the crash, if any."""
+    stage = 0
+    try:
+        frame = wire.decode(data, limit=LIMIT)
+        stage = 1
+        if frame.kind in _TYPES:
+            messages.unpack(frame.payload, _TYPES[frame.kind])
+            stage = 2
+    except WireError:
+        return stage, ""
+    except Exception as error:
+        return stage, f"{type(error).__name__}: {error}"
+    return stage, ""
+
+
+def _time(data: bytes) -> float:
+    begin = perf_counter()
+    _decode(data)
+    return perf_counter() - begin
+
+
+def _trace(data: bytes) -> int:
+    """Return the peak memory of decoding a frame in bytes."""
+    tracemalloc.start()
+    _decode(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak

@@ -1,0 +1,268 @@
+"""Checks what must be true after any schedule of faults: no hang, no false success, no breakage.
+
+The evidence is what the peers left behind: exit codes, stderr, results and journals. Residuals and
+centers are computed again from the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from peerclust import tables
+from peerclust.clustering.solution import Solution
+from peerclust.errors import PeerclustError
+from peerclust.peers import commands, replay, setup
+from peerclust.peers.site_directory import RESULT
+from peerclust.runtimes.network.journal import read_journal
+from peerclust.runtimes.network.messages import Agreed
+
+from .fault_runner import FaultRun, PeerProcess
+from .schedules import NAMES, PEERS
+
+HANG, FALSE_SUCCESS, BROKEN = "hang", "false success", "broken"
+
+# The progress lines of a peer, and parts of the sentences with which it may give up.
+_PROGRESS = re.compile(r"round \d+, residual \S+, \d+ neighbors? alive")
+_REASONS = {
+    "left the run": "left",
+    "The run was stopped": "stopped by the network file",
+    "fell apart from": "partitioned",
+    "could reach none": "reached no peer",
+    "it can take part only if": "rows out of range",
+    "must not hold a result": "had a result",
+}
+# Reasons for dropping a peer that misbehaves; here no peer does, only processes and links fail.
+_ACCUSATIONS = ("must not be ahead", "made no progress", "it sent ", "must be of this network")
+# Residuals computed again may differ by rounding.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A violation: its kind and a sentence."""
+
+    kind: str
+    what: str
+
+
+@dataclass(eq=False)
+class Verdict:
+    """The violations, and a count of how processes ended."""
+
+    findings: list[Finding] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+
+def check_run(run: FaultRun) -> Verdict:
+    """Check everything that a schedule left behind."""
+    verdict = Verdict()
+    records = _read_records(run, verdict)
+    for process in run.processes:
+        verdict.findings += _check_process(run, process)
+        verdict.outcomes[_name_outcome(process, records.get(process.name))] += 1
+    verdict.findings += _check_accusations(run)
+    ends, neighbors = _replay_runs(run, records, verdict)
+    successes = {n: r for n, r in records.items() if r["status"]["name"].startswith("converged")}
+    for name, record in successes.items():
+        for what in _check_success(run, name, record, records):
+            verdict.findings.append(Finding(FALSE_SUCCESS, f"{name} converged, but {what}"))
+    for what in [*_check_partitions(successes), *_check_residuals(run, successes, ends, neighbors)]:
+        verdict.findings.append(Finding(FALSE_SUCCESS, what))
+    return verdict
+
+
+def _read_records(run: FaultRun, verdict: Verdict) -> dict[str, dict[str, Any]]:
+    """Read all certificates, and check that each result is complete."""
+    records = {}
+    for i, name in enumerate(NAMES):
+        out = run.out(name)
+        if not (out / "certificate.json").exists():
+            continue
+        try:
+            records[name] = json.loads((out / "certificate.json").read_text())
+            K, d = run.contract.n_clusters, len(run.contract.features)
+            centers = np.loadtxt(out / "centers.csv", delimiter=",", skiprows=1, ndmin=2)
+            labels = (out / "labels.csv").read_text().splitlines()
+            solution = Solution.load(out / "solution.npz")
+            complete = (
+                centers.shape == (K, d + 1)
+                and np.isfinite(centers).all()
+                and np.array_equal(centers[:, 1:], solution.consensus)
+                and len(labels) == 1 + len(run.schedule.parts[i])
+            )
+        except (OSError, ValueError, PeerclustError) as error:
+            verdict.findings.append(Finding(BROKEN, f"{name}'s result cannot be read: {error}"))
+        else:
+            if not complete:
+                verdict.findings.append(Finding(BROKEN, f"{name}'s result is incomplete"))
+    return records
+
+
+def _check_process(run: FaultRun, process: PeerProcess) -> Iterator[Finding]:
+    """Check how a process ended and what it wrote to stderr."""
+    # Log lines go to stderr, too.
+    logged = set(_read_log(run, process.name))
+    errors = [
+        line
+        for line in process.stderr.splitlines()
+        if line and line not in logged and not _PROGRESS.fullmatch(line)
+    ]
+    name, code = process.name, process.code
+    if code is None:
+        yield Finding(HANG, f"{name} did not end: {process.status}")
+    elif code < 0 and -code not in process.signals:
+        yield Finding(BROKEN, f"{name} was ended by signal {-code}, which was not sent")
+    elif code > 3:
+        yield Finding(BROKEN, f"{name} ended with exit code {code}")
+    if len(errors) != (code in (2, 3)):
+        yield Finding(BROKEN, f"{name} ended with {code} and wrote {' / '.join(errors)!r}")
+    if code in (0, 1):
+        missing = [file for file in RESULT if not (run.out(name) / file).exists()]
+        if missing:
+            yield Finding(BROKEN, f"{name} ended with {code} without {missing}")
+
+
+def _check_accusations(run: FaultRun) -> Iterator[Finding]:
+    """Check that no peer was dropped for misbehaving."""
+    for name in NAMES:
+        for line in _read_log(run, name):
+            if any(reason in line for reason in _ACCUSATIONS):
+                yield Finding(BROKEN, f"{name} dropped a peer that did nothing wrong: {line}")
+
+
+def _read_log(run: FaultRun, name: str) -> list[str]:
+    """Return the lines of a peer's log without date and time."""
+    log = run.out(name) / "log.txt"
+    return [line[20:] for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def _name_outcome(process: PeerProcess, record: dict[str, Any] | None) -> str:
+    if process.code is None:
+        return "hung"
+    if process.code < 0:
+        return "killed"
+    if process.code > 1 or record is None:
+        return next((name for part, name in _REASONS.items() if part in process.stderr), "gave up")
+    status = str(record["status"]["name"])
+    if not status.startswith("converged"):
+        return status
+    if len(record["heard"]) < PEERS:
+        return "converged without some"
+    return "converged after faults" if record["events"] else "converged"
+
+
+def _check_success(
+    run: FaultRun, name: str, record: dict[str, Any], records: dict[str, dict[str, Any]]
+) -> Iterator[str]:
+    """Yield what is wrong with a success, judged by the certificates."""
+    tol = run.contract.tol
+    heard = record["heard"]
+    if not (record["residual"] <= tol and record["largest_residual"] <= tol):
+        yield f"its residuals are {record['residual']:g} and {record['largest_residual']:g}"
+    explained = " ".join(
+        [record["status"]["advice"], *(event["what"] for event in record["events"])]
+    )
+    unmentioned = set(NAMES) - set(heard) - set(re.findall(r"\bp\d\b", explained))
+    if unmentioned:
+        yield f"it does not mention {', '.join(sorted(unmentioned))}"
+    if 2 * len(heard) <= PEERS or name not in heard:
+        yield f"it hears only {', '.join(heard)}"
+    for other in heard:
+        # A process that returned after the end reports the result of a neighbor.
+        if other in records and (records[other]["residual"] or 0.0) > tol:
+            yield f"{other}, which it hears, has the residual {records[other]['residual']:g}"
+
+
+def _check_partitions(successes: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield pairs of successes that are in different partitions."""
+    for a, one in successes.items():
+        for b, other in successes.items():
+            if a >= b:
+                continue
+            both = f"{a} hears {one['heard']}, {b} hears {other['heard']}"
+            if not set(one["heard"]) & set(other["heard"]):
+                yield f"{a} and {b} converged in different partitions: {both}"
+            elif one["rounds"] == other["rounds"] and one["heard"] != other["heard"]:
+                yield f"{a} and {b} converged in round {one['rounds']}, but {both}"
+
+
+def _replay_runs(
+    run: FaultRun, records: dict[str, dict[str, Any]], verdict: Verdict
+) -> tuple[dict[str, replay.Replayed], dict[str, list[str]]]:
+    """Replay each run of the journals; return each peer's end and the neighbors it heard last."""
+    contract = run.contract
+    journals = {}
+    for i, name in enumerate(NAMES):
+        path = run.out(name) / "journal.jsonl"
+        if path.exists():
+            journals[i] = read_journal(path)
+    rows = {
+        i: commands.read_rows(contract, name, commands.read_table(contract, run.data(name)))
+        for i, name in enumerate(NAMES)
+    }
+    ends: dict[str, replay.Replayed] = {}
+    neighbors: dict[str, list[str]] = {}
+    for run_id in sorted({e["run"] for each in journals.values() for e in each if "run" in e}):
+        of_run = {i: replay.select_run(journal, run_id) for i, journal in journals.items()}
+        of_run = {i: journal for i, journal in of_run.items() if journal}
+        try:
+            replayed = replay.replay(contract, rows, of_run)
+        except PeerclustError as error:
+            verdict.findings.append(Finding(BROKEN, f"the replay of {run_id} failed: {error}"))
+            continue
+        for i, end in replayed.items():
+            if not end.same:
+                what = f"the replay of {NAMES[i]} to round {end.round} has different centers"
+                verdict.findings.append(Finding(BROKEN, what))
+            if journals[i][-1]["event"] == "end" and of_run[i][-1] is journals[i][-1]:
+                ends[NAMES[i]] = end
+                last = [event for event in of_run[i] if event["event"] == "heard"][-1:]
+                neighbors[NAMES[i]] = [NAMES[j] for event in last for j in event["senders"]]
+    for name, record in records.items():
+        late = record["status"]["name"].startswith("came late")
+        if not late and (name not in ends or ends[name].round != record["rounds"]):
+            verdict.findings.append(Finding(BROKEN, f"the replay does not reach the end of {name}"))
+    return ends, neighbors
+
+
+def _check_residuals(
+    run: FaultRun,
+    successes: dict[str, dict[str, Any]],
+    ends: dict[str, replay.Replayed],
+    neighbors: dict[str, list[str]],
+) -> Iterator[str]:
+    """Check the fixed-point residual of each success whose peers all ended in the same round.
+
+    It is computed from the rows: max_k |gradient + rho sum_j (x_i - x_j)| / (W a s), where j are
+    the neighbors heard last.
+    """
+    contract, tol = run.contract, run.contract.tol
+    for name, record in successes.items():
+        heard = record["heard"]
+        if any(j not in ends or ends[j].round != record["rounds"] for j in heard):
+            continue
+        agreed = Agreed(**record["agreed"])
+        for i in heard:
+            near = neighbors[i]
+            if not set(near) <= set(heard) or any(i not in neighbors[j] for j in near):
+                yield f"{name} converged, but {i} last heard {near} of {heard}"
+                continue
+            table = tables.read([run.data(i)], columns=contract.features, may_be_empty=True)
+            users = commands.read_rows(contract, i, table).users(
+                contract, setup.make_scale(contract, agreed)
+            )
+            x = ends[i].x[None]
+            users.assign(x)
+            total = np.sum([x - ends[j].x for j in near], axis=0)
+            gradient = users.pull(x) + agreed.rho * total
+            size = float(np.linalg.norm(gradient, axis=2).max())
+            residual = size / setup.residual_scale(agreed, users)
+            if residual > tol * (1 + _ROUNDING):
+                yield f"{name} converged, but the residual of {i} is {residual:g} computed again"

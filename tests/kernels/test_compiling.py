@@ -1,0 +1,135 @@
+"""A change of any kernel takes effect at once, and what is compiled is kept."""
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numba
+import pytest
+
+from peerclust.kernels import compiling
+
+# The loop is in `drifts`, and `steps` has a function that is inlined into it.
+SHOW_DISTANCE = """
+import numpy as np
+from peerclust.kernels.drifts import add_drifts
+gone, drift, clock = np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)
+add_drifts(np.full((1, 1, 4), 1.0), np.zeros((1, 1, 4)), np.arange(1), gone, drift, clock)
+print(round(gone[0, 0], 9), sum(add_drifts.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """Return a copy of some kernels, in a package of the same name."""
+    kernels = tmp_path / "peerclust" / "kernels"
+    kernels.mkdir(parents=True)
+    for path in (kernels.parent, kernels):
+        (path / "__init__.py").write_text("")
+    for name in ("compiling.py", "drifts.py", "steps.py"):
+        shutil.copy(Path(compiling.__file__).with_name(name), kernels)
+    return kernels
+
+
+def show_distance(package, processes=1):
+    """Return how far a center went, and the loops found on disk, as new processes see it."""
+    env = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    env["PYTHONPATH"] = str(package.parents[1])
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", SHOW_DISTANCE], stdout=subprocess.PIPE, text=True, env=env
+        )
+        for _ in range(processes)
+    ]
+    said = [process.communicate()[0].split() for process in started]
+    assert [process.returncode for process in started] == [0] * processes
+    return [(float(distance), int(hits)) for distance, hits in said]
+
+
+def test_an_edited_helper_changes_loops_of_other_files_at_once(package):
+    assert show_distance(package) == [(2.0, 0)]
+    assert show_distance(package) == [(2.0, 1)]
+    before = set((package / "__pycache__").glob("numba-*"))
+    helper = package / "steps.py"
+    edited = helper.read_text().replace("return (a + b) + (c + d)", "return 9.0 * (a + b + c + d)")
+    assert edited != helper.read_text()
+    helper.write_text(edited)
+    # Several at once, as the workers of a test run or the ranks of a job are.
+    assert {distance for distance, _ in show_distance(package, processes=3)} == {6.0}
+    after = set((package / "__pycache__").glob("numba-*"))
+    assert len(before) == len(after) == 1
+    assert before != after
+
+
+def test_compiling_leaves_the_settings_of_numba_alone(monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "the user's own")
+
+    @compiling.compiled()
+    def double(x):
+        return 2 * x
+
+    assert numba.config.CACHE_DIR == "the user's own"
+    assert double.stats.cache_path.startswith(str(compiling._CACHE))
+
+
+@pytest.fixture
+def places(package, monkeypatch):
+    """Return a package, a directory for numba and a user's cache, for `find_cache` to choose."""
+    monkeypatch.setattr(compiling, "_HERE", package)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    user = package.parents[1] / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(user))
+    return package, package.parents[1] / "numba", user
+
+
+def test_the_cache_is_beside_the_kernels_or_where_the_user_wants_it(places, monkeypatch):
+    package, wanted, _ = places
+    beside = compiling.find_cache()
+    assert beside.parent == package / "__pycache__"
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(wanted))
+    found = compiling.find_cache()
+    assert found.parents[1] == wanted
+    assert found.name == beside.name
+    # A directory that cannot be made is passed over.
+    (wanted.parent / "file").write_text("")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(wanted.parent / "file"))
+    assert compiling.find_cache() == beside
+
+
+def test_a_package_that_cannot_be_written_to_has_its_cache_at_the_user_s(places, monkeypatch):
+    package, _, user = places
+    (package / "__pycache__").write_text("")  # no directory can be made in it
+    first = compiling.find_cache()
+    assert first.parents[1] == user / "peerclust"
+    (package / "steps.py").write_text("")
+    assert compiling.find_cache().parent == first.parent
+    assert not first.exists()
+    # Another installation has its own.
+    second = package.with_name("other")
+    shutil.copytree(package, second)
+    monkeypatch.setattr(compiling, "_HERE", second)
+    assert compiling.find_cache().parents[1] == user / "peerclust"
+    assert len(list((user / "peerclust").glob("*/numba-*"))) == 2
+
+
+def test_without_any_place_nothing_is_kept(places, monkeypatch):
+    package, _, user = places
+    (package / "__pycache__").write_text("")
+    user.write_text("")
+    assert compiling.find_cache() is None
+    monkeypatch.setattr(compiling, "_CACHE", None)
+    assert compiling.compiled()(lambda x: 2 * x)(3) == 6
+
+
+def test_many_may_look_for_the_cache_at_once(places):
+    package, *_ = places
+    for n in range(20):
+        stale = package / "__pycache__" / f"numba-{n}"
+        stale.mkdir(parents=True)
+        (stale / "loop.nbi").write_text("")
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: compiling.find_cache(), range(32)))
+    assert [*(package / "__pycache__").glob("numba-*")] == [*found]

@@ -1,0 +1,97 @@
+"""What sites do before the first round, on runtimes of this process."""
+
+import numpy as np
+import pytest
+
+import peerclust as pc
+from peer_runs import iris, make_path_contract
+from peerclust.errors import DataError
+from peerclust.initialize import KMeansPlusPlus
+from peerclust.peers import configuration, setup
+from peerclust.peers.setup import Rows
+from peerclust.runtimes import Loopback, Simulator
+
+
+def rows_of(parts, weights=1.0):
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    return Rows(np.concatenate(parts), offsets, weights, tuple(range(len(parts))))
+
+
+@pytest.mark.parametrize("runtime", [Simulator, Loopback])
+@pytest.mark.parametrize("scale", ["standard", "none"])
+def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
+    terms = make_path_contract(scale=scale, loss="huber", delta=0.5)
+    parts = iris(4)
+    agreed, _, x = setup.agree(terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
+    solution = pc.cluster(
+        parts,
+        n_clusters=3,
+        graph=terms.graph,
+        loss=pc.Huber(0.5),
+        rho=20.0,
+        init=KMeansPlusPlus(mean_of=5),
+        scale=None if scale == "none" else scale,
+        random_state=3,
+        rounds=1,
+    )
+    assert agreed.alpha == solution.alpha
+    assert solution.certificate.largest_weight == agreed.W
+    assert np.isclose(agreed.spread, solution.certificate.spread, rtol=1e-12)
+    pooled = np.concatenate(parts)
+    mean = pooled.mean(axis=0) if scale == "standard" else np.zeros(4)
+    assert np.allclose(agreed.mean, mean, rtol=1e-12)
+    low = (pooled.min(axis=0) - np.array(agreed.mean)) / np.array(agreed.deviation)
+    assert np.allclose(agreed.low, low, rtol=1e-9)
+    assert (x == x[0]).all()
+    box = configuration.make_box(terms, configuration.make_program(terms, agreed), agreed)
+    assert box.refuse(x[0]) == ""
+
+
+def test_rho_auto_is_fifty_times_where_rows_and_neighbors_pull_alike():
+    terms = make_path_contract(rho="auto", loss="logistic")
+    agreed, users, _ = setup.agree(
+        terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), []
+    )
+    path = 2 - 2 * np.cos(3 * np.pi / 4)  # lambda_max of a path of 4
+    beta = users.loss.smoothness
+    assert np.isclose(agreed.rho, 50 * beta * 38 / path)
+
+
+def test_all_sites_must_have_a_checkpoint_of_the_same_run_to_go_on_from():
+    terms = make_path_contract(3)
+    users = rows_of(iris(3)).users(terms)
+    runtime = Simulator(terms.graph)
+    assert setup.agree_to_resume(terms, runtime, users, b"\0\x01\xff45678", 17) == 17
+    assert setup.agree_to_resume(terms, runtime, users, None, 0) is None
+
+
+def test_rows_that_come_late_must_fit_what_was_agreed():
+    terms = make_path_contract()
+    parts = iris(4)
+    agreed, _, _ = setup.agree(terms, Simulator(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
+    scale = setup.make_scale(terms, agreed)
+    one = Rows(parts[0], np.array([0, len(parts[0])]), 1.0, (0,))
+    setup.check_fits(agreed, one.users(terms, scale))
+    more = np.concatenate([parts[0], parts[0]])
+    heavy = Rows(more, np.array([0, len(more)]), 1.0, (0,))
+    with pytest.raises(DataError, match="a step that is safe up to 38"):
+        setup.check_fits(agreed, heavy.users(terms, scale))
+    far = Rows(parts[0][:3] + 100.0, np.array([0, 3]), 1.0, (0,))
+    with pytest.raises(DataError, match="outside the box of the data"):
+        setup.check_fits(agreed, far.users(terms, scale))
+
+
+def test_a_box_is_wider_for_programs_that_may_stray():
+    terms = make_path_contract(
+        solver="dgc", matrix=((4.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0), (0, 0, 0, 1.0))
+    )
+    agreed, _, _ = setup.agree(terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [])
+    low, high = np.array(agreed.low), np.array(agreed.high)
+    box = configuration.make_box(terms, configuration.make_program(terms, agreed), agreed)
+    assert np.allclose(box.high - high, 3 * (high - low), rtol=1e-4)
+    plain = configuration.make_box(
+        make_path_contract(), configuration.make_program(terms, agreed), agreed
+    )
+    assert plain.refuse(np.array([high + 1e-9])) == ""
+    assert "outside the box" in plain.refuse(np.array([high + 0.1]))
+    assert "not finite" in plain.refuse(np.array([high * np.nan]))
