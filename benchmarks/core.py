@@ -83,9 +83,9 @@ def _first_round(users: Users, centers: Rows) -> Callable[[], object]:
 
     def assign_and_sum() -> None:
         # As in a first round: no earlier assignment is cached.
-        users.forget()
+        users.reset_cache()
         users.assign(x)
-        users.pull(x)
+        users.gradient(x)
 
     return assign_and_sum
 

@@ -1,4 +1,4 @@
-"""ROC AUC of `DGCOutlierDetector` on scattered outliers, over 100 data sets."""
+"""ROC AUC of `PeerOutlierDetector` on scattered outliers, over 100 data sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.measures import Measure, Progress
 from peerclust.datasets import scattered_outliers
-from peerclust.estimators import DGCOutlierDetector
+from peerclust.estimators import PeerOutlierDetector
 
 _SEEDS = 100
 
@@ -28,7 +28,7 @@ def _auc(name: str, options: dict[str, Any], progress: Progress) -> Iterator[Mea
         if seed % 20 == 0:
             progress(f"{name}: data set {seed} of {_SEEDS}")
         rows, outlier = scattered_outliers(random_state=seed)
-        detector = DGCOutlierDetector(**options, random_state=seed).fit(rows, users=users)
+        detector = PeerOutlierDetector(**options, random_state=seed).fit(rows, users=users)
         auc[seed] = roc_auc_score(outlier, -detector.score_samples(rows))
     detail = f"{detector}, 10 users on a ring, seeds 0 to {_SEEDS - 1}; worst {auc.min():.3f}"
     yield Measure(f"{name}_mean_auc", float(auc.mean()), detail, at_least=0.98)

@@ -46,10 +46,10 @@ def time_rounds(
     x = np.repeat(choose_centers(rows, K)[None], m, axis=0)
     marks = []
 
-    def watch(states: Any, _: Any) -> None:
+    def on_round(states: Any, _: Any) -> None:
         if states[0].round in (SETUP_ROUNDS, rounds):
             marks.append(perf_counter())
 
     begin = perf_counter()
-    Simulator(graph).run(program, users, x, rounds=rounds, watch=watch)
+    Simulator(graph).run(program, users, x, rounds=rounds, on_round=on_round)
     return RoundTimes(marks[0] - begin, (marks[1] - marks[0]) / (rounds - SETUP_ROUNDS))

@@ -31,7 +31,7 @@ solution = pc.cluster(
     random_state=0,
 )
 sizes = np.bincount(np.concatenate(solution.labels), minlength=3)
-sizes = np.sum(ranks.collect(sizes), axis=0)
+sizes = np.sum(ranks.allgather(sizes), axis=0)
 if ranks.rank == 0:
     print(f"{USERS} users on {ranks.size} ranks, {len(own)} on this one")
     print(f"{solution.status.name} after {solution.certificate.rounds} rounds")

@@ -1,1 +1,1 @@
-"""Being here puts tests/ on the path, so that every test may say `from instances import ...`."""
+"""What all tests share. Helpers are found by `pythonpath` in pyproject.toml."""

@@ -77,8 +77,10 @@ def estimator_numbers() -> dict[str, Numbers]:
 
     rows, _ = pc.datasets.iris()
     users = np.arange(150) % 4
-    model = pc.DGC(3, loss="huber", rho=20.0, max_iter=100, random_state=2).fit(rows, users=users)
-    detector = pc.DGCOutlierDetector(2, contamination=0.1, random_state=3).fit(rows, users=users)
+    model = pc.PeerClustering(3, loss="huber", rho=20.0, max_iter=100, random_state=2).fit(
+        rows, users=users
+    )
+    detector = pc.PeerOutlierDetector(2, contamination=0.1, random_state=3).fit(rows, users=users)
     return {
         "estimator-1": {
             "centers": model.user_centers_,
@@ -97,7 +99,7 @@ def peer_numbers() -> dict[str, Numbers]:
     """Return the numbers of runs of three real peers in which nothing goes wrong."""
     import peerclust as pc
     from golden_cases import PEERS, data
-    from peerclust.testing.local_cluster import Fleet
+    from peerclust.testing.local_cluster import LocalCluster
 
     found = {}
     for name, settings in PEERS.items():
@@ -105,7 +107,7 @@ def peer_numbers() -> dict[str, Numbers]:
         parts = [np.concatenate(parts[:2]), np.concatenate(parts[2:4]), np.concatenate(parts[4:])]
         with (
             tempfile.TemporaryDirectory() as folder,
-            Fleet(
+            LocalCluster(
                 Path(folder), parts, pc.graphs.ring(3), n_clusters=3, linger=0.5, **settings
             ) as peers,
         ):
@@ -139,7 +141,7 @@ def check_restarted_peer() -> None:
     """Raise unless a run in which a peer is killed and returns equals its own replay."""
     import peerclust as pc
     from golden_cases import data
-    from peerclust.testing.local_cluster import Fleet
+    from peerclust.testing.local_cluster import LocalCluster
 
     settings = {
         "n_clusters": 3, "solver": "dgc", "rho": 150.0, "tol": 1e-6, "rounds": 30_000,
@@ -147,7 +149,7 @@ def check_restarted_peer() -> None:
     }  # fmt: skip
     with (
         tempfile.TemporaryDirectory() as folder,
-        Fleet(Path(folder), data("iris")[:5], pc.graphs.ring(5), **settings) as peers,
+        LocalCluster(Path(folder), data("iris")[:5], pc.graphs.ring(5), **settings) as peers,
     ):
         peers.start()
         peers.wait_for_round("p2", 200)

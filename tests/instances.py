@@ -1,4 +1,4 @@
-"""The one list of all losses, distances, Bregman losses, graphs and weights that tests run over.
+"""The one list of all losses, distances, objectives, graphs and weights that tests run over.
 
 A new one joins every test by adding a line here. Use each list with `ids=repr`:
 
@@ -87,9 +87,44 @@ GRAPHS = [
     Maker("geometric", lambda m: graphs.geometric(m, 0.6, random_state=0)),
 ]
 
+
+@dataclass(frozen=True)
+class Objective:
+    """What is minimized over rows of d features: a loss and a distance, as options of `Users`."""
+
+    name: str
+    loss: Callable[[int], Any]
+    distance: Callable[[int], Any] = DISTANCES[0]
+
+    def __call__(self, d: int) -> dict[str, Any]:
+        return {"loss": self.loss(d), "distance": self.distance(d)}
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+# Every loss with every distance, and every Bregman loss, which brings its own.
+OBJECTIVES = [
+    Objective(f"{loss!r}-{distance!r}", lambda d, loss=loss: loss, distance)
+    for loss in LOSSES
+    for distance in DISTANCES
+] + [Objective(repr(breg), breg) for breg in BREGMANS]
+
 # of the number of rows
 WEIGHTS = [
     Maker("unit", lambda n: 1.0),
     Maker("normalized", lambda n: 1.0 / max(n, 1)),
     Maker("each", _some_zero),
 ]
+
+
+def random_block(sizes, d, K, *, dtype=np.float64, seed=0):
+    """Rows, offsets and each user's own centers; above zero, so in every domain."""
+    rng = np.random.default_rng((seed, sum(sizes), d, K))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    rows = rng.uniform(0.2, 5.0, size=(offsets[-1], d)).astype(dtype)
+    return rows, offsets, rng.uniform(0.2, 5.0, size=(len(sizes), K, d))
+
+
+# Users' numbers of rows for a block: none, one, whole tiles and segments, and around them.
+SIZES = [5, 0, 1, 17, 64, 0, 16, 150, 33, 2]

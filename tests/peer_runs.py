@@ -12,7 +12,7 @@ from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.setup import living_graph
-from peerclust.testing.local_cluster import Fleet
+from peerclust.testing.local_cluster import LocalCluster
 
 TOL = 1e-6
 
@@ -39,7 +39,7 @@ def make_cluster(folder, m=5, graph=None, **settings):
         "join_timeout": 20.0, "linger": 0.5, "checkpoint_every": 0.1, "on_absent": "start",
     }  # fmt: skip
     parts = settings.pop("parts", None) or iris(m)
-    return Fleet(folder, parts, graph or pc.graphs.ring(m), **chosen | settings)
+    return LocalCluster(folder, parts, graph or pc.graphs.ring(m), **chosen | settings)
 
 
 def start_paced(peers, *names):

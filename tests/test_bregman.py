@@ -12,7 +12,7 @@ from peerclust.bregman import Bregman, generalized_kl, squared_euclidean, square
 from peerclust.distances import Mahalanobis
 from peerclust.errors import ParameterError
 from peerclust.losses import KMeans
-from plain import slope
+from reference_impl import slope
 
 # f(x, y) of each in closed form, as others write it: no psi, no gradient
 CLOSED = {

@@ -69,7 +69,7 @@ def test_points_of_any_shape_are_taken_one_by_one(distance):
 
 
 @distances
-def test_points_in_any_memory_order_are_moved_alike(distance):
+def test_points_in_any_memory_order_are_moved_copy_with(distance):
     measure = distance(3)
     points = np.random.default_rng(0).normal(size=(6, 3))
     for function in (measure.forward, measure.back):

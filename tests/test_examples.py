@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpi_jobs import needs_mpi, run_ranks
-from peerclust import experiments, methods
+from peerclust import baselines, paper
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -44,18 +44,16 @@ def test_heterogeneous_users_do_better_together(capsys):
 
 
 def test_own_method_joins_a_table(capsys, monkeypatch):
-    kept = experiments.run
-    monkeypatch.setattr(
-        experiments, "run", lambda name, *, out, runs: kept(name, out=out, runs=runs - 1)
-    )
+    kept = paper.run
+    monkeypatch.setattr(paper, "run", lambda name, *, out, runs: kept(name, out=out, runs=runs - 1))
     try:
         assert "| random | LONG-STEPS | - |" in show("own_method.py", capsys)
     finally:
-        methods.unregister("LONG-STEPS")
+        baselines.unregister("LONG-STEPS")
 
 
-@needs_mpi
 @pytest.mark.mpi
+@needs_mpi
 def test_cluster_on_mpi_shows_the_same_numbers_on_one_rank_as_on_two(capsys):
     head, *alone = show("cluster_on_mpi.py", capsys).splitlines()
     assert head == "60 users on 1 ranks, 60 on this one"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.cluster import KMeans
 
+from all_pairs import by_pairs
 from instances import DISTANCES, LOSSES
 from peerclust import datasets, metrics
 from peerclust.errors import DataError, InputError
@@ -157,11 +158,9 @@ def test_bad_centers_are_refused_with_a_sentence(centers, sentence):
 # Cost
 
 
-@pytest.mark.parametrize("weights", [None, np.linspace(0, 2, 40)], ids=["unit", "given"])
-@pytest.mark.parametrize("distance", DISTANCES, ids=repr)
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_cost_is_the_weighted_sum_of_the_least_losses(loss, distance, weights):
-    rng = np.random.default_rng(0)
+@by_pairs(loss=LOSSES, distance=DISTANCES, weighted=[False, True])
+def test_cost_is_the_weighted_sum_of_the_least_losses(loss, distance, weighted):
+    rng, weights = np.random.default_rng(0), np.linspace(0, 2, 40) if weighted else None
     rows, centers = rng.normal(size=(40, 3)), rng.normal(size=(4, 3))
     metric = distance(3)
     A = np.asarray(getattr(metric, "A", np.eye(3)))

@@ -63,7 +63,7 @@ def test_the_unit_is_confined_and_ends_in_good_order(unit):
 
 
 def read_container(path):
-    """Return the arguments of each instruction of a container file, and check what both share."""
+    """Return what each instruction of a container file says, checked as far as both are alike."""
     text = path.read_text()
     lines = [line for line in text.replace("\\\n", " ").splitlines() if line[:1] not in ("#", "")]
     said = {}

@@ -24,8 +24,8 @@ from peerclust.datasets import gaussians
 from peerclust.graphs import Graph
 from peerclust.losses import Fair
 from peerclust.programs.dgc import DGC
-from peerclust.ranks.distribution import Share, share_out
-from peerclust.runtimes.mpi import Mpi, Ranks, world
+from peerclust.ranks.distribution import Distribution, distribute_users
+from peerclust.runtimes.mpi import MPIGroup, MPIRuntime, world
 from peerclust.theory import paper_step
 from peerclust.types import Array
 from peerclust.users import Users
@@ -43,7 +43,7 @@ _FEW_ROWS = 600
 class Block:
     """The users of this rank, and what runs them."""
 
-    runtime: Mpi
+    runtime: MPIRuntime
     users: Users
     program: DGC
     x: Array
@@ -53,7 +53,9 @@ class Block:
         self.runtime.run(self.program, self.users, self.x, rounds=rounds, **options)
 
 
-def time_exchange(ranks: Ranks, *, K: int, d: int, rounds: int, repeats: int) -> dict[str, float]:
+def time_exchange(
+    ranks: MPIGroup, *, K: int, d: int, rounds: int, repeats: int
+) -> dict[str, float]:
     """Return the seconds of a round without rows ("round") and of a bare exchange ("exchange").
 
     Each rank has one user. The bare exchange sends the same number of doubles, and writes them
@@ -61,12 +63,15 @@ def time_exchange(ranks: Ranks, *, K: int, d: int, rounds: int, repeats: int) ->
     """
     graph = graphs.path(2) if ranks.size == 2 else graphs.ring(ranks.size)
     block = _without_rows(ranks, graph, K=K, d=d)
-    loops = {"round": block.run, "exchange": _bare_exchange(ranks, block.runtime.share, K * d)}
+    loops = {
+        "round": block.run,
+        "exchange": _bare_exchange(ranks, block.runtime.distribution, K * d),
+    }
     return _time_alternating(ranks, loops, rounds=rounds, repeats=repeats)
 
 
 def time_empty_rounds(
-    ranks: Ranks, *, K: int, d: int, users: Sequence[int], rounds: int, repeats: int
+    ranks: MPIGroup, *, K: int, d: int, users: Sequence[int], rounds: int, repeats: int
 ) -> dict[str, float]:
     """Return the seconds of a round without rows for each number of users on a ring."""
     blocks = {m: _without_rows(ranks, graphs.ring(m), K=K, d=d) for m in users}
@@ -75,7 +80,7 @@ def time_empty_rounds(
 
 
 def time_rounds(
-    ranks: Ranks, *, K: int, d: int, m: int, rows: int, rounds: int
+    ranks: MPIGroup, *, K: int, d: int, m: int, rows: int, rounds: int
 ) -> dict[str, float | None]:
     """Return the seconds of a round after the set-up, in which m users on a ring hold all rows.
 
@@ -87,10 +92,10 @@ def time_rounds(
     _with_rows(ranks, m, min(rows_per_user, _FEW_ROWS), K=K, d=d).run(SETUP_ROUNDS + 2)
     before = _reset_peak()
     block = _with_rows(ranks, m, rows_per_user, K=K, d=d)
-    seconds = max(ranks.collect(_time_later_rounds(block, rounds)))
+    seconds = max(ranks.allgather(_time_later_rounds(block, rounds)))
     peak = _read_memory("VmHWM")
     memory = None if before is None or peak is None else (peak - before) / block.users.rows.nbytes
-    by_rows = ranks.collect((len(block.users.rows), memory))
+    by_rows = ranks.allgather((len(block.users.rows), memory))
     return {"seconds": seconds / rounds, "memory": max(by_rows)[1]}
 
 
@@ -107,31 +112,33 @@ def make_rows(user: int, n: int, *, K: int, d: int) -> Array:
     return means[rng.integers(K, size=n)] + rng.normal(size=(n, d))
 
 
-def _with_rows(ranks: Ranks, m: int, rows_per_user: int, *, K: int, d: int) -> Block:
+def _with_rows(ranks: MPIGroup, m: int, rows_per_user: int, *, K: int, d: int) -> Block:
     """Return the block of m users on a ring; each rank makes the rows of its own users only."""
     n, graph = rows_per_user, graphs.ring(m)
-    share = Share(ranks, graph, share_out(graph, [n] * m, ranks.size))
-    rows = np.empty((n * len(share.own), d))
-    for place, user in enumerate(share.own):
+    distribution = Distribution(ranks, graph, distribute_users(graph, [n] * m, ranks.size))
+    rows = np.empty((n * len(distribution.local), d))
+    for place, user in enumerate(distribution.local):
         rows[place * n : (place + 1) * n] = make_rows(int(user), n, K=K, d=d)
-    offsets = n * np.arange(len(share.own) + 1)
-    users = Users(rows, offsets, loss=Fair(), numbers=share.own.tolist())
+    offsets = n * np.arange(len(distribution.local) + 1)
+    users = Users(rows, offsets, loss=Fair(), numbers=distribution.local.tolist())
     alpha = paper_step(m=m, largest=n, rho=_RHO, lambda_max=graph.lambda_max.value)
-    x = users.everywhere(choose_centers(make_rows(0, _FEW_ROWS, K=K, d=d), K))
-    return Block(ranks.drive(share), users, DGC(rho=_RHO, alpha=alpha), x)
+    x = users.broadcast_centers(choose_centers(make_rows(0, _FEW_ROWS, K=K, d=d), K))
+    return Block(ranks.make_runtime(distribution), users, DGC(rho=_RHO, alpha=alpha), x)
 
 
-def _without_rows(ranks: Ranks, graph: Graph, *, K: int, d: int) -> Block:
-    share = Share(ranks, graph, share_out(graph, [0] * graph.m, ranks.size))
-    u = len(share.own)
-    users = Users(np.empty((0, d)), np.zeros(u + 1, np.int64), numbers=share.own.tolist())
+def _without_rows(ranks: MPIGroup, graph: Graph, *, K: int, d: int) -> Block:
+    distribution = Distribution(ranks, graph, distribute_users(graph, [0] * graph.m, ranks.size))
+    u = len(distribution.local)
+    users = Users(np.empty((0, d)), np.zeros(u + 1, np.int64), numbers=distribution.local.tolist())
     x = np.random.default_rng((0, ranks.rank)).normal(size=(u, K, d))
-    return Block(ranks.drive(share), users, DGC(rho=_RHO, alpha=_TINY_STEP), x)
+    return Block(ranks.make_runtime(distribution), users, DGC(rho=_RHO, alpha=_TINY_STEP), x)
 
 
-def _bare_exchange(ranks: Ranks, share: Share, width: int) -> Callable[[int], None]:
+def _bare_exchange(
+    ranks: MPIGroup, distribution: Distribution, width: int
+) -> Callable[[int], None]:
     """Return a loop that writes some doubles and sends them to each neighboring rank."""
-    near = [r for r, users in enumerate(share.links.told) if len(users)]
+    near = [r for r, users in enumerate(distribution.halo.send) if len(users)]
     around = ranks.comm.Create_dist_graph_adjacent(near, near)
     sent, received = np.ones(width), np.empty((len(near), width))
     # mpi4py handles buffers fastest with their count and type given.
@@ -147,7 +154,7 @@ def _bare_exchange(ranks: Ranks, share: Share, width: int) -> Callable[[int], No
 
 
 def _time_alternating(
-    ranks: Ranks, loops: Mapping[str, Callable[[int], None]], *, rounds: int, repeats: int
+    ranks: MPIGroup, loops: Mapping[str, Callable[[int], None]], *, rounds: int, repeats: int
 ) -> dict[str, float]:
     """Return the median seconds per round of each loop, after one run that does not count."""
     seconds: dict[str, list[float]] = {name: [] for name in loops}
@@ -156,7 +163,7 @@ def _time_alternating(
             ranks.comm.Barrier()
             begin = perf_counter()
             run(rounds)
-            slowest = max(ranks.collect(perf_counter() - begin))
+            slowest = max(ranks.allgather(perf_counter() - begin))
             if repeat > 0:
                 seconds[name].append(slowest / rounds)
     return {name: median(times) for name, times in seconds.items()}
@@ -167,11 +174,11 @@ def _time_later_rounds(block: Block, rounds: int) -> float:
     marks = []
 
     # This takes a microsecond of a round's milliseconds.
-    def watch(states: Any, _: Any) -> None:
+    def on_round(states: Any, _: Any) -> None:
         if states[0].round in (SETUP_ROUNDS, SETUP_ROUNDS + rounds):
             marks.append(perf_counter())
 
-    block.run(SETUP_ROUNDS + rounds, watch=watch)
+    block.run(SETUP_ROUNDS + rounds, on_round=on_round)
     return marks[1] - marks[0]
 
 
@@ -199,7 +206,7 @@ TASKS: dict[str, Callable[..., Mapping[str, Any]]] = {
 def main(tasks: str) -> None:
     """Run tasks, each a name and options, one after the other."""
     ranks = world()
-    with ranks.together():
+    with ranks.abort_on_failure():
         results = [TASKS[name](ranks, **options) for name, options in json.loads(tasks)]
     if ranks.rank == 0:
         print(json.dumps(results), flush=True)

@@ -49,7 +49,7 @@ def measure(
     """
     check_picture(out)
     for name, count, least in (
-        ("rows", rows, 4000), ("rounds", rounds, 1), ("exchanges", exchanges, 1000),
+        ("rows", rows, 4000), ("rounds", rounds, 1), ("exchanges", exchanges, 10),
         ("repeats", repeats, 1),
     ):  # fmt: skip
         check_count(count, name, "benchmarks", at_least=least)
@@ -82,8 +82,11 @@ def measure(
 
 def _time_exchanges(exchanges: int, repeats: int) -> list[dict[str, float]]:
     tasks: list[Task] = [
-        ("time_exchange", {"K": K, "d": d, "rounds": int(share * exchanges), "repeats": repeats})
-        for _, K, d, share in _PAYLOADS
+        (
+            "time_exchange",
+            {"K": K, "d": d, "rounds": int(distribution * exchanges), "repeats": repeats},
+        )
+        for _, K, d, distribution in _PAYLOADS
     ]
     return run_job(2, *tasks)
 

@@ -13,7 +13,7 @@ from benchmarks.measures import Measure, Progress
 from benchmarks.peers import websocket_loop
 from peerclust import graphs
 from peerclust.errors import PeerError
-from peerclust.testing.local_cluster import Fleet
+from peerclust.testing.local_cluster import LocalCluster
 from peerclust.testing.unauthorized_clients import UnauthorizedClients
 from peerclust.validation import check_count
 
@@ -104,16 +104,16 @@ def _alternate(
     return median(ones), median(others)
 
 
-def _make_fleet(folder: Path, *, K: int, d: int, rounds: int) -> Fleet:
+def _make_fleet(folder: Path, *, K: int, d: int, rounds: int) -> LocalCluster:
     rng = np.random.default_rng(0)
     parts = [rng.normal(size=(_ROWS, d)) for _ in range(_PEERS)]
-    return Fleet(
+    return LocalCluster(
         folder, parts, graphs.ring(_PEERS),
         n_clusters=K, solver="dgc", rho=10.0, rounds=rounds, tol=0.0, scale="none", mean_of=1,
     )  # fmt: skip
 
 
-def _run(fleet: Fleet) -> float:
+def _run(fleet: LocalCluster) -> float:
     """Run all peers to the end and return rounds per second."""
     fleet.start(words=["--force"])
     codes = fleet.wait(seconds=600)

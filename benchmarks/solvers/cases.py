@@ -11,7 +11,14 @@ import numpy as np
 
 from peerclust import graphs, initialize, partition
 from peerclust.clustering.problem import Problem, prepare
-from peerclust.clustering.solvers import PENALIZED, Asked, Tuned, choose, tune_exact, tune_penalized
+from peerclust.clustering.solvers import (
+    PENALIZED,
+    SolverRequest,
+    TunedSolver,
+    choose,
+    tune_exact,
+    tune_penalized,
+)
 from peerclust.datasets import gaussians, iris
 from peerclust.graphs import Graph
 from peerclust.types import Array, Classes
@@ -92,13 +99,13 @@ RING_IRIS = Case("iris", "ring(10)", "hom")
 
 def choose_auto(loss: Any) -> str:
     """Return the name of the solver that `auto` stands for with all other options at default."""
-    return choose(Asked("auto", "auto", "auto", 1, 1.0), loss).name
+    return choose(SolverRequest("auto", "auto", "auto", 1, 1.0), loss).name
 
 
-def tune(problem: Problem, solver: str, *, rho: float = RHO, alpha: str = "auto") -> Tuned:
+def tune(problem: Problem, solver: str, *, rho: float = RHO, alpha: str = "auto") -> TunedSolver:
     """Return a solver with its parameters; only penalized ones use `rho` and `alpha`."""
     if solver in PENALIZED:
-        asked = Asked(solver, rho, alpha, 1, 1.0)
+        asked = SolverRequest(solver, rho, alpha, 1, 1.0)
         return tune_penalized(problem, choose(asked, problem.users.loss), asked, rho)
-    asked = Asked(solver, "auto", "auto", 1, 1.0)
+    asked = SolverRequest(solver, "auto", "auto", 1, 1.0)
     return tune_exact(problem, choose(asked, problem.users.loss), asked)

@@ -13,7 +13,7 @@ from benchmarks.solvers.cases import RING_IRIS, Case, tune
 from benchmarks.solvers.trajectories import count_rounds, format_level, record
 from peerclust.clustering.certificate import solver_cost
 from peerclust.clustering.problem import Problem
-from peerclust.clustering.solvers import Tuned
+from peerclust.clustering.solvers import TunedSolver
 from peerclust.types import Array
 
 SEEDS = range(10)
@@ -70,7 +70,7 @@ def _compare_with_dgc(rho: float, target: float) -> Iterator[Measure]:
     )
 
 
-def find_fixed_point(problem: Problem, tuned: Tuned, x: Array) -> FixedPoint:
+def find_fixed_point(problem: Problem, tuned: TunedSolver, x: Array) -> FixedPoint:
     """Run a penalized solver to its fixed point and count the rounds until it was near."""
     iterates: list[Array] = []
     run = problem.run(

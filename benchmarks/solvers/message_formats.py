@@ -14,7 +14,7 @@ from benchmarks.solvers.cases import RING_IRIS, Case, tune
 from benchmarks.solvers.trajectories import message_size
 from peerclust.clustering.certificate import solver_cost
 from peerclust.clustering.cluster import cluster
-from peerclust.programs.lossy import FORMS, Inexact
+from peerclust.programs.lossy import MESSAGE_DTYPES, Lossy
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -70,7 +70,7 @@ def measure_formats(progress: Progress) -> Iterator[Measure]:
 
 def trace_formats(*, rounds: int = 1000, tol: float = 1e-10) -> list[Curve]:
     """Return a curve of each format on Iris."""
-    return [_trace(form, rounds, tol) for form in FORMS]
+    return [_trace(form, rounds, tol) for form in MESSAGE_DTYPES]
 
 
 def _trace(form: str, rounds: int, tol: float) -> Curve:
@@ -78,18 +78,18 @@ def _trace(form: str, rounds: int, tol: float) -> Curve:
     # The same users again, so that computing the cost does not affect the run.
     users = RING_IRIS.prepare(0)[0].users
     tuned = tune(problem, "accelerated", rho=_RHO)
-    program = Inexact(tuned.program, form=form, seed=problem.seed)
+    program = Lossy(tuned.program, dtype=form, seed=problem.seed)
     sizes = [message_size(program, program.start(problem.users, x))]
     cost, disagreement = [], []
 
-    def watch(states: Sequence[Any], _: Sequence[Users]) -> None:
+    def on_round(states: Sequence[Any], _: Sequence[Users]) -> None:
         x = states[0].x
         users.assign(x)
         cost.append(solver_cost(problem, users.cost(x), x, tuned))
         disagreement.append(problem.disagreement(x))
         sizes.append(message_size(program, states[0]))
 
-    problem.run(program, x, rounds, tol, watch)
+    problem.run(program, x, rounds, tol, on_round)
     # The message after the last round was not sent.
     bits = 8.0 * np.cumsum(sizes[:-1])
     return Curve(form, bits, np.array(cost), np.array(disagreement))

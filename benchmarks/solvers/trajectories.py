@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from peerclust.clustering.problem import Problem
-from peerclust.programs.protocol import Program, State, Sum
-from peerclust.runtimes.protocol import letter_bytes
+from peerclust.programs.protocol import NeighborSum, Program, State
+from peerclust.runtimes.protocol import message_bytes
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -139,7 +139,7 @@ class _Recorder:
         # As in `certify.measure_pooled`, without the cost.
         mean = x.mean(axis=0, keepdims=True)
         self._pooled.assign(mean)
-        residual = np.linalg.norm(self._pooled.pull(mean), axis=2).max() / self._scale
+        residual = np.linalg.norm(self._pooled.gradient(mean), axis=2).max() / self._scale
         if residual > self._cutoff:
             return inf
         return max(float(residual), self._problem.disagreement(x))
@@ -148,5 +148,5 @@ class _Recorder:
 def message_size(program: Program, state: State) -> int:
     """Return the bytes of a message that a user in this state sends."""
     said = program.say(state)
-    assert isinstance(said, Sum)
-    return letter_bytes(said)
+    assert isinstance(said, NeighborSum)
+    return message_bytes(said)

@@ -12,17 +12,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from peerclust import (
+        baselines as baselines,
         bregman as bregman,
         datasets as datasets,
         distances as distances,
         errors as errors,
-        experiments as experiments,
         graphs as graphs,
         initialize as initialize,
         losses as losses,
-        methods as methods,
         metrics as metrics,
         outliers as outliers,
+        paper as paper,
         partition as partition,
         testing as testing,
         theory as theory,
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
         Status as Status,
     )
     from peerclust.distances import Euclidean as Euclidean, Mahalanobis as Mahalanobis
-    from peerclust.estimators import DGC as DGC, DGCOutlierDetector as DGCOutlierDetector
+    from peerclust.estimators import (
+        PeerClustering as PeerClustering,
+        PeerOutlierDetector as PeerOutlierDetector,
+    )
     from peerclust.graphs import Graph as Graph
     from peerclust.losses import (
         Fair as Fair,
@@ -46,15 +49,15 @@ if TYPE_CHECKING:
     )
 
 _MODULES = (
-    "bregman", "datasets", "distances", "errors", "experiments", "graphs", "initialize", "losses",
-    "methods", "metrics", "outliers", "partition", "testing", "theory",
+    "baselines", "bregman", "datasets", "distances", "errors", "graphs", "initialize", "losses",
+    "metrics", "outliers", "paper", "partition", "testing", "theory",
 )  # fmt: skip
 _HOMES = {
     "Bregman": "bregman",
     "Certificate": "clustering.solution",
     "Checkpoint": "clustering.checkpoint",
-    "DGC": "estimators",
-    "DGCOutlierDetector": "estimators",
+    "PeerClustering": "estimators",
+    "PeerOutlierDetector": "estimators",
     "Euclidean": "distances",
     "Fair": "losses",
     "Graph": "graphs",

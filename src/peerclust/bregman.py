@@ -89,7 +89,7 @@ class Bregman:
         hessian = np.asarray(self.hessian(x)).reshape(-1, d, d)
         out = np.empty(gradient.shape)
         # H is symmetric, so the row vector v' H is (H v)'.
-        kernels.times(gradient.reshape(-1, d), np.ascontiguousarray(hessian), out.reshape(-1, d))
+        kernels.matvec(gradient.reshape(-1, d), np.ascontiguousarray(hessian), out.reshape(-1, d))
         return out
 
 

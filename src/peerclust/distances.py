@@ -128,7 +128,7 @@ class Mahalanobis:
         # Not BLAS: its order of summation may depend on how many points come at once.
         flat = np.ascontiguousarray(points, dtype=np.float64).reshape(-1, len(matrix))
         out = np.empty_like(flat)
-        kernels.times(flat, np.ascontiguousarray(matrix)[None], out)
+        kernels.matvec(flat, np.ascontiguousarray(matrix)[None], out)
         return out.reshape(points.shape)
 
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerclust.errors import DataError, ParameterError
 from peerclust.programs.draw import Draw
-from peerclust.runtimes.protocol import Runtime, Traffic, share_of
+from peerclust.runtimes.protocol import Runtime, Traffic, distribution_of
 from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
@@ -77,7 +77,7 @@ class KMeansPlusPlus:
                 # A cap of 0 (most rows are centers already) would leave nothing to draw.
                 cap = float(np.quantile(far, self.cap)) or np.inf
             program = Draw(seed, k, cap=cap, mean_of=self.mean_of)
-            run = runtime.run(program, users, users.everywhere(drawn), rounds=2)
+            run = runtime.run(program, users, users.broadcast_centers(drawn), rounds=2)
             traffic += run.traffic
             row = run.states[0].drawn
             if np.isnan(row).any() and self.mean_of > 1:
@@ -90,7 +90,7 @@ class KMeansPlusPlus:
                     f"`n_clusters` must be at most the number of distinct rows, {k}. Got {K}."
                 )
             drawn = np.concatenate([drawn, row])
-        return users.everywhere(drawn), traffic
+        return users.broadcast_centers(drawn), traffic
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ class Warm:
                     x[i, k] = users.rows[generators[i].choice(own)]
                 else:
                     lacking.append(i)
-            if share_of(runtime).any(bool(lacking)):
-                only = users.weighted((flat == name).astype(np.float64))
+            if distribution_of(runtime).any_rank(bool(lacking)):
+                only = users.with_weights((flat == name).astype(np.float64))
                 run = runtime.run(Draw(seed, k), only, x[:, :0], rounds=2)
                 traffic += run.traffic
                 x[lacking, k] = run.states[0].drawn[0]
@@ -195,7 +195,7 @@ class Given:
             )
         if not np.isfinite(x).all():
             raise ParameterError("`init` of cluster must be finite. Got NaN or infinite centers.")
-        return (users.everywhere(x) if x.ndim == 2 else x[list(users.numbers)]), Traffic()
+        return (users.broadcast_centers(x) if x.ndim == 2 else x[list(users.ids)]), Traffic()
 
 
 STARTS: dict[str, Any] = {
@@ -224,7 +224,7 @@ def sample_distances(
 ) -> tuple[Array, Traffic]:
     """Agree on the D^2 to common centers (k, d) of rows drawn from the joint data, (1000,)."""
     program = Draw(seed, _OTHER_STEPS + 1 + step, n=QUANTILE_SAMPLE, tell="distance")
-    run = runtime.run(program, users, users.everywhere(centers), rounds=2)
+    run = runtime.run(program, users, users.broadcast_centers(centers), rounds=2)
     return run.states[0].drawn[:, 0], run.traffic
 
 
@@ -247,7 +247,7 @@ def _each_user(
         else:
             own_weights = weights[here][weights[here] > 0]
             x[i] = choose(i, users.rows[own].astype(np.float64), own_weights)
-    if not share_of(runtime).any(bool(lacking)):
+    if not distribution_of(runtime).any_rank(bool(lacking)):
         return x, Traffic()
     common, traffic = KMeansPlusPlus().centers(runtime, users, K, seed)
     x[lacking] = common[lacking]
@@ -259,7 +259,7 @@ def _read_classes(classes: Any, users: Users, m: int) -> tuple[NDArray[Any], NDA
     nested = isinstance(classes, list | tuple) and len(classes) > 0 and np.ndim(classes[0]) == 1
     if nested:
         given = [np.asarray(part) for part in classes]
-        own = [given[i] for i in users.numbers] if len(given) == m else given
+        own = [given[i] for i in users.ids] if len(given) == m else given
         flat, names = np.concatenate(own), np.unique(np.concatenate(given))
     else:
         flat = np.asarray(classes)

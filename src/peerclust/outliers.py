@@ -58,7 +58,7 @@ def find_threshold(scores: Array, weights: Array, contamination: float) -> float
     return float(scores[order[min(at, len(order) - 1)]])
 
 
-def agree_on_delta(
+def estimate_delta(
     parts: Any,
     *,
     n_clusters: int,
@@ -75,10 +75,10 @@ def agree_on_delta(
     rows (see `programs.draw`). The start's rows and those distances become known to all.
 
     >>> parts = [np.array([[0.0], [1.0], [2.0]]), np.array([[10.0], [11.0], [12.0]])]
-    >>> agree_on_delta(parts, n_clusters=2, random_state=0)[0]
+    >>> estimate_delta(parts, n_clusters=2, random_state=0)[0]
     1.0
     """
-    with runtimes.muster(runtime).together():
+    with runtimes.process_group(runtime).abort_on_failure():
         problem = prepare(
             parts,
             n_clusters=n_clusters,

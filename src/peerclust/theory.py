@@ -117,14 +117,14 @@ def solve_for_rho(rho_c: float, consensus_factor: float | str) -> float:
     return max(1.0, rho_c / consensus_factor)
 
 
-def pilot_rho(
+def initial_rho(
     *, beta: float, W: float, lambda_max: float, consensus_factor: float | str = 1.0
 ) -> float:
     """Give the small rho at which rho="auto" begins: beta W / rho = c lambda_max(L).
 
     There a user's rows and its neighbors pull alike, and a few dozen rounds settle the centers.
 
-    >>> pilot_rho(beta=1.0, W=16.0, lambda_max=4.0)
+    >>> initial_rho(beta=1.0, W=16.0, lambda_max=4.0)
     4.0
     """
     return solve_for_rho(beta * W / lambda_max, consensus_factor) if lambda_max > 0 else 1.0

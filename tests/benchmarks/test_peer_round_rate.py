@@ -8,7 +8,7 @@ import benchmarks
 from benchmarks.peers import round_rate
 from peerclust import graphs
 from peerclust.testing import unauthorized_clients
-from peerclust.testing.local_cluster import Fleet
+from peerclust.testing.local_cluster import LocalCluster
 
 
 @pytest.mark.peers
@@ -32,9 +32,10 @@ def test_payloads_are_named_by_their_size(K, d, name):
     assert name == (f"{size}B" if size < 1000 else f"{round(size / 1000)}KB")
 
 
-def test_each_kind_of_unauthorized_client_sends_something(tmp_path):
+def test_each_kind_of_unauthorized_client_sends_something(tmp_path, monkeypatch):
+    monkeypatch.setattr(unauthorized_clients, "_TIMEOUT", 0.2)
     parts = [np.zeros((2, 1))] * 3
-    with Fleet(tmp_path, parts, graphs.ring(3), n_clusters=1, rho=1.0) as fleet:
+    with LocalCluster(tmp_path, parts, graphs.ring(3), n_clusters=1, rho=1.0) as fleet:
         kinds = unauthorized_clients.make_kinds(fleet.contract, "p0", tmp_path)
     assert len(kinds) == 8
     for kind in kinds.values():

@@ -12,7 +12,7 @@ from typing import Any
 
 from peerclust.errors import PeerError
 from peerclust.runtimes.network.contract import Contract
-from peerclust.testing.local_cluster import Fleet
+from peerclust.testing.local_cluster import LocalCluster
 
 from .schedules import NAMES, Event, Schedule
 
@@ -84,7 +84,7 @@ class FaultRunner:
 
     def __init__(self, schedule: Schedule, folder: Path) -> None:
         self.schedule, self.folder = schedule, folder
-        self.fleet = Fleet(
+        self.fleet = LocalCluster(
             folder, schedule.parts, schedule.graph, proxied=True, **schedule.settings
         )
         self.processes: list[PeerProcess] = []

@@ -261,7 +261,7 @@ def _check_residuals(
             x = ends[i].x[None]
             users.assign(x)
             total = np.sum([x - ends[j].x for j in near], axis=0)
-            gradient = users.pull(x) + agreed.rho * total
+            gradient = users.gradient(x) + agreed.rho * total
             size = float(np.linalg.norm(gradient, axis=2).max())
             residual = size / setup.residual_scale(agreed, users)
             if residual > tol * (1 + _ROUNDING):

@@ -173,7 +173,7 @@ def _draw_settings(rng: Rng) -> dict[str, Any]:
         "rounds": int(rng.choice([4000, 300], p=[0.93, 0.07])),
         "seed": int(rng.integers(1000)),
         "on_absent": str(rng.choice(["start", "stop"], p=[0.8, 0.2])),
-        "on_loss": str(rng.choice(["go-on", "stop"], p=[0.9, 0.1])),
+        "on_loss": str(rng.choice(["continue", "stop"], p=[0.9, 0.1])),
         **TIMEOUTS,
     }
 

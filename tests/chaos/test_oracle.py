@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from peerclust.testing.local_cluster import Fleet
+from peerclust.testing.local_cluster import LocalCluster
 
 from .fault_runner import FaultRun, PeerProcess
 from .oracle import BROKEN, HANG, check_run
@@ -15,7 +15,7 @@ from .schedules import NAMES, draw
 def run(tmp_path):
     """A run in which every peer was killed, which violates nothing."""
     schedule = draw(0)
-    with Fleet(tmp_path, schedule.parts, schedule.graph, **schedule.settings) as fleet:
+    with LocalCluster(tmp_path, schedule.parts, schedule.graph, **schedule.settings) as fleet:
         contract = fleet.contract
     processes = [PeerProcess(name, None, 0, {9}, -9) for name in NAMES]
     for name in NAMES:

@@ -19,7 +19,7 @@ def answer(commands, answers):
     said = []
     for words in json.loads(commands.read_text()):
         result = CliRunner().invoke(app, words)
-        said.append(world().collect((result.exit_code, result.stdout, result.stderr)))
+        said.append(world().allgather((result.exit_code, result.stdout, result.stderr)))
     if world().rank == 0:
         answers.write_text(json.dumps(said))
 

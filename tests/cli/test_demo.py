@@ -10,7 +10,7 @@ import pytest
 
 import peerclust as pc
 from command_line import good, run
-from peerclust import demo
+from peerclust.paper import demo
 
 
 @pytest.fixture(autouse=True)

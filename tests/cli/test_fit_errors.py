@@ -85,7 +85,7 @@ BAD_OPTIONS = [
         ("--graph", "numbers.txt"),
         "must name exactly the users; it adds '0', '1', '2' and lacks 'bern', 'oslo', 'rome'.",
     ),
-    (("--in-parts",), "`--in-parts` of fit belongs to --runtime mpi. Got --runtime simulator."),
+    (("--per-rank",), "`--per-rank` of fit belongs to --runtime mpi. Got --runtime simulator."),
     (("--checkpoint-every", 5), "`--checkpoint-every` of fit belongs to --checkpoint DIR."),
     (("--out", "bern.csv"), "`--out` of fit must be a directory. Got bern.csv, which is a file."),
     (("--out", "bern.csv/out"), "bern.csv/out cannot be written: "),

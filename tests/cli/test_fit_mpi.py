@@ -130,7 +130,7 @@ def test_ten_ranks_write_their_own_parts_from_which_predict_works():
     good(*BY_COLUMN, "--out", "whole")
     users = pl.read_csv("whole/user_centers.csv")["user"].n_unique()
     assert users == 10
-    done = run_ranks(10, Path(sys.prefix, "bin", "peerclust"), *BY_COLUMN, *MPI, "--in-parts",
+    done = run_ranks(10, Path(sys.prefix, "bin", "peerclust"), *BY_COLUMN, *MPI, "--per-rank",
                      "--out", "parts", timeout=240)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Written to parts.") == 1
@@ -191,7 +191,7 @@ BAD = [
     (("sub/u1.csv",), "Each file must be another user, named by the file. Got u1.csv and sub/u1."),
     (("--out", "sub"), "`--out` of fit must be new, empty or an earlier result. Got sub, which"),
     (("--out", "u0.csv/out"), "u0.csv/out cannot be written: "),
-    (("--out", "u0.csv/out", "--in-parts"), "u0.csv/out cannot be written: "),
+    (("--out", "u0.csv/out", "--per-rank"), "u0.csv/out cannot be written: "),
     (("--checkpoint", "out"), "`--checkpoint` of fit must be outside of --out. Got out, and"),
     (("--checkpoint", "u0.csv"), "`--checkpoint` of fit must be a directory. Got u0.csv, which"),
 ]

@@ -182,7 +182,7 @@ BAD_OPTIONS = [
         "`--exchange` of peer init must be 'float64' wi",
     ),
     (("--exchange", "9-bit"), "`--exchange` of peer init must be one of"),
-    (("--solver", "admm", "--on-loss", "go-on"), "`--on-loss` of peer init must be 'stop' with"),
+    (("--solver", "admm", "--on-loss", "continue"), "`--on-loss` of peer init must be 'stop' with"),
     (("--solver", "admm", "--updates", 2), "`--updates` of peer init must be 1 with"),
     (("--on-absent", "wait"), "`--on-absent` of peer init must be one of 'start', 'stop'."),
     (("--peer", "x"), "`--peer` of peer init must be NAME=HOST:PORT=FILE.crt. Got 'x'."),

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from peerclust import experiments, methods
+from peerclust import baselines, paper
 from peerclust.cli import app
 from peerclust.errors import DataError
 
 OWN = """
-from peerclust import methods
+from peerclust import baselines
 from peerclust.programs.dgc import DGC
 
 def program(task):
     return DGC(rho=task.rho, alpha=0.01)
 
-methods.register("MINE", methods.OverNetwork(program))
+baselines.register("MINE", baselines.OverNetwork(program))
 """
 
 
@@ -39,9 +39,9 @@ def folder(tmp_path, monkeypatch):
 def test_list_names_every_experiment():
     result = run("reproduce", "--list")
     assert result.exit_code == 0
-    assert all(name in result.stdout for name in experiments.NAMES)
+    assert all(name in result.stdout for name in paper.NAMES)
     listed = json.loads(run("reproduce", "--list", "--json").stdout)
-    assert list(listed) == list(experiments.NAMES)
+    assert list(listed) == list(paper.NAMES)
 
 
 def test_a_figure_is_written_and_told(folder):
@@ -65,7 +65,7 @@ def test_json_is_one_object_and_nothing_else():
 
 def test_a_second_run_finds_the_first_there_already():
     run("reproduce", "figure-5")
-    assert "1 of 1 there already" in run("reproduce", "figure-5").stderr
+    assert "1 of 1 already done" in run("reproduce", "figure-5").stderr
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_all_leaves_out_what_has_no_data_and_says_so(monkeypatch):
         done.append(name)
         return kept("figure-5", out=given["out"])
 
-    kept = experiments.run
-    monkeypatch.setattr(experiments, "run", fake)
+    kept = paper.run
+    monkeypatch.setattr(paper, "run", fake)
     result = run("reproduce", "all", "--quick")
     assert result.exit_code == 1
     assert "table-3 was left out. There is no file mnist.npz." in result.stderr
-    assert done == [name for name in experiments.NAMES if name not in ("table-3", "figure-4")]
+    assert done == [name for name in paper.NAMES if name not in ("table-3", "figure-4")]
 
 
 def test_methods_of_ones_own_come_from_a_file_and_reach_other_processes(folder):
@@ -118,8 +118,8 @@ def test_a_file_that_registers_nothing_is_refused(folder):
     (folder / "empty.py").write_text("x = 1\n")
     result = run("reproduce", "table-2", "--methods", "empty.py")
     assert result.exit_code == 2
-    assert "must be a file that runs and calls methods.register. Got empty.py." in result.stderr
-    assert methods.shared() == ([], {})
+    assert "must be a file that runs and calls baselines.register. Got empty.py." in result.stderr
+    assert baselines.shared() == ([], {})
 
 
 def test_a_file_that_fails_is_told_and_leaves_nothing_registered(folder):
@@ -127,7 +127,7 @@ def test_a_file_that_fails_is_told_and_leaves_nothing_registered(folder):
     result = run("reproduce", "table-2", "--methods", "bad.py")
     assert result.exit_code == 2
     assert "Got bad.py. RuntimeError: boom (bad.py, line 9)." in result.stderr
-    assert methods.shared() == ([], {})
+    assert baselines.shared() == ([], {})
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process_behind(begu
     os.killpg(begun.pid, signal.SIGINT)
     rest = begun.communicate(timeout=60)[1]
     assert begun.returncode == 130
-    assert "Interrupted; the same command goes on from here." in rest
+    assert "Interrupted; run the same command again to resume." in rest
     assert "Traceback" not in rest
     assert list(Path("out/table-7/runs").glob("*.json"))
     assert not Path("out/table-7/table.md").exists()

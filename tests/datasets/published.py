@@ -27,7 +27,7 @@ COLORS, COLOR_LABELS = make(32, 32, 3)
 
 
 def batches():
-    """Give (number, planes, labels) of the five batches: all red bytes, then green, then blue."""
+    """Yield (number, planes, labels) of the five batches: all red bytes, then green, then blue."""
     for i in range(5):
         mine = slice(5 * i, 5 * i + 5)
         planes = np.stack([COLORS[mine, :, :, c].reshape(5, 1024) for c in range(3)], axis=1)
@@ -40,7 +40,7 @@ def idx(array):
 
 
 def python_2_pickle(planes, labels, *, module=b"numpy.core.multiarray", kind=b"u1", fortran=False):
-    """Give a batch in the opcodes of Python 2's protocol 2, as the official files are."""
+    """Return a batch in the opcodes of Python 2's protocol 2, as the official files are."""
     n, d = planes.shape
     array = b"c%b\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01" % module
     array += b"M" + struct.pack("<H", n) + b"M" + struct.pack("<H", d) + b"\x86"
@@ -102,7 +102,7 @@ def check(found, images, labels):
 
 
 def refused(load, *arguments):
-    """Give the sentence with which a set is refused, which must be one line that ends once."""
+    """Return the sentence with which a set is refused, which must be one line that ends once."""
     with pytest.raises(DataError) as caught:
         load(*arguments)
     sentence = str(caught.value)

@@ -59,7 +59,7 @@ def test_an_incomplete_format_gives_way_to_a_whole_one(tmp_path):
     check(datasets.cifar10(tmp_path), COLORS, COLOR_LABELS)
 
 
-def test_a_folder_without_the_files_is_told_which_and_whose(tmp_path):
+def test_a_folder_without_the_files_is_refused_naming_them_and_their_publisher(tmp_path):
     assert refused(datasets.mnist, tmp_path) == (
         "`data_dir` of mnist must hold mnist.npz (the file of that name of Keras) or, there or in"
         " MNIST/raw, the official train-images-idx3-ubyte and train-labels-idx1-ubyte (or these as"

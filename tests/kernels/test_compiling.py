@@ -12,7 +12,8 @@ import pytest
 
 from peerclust.kernels import compiling
 
-# The loop is in `drifts`, and `steps` has a function that is inlined into it.
+# The last line of a function of another file, which is inlined into the loop below.
+HELPER = "return (a + b) + (c + d)"
 SHOW_DISTANCE = """
 import numpy as np
 from peerclust.kernels.drifts import add_drifts
@@ -24,14 +25,21 @@ print(round(gone[0, 0], 9), sum(add_drifts.stats.cache_hits.values()))
 
 @pytest.fixture
 def package(tmp_path):
-    """Return a copy of some kernels, in a package of the same name."""
+    """Return a copy of the kernels, in a package of the same name that imports none by itself."""
     kernels = tmp_path / "peerclust" / "kernels"
     kernels.mkdir(parents=True)
+    for path in Path(compiling.__file__).parent.glob("*.py"):
+        shutil.copy(path, kernels)
     for path in (kernels.parent, kernels):
         (path / "__init__.py").write_text("")
-    for name in ("compiling.py", "drifts.py", "steps.py"):
-        shutil.copy(Path(compiling.__file__).with_name(name), kernels)
     return kernels
+
+
+def edit_helper(package):
+    """Change what the inlined function returns, in its own file only."""
+    (path,) = (path for path in package.glob("*.py") if HELPER in path.read_text())
+    assert path.name != "drifts.py"
+    path.write_text(path.read_text().replace(HELPER, "return 9.0 * (a + b + c + d)"))
 
 
 def show_distance(package, processes=1):
@@ -53,10 +61,7 @@ def test_an_edited_helper_changes_loops_of_other_files_at_once(package):
     assert show_distance(package) == [(2.0, 0)]
     assert show_distance(package) == [(2.0, 1)]
     before = set((package / "__pycache__").glob("numba-*"))
-    helper = package / "steps.py"
-    edited = helper.read_text().replace("return (a + b) + (c + d)", "return 9.0 * (a + b + c + d)")
-    assert edited != helper.read_text()
-    helper.write_text(edited)
+    edit_helper(package)
     # Several at once, as the workers of a test run or the ranks of a job are.
     assert {distance for distance, _ in show_distance(package, processes=3)} == {6.0}
     after = set((package / "__pycache__").glob("numba-*"))
@@ -104,7 +109,7 @@ def test_a_package_that_cannot_be_written_to_has_its_cache_at_the_user_s(places,
     (package / "__pycache__").write_text("")  # no directory can be made in it
     first = compiling.find_cache()
     assert first.parents[1] == user / "peerclust"
-    (package / "steps.py").write_text("")
+    edit_helper(package)
     assert compiling.find_cache().parent == first.parent
     assert not first.exists()
     # Another installation has its own.

@@ -105,7 +105,7 @@ def test_weights_a_matrix_and_several_updates_are_as_in_the_simulator(tmp_path):
 def test_every_solver_ends_where_its_replay_and_the_pooled_problem_do(
     tmp_path, solver, rho, exchange
 ):
-    on_loss = "go-on" if solver in ("dgc", "accelerated") else "stop"
+    on_loss = "continue" if solver in ("dgc", "accelerated") else "stop"
     tol = 1e-4 if exchange == "float32" else 1e-5
     given = {"solver": solver, "rho": rho, "exchange": exchange, "on_loss": on_loss, "tol": tol}
     with make_cluster(tmp_path, scale="none", **given) as peers:

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from written_out import GRAPHS, K, assert_same, m, problem, sums, watched
+from equations import GRAPHS, K, assert_same, m, problem, sums, watched
 
 import peerclust as pc
+from all_pairs import by_pairs
 from instances import LOSSES
 from peerclust.programs.accelerated import Accelerated
 from peerclust.programs.dgc import DGC
@@ -14,11 +15,11 @@ ROUNDS, RHO, ALPHA, C = 40, 3.0, 0.05, 0.7
 
 
 def accelerated(x, parts, neighbors, rounds):
-    """The centers told after each round, and how often a center was restarted."""
+    """The centers said after each round, and how often a center was restarted."""
     y, stepped, t = x.copy(), x.copy(), np.ones((m, K))
     after, restarts = [], 0
     for _ in range(rounds):
-        told = np.empty_like(y)
+        said = np.empty_like(y)
         ends = np.empty_like(y)
         for i in range(m):
             S0, S1 = sums(y[i], parts[i])
@@ -32,16 +33,14 @@ def accelerated(x, parts, neighbors, rounds):
                     t[i, k] = 1.0
                     restarts += 1
                 later = (1 + (1 + 4 * t[i, k] ** 2) ** 0.5) / 2
-                told[i, k] = ends[i, k] + (t[i, k] - 1) / later * went
+                said[i, k] = ends[i, k] + (t[i, k] - 1) / later * went
                 t[i, k] = later
-        y, stepped = told, ends
+        y, stepped = said, ends
         after.append(y)
     return after, restarts
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("name", GRAPHS)
+@by_pairs(name=GRAPHS, weighted=[True, False], runtime=[Simulator, Loopback])
 def test_rounds_equal_the_equations(name, weighted, runtime):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(0, weighted=weighted)

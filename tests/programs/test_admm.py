@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from written_out import GRAPHS, K, assert_same, d, m, problem, sums, watched
+from equations import GRAPHS, K, assert_same, d, m, problem, sums, watched
 
+from all_pairs import by_pairs
 from peerclust import datasets, graphs, partition
 from peerclust.programs.admm import ADMM
 from peerclust.programs.protocol import HeardSum
@@ -32,10 +33,7 @@ def admm(x, parts, neighbors, c, rounds):
     return after
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("c", [0.3, 2.0])
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("name", GRAPHS)
+@by_pairs(name=GRAPHS, weighted=[True, False], c=[0.3, 2.0], runtime=[Simulator, Loopback])
 def test_rounds_equal_the_equations(name, weighted, c, runtime):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(0, weighted=weighted)
@@ -74,7 +72,7 @@ def test_users_end_in_consensus_at_a_stationary_point_of_the_pooled_problem(seed
     assert run.states[0].residual.max() < 1e-6
 
 
-def test_who_hears_nobody_and_has_no_rows_stays():
+def test_a_user_without_neighbors_and_rows_stays():
     users, _, x = problem(1, weighted=True)
     program = ADMM.plain(c=0.5)
     heard = HeardSum(np.zeros_like(x), np.zeros((m, 1, 1)))
@@ -108,7 +106,7 @@ def relaxed(x, parts, neighbors, c, a, rounds):
 def test_over_relaxed_rounds_equal_the_equations(name):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(0, weighted=True)
-    program = ADMM(c=0.8, D=3, relaxation=1.6, more=0.0, balance=np.inf)
+    program = ADMM(c=0.8, D=3, relaxation=1.6, backoff=0.0, balance=np.inf)
     got, _ = watched(Simulator, graph, program, users, x, ROUNDS)
     assert_same(got, relaxed(x, parts, neighbors, 0.8, 1.6, ROUNDS))
 
@@ -120,7 +118,7 @@ def run_on_iris(program, loss=None, rounds=600, seed=0):
     x = np.repeat(rows[[10, 70, 120]][None], 10, axis=0)
     states = []
     run = Simulator(graphs.ring(10)).run(
-        program, users, x, rounds=rounds, watch=lambda seen, _: states.append(seen[0])
+        program, users, x, rounds=rounds, on_round=lambda seen, _: states.append(seen[0])
     )
     return run, states
 
@@ -161,7 +159,7 @@ def test_huber_uses_the_sharper_bound_and_no_bound_lets_a_step_raise_the_cost():
         for x in rng.normal(size=(50, 1, 2, 2)) * 3.0:
             users.assign(x)
             H = users.curvature(x)[..., None]
-            step = np.divide(users.pull(x), H, out=np.zeros_like(x), where=H > 0)
+            step = np.divide(users.gradient(x), H, out=np.zeros_like(x), where=H > 0)
             assert users.cost(x - step) <= users.cost(x) * (1 + 1e-12)
             bound = loss.smoothness * np.bincount(users.labels, minlength=2)
             assert (users.curvature(x)[0] <= bound + 1e-12).all()

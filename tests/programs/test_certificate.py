@@ -1,9 +1,10 @@
-"""What users find among themselves beside what someone who sees all rows and centers finds."""
+"""What users find among themselves beside what is computed from all rows and centers."""
 
 import numpy as np
 import pytest
 
 import peerclust as pc
+from all_pairs import by_pairs
 from instances import DISTANCES, LOSSES
 from peerclust import graphs, partition
 from peerclust.programs.certificate import Certify
@@ -38,11 +39,8 @@ def pooled(users, mean, weights):
     return (weights * users.loss.value(own)).sum(), gradient
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
-@pytest.mark.parametrize("distance", DISTANCES, ids=repr)
-@pytest.mark.parametrize("loss", LOSSES[:5], ids=repr)
-def test_users_find_what_an_onlooker_finds(loss, distance, graph, runtime):
+@by_pairs(loss=LOSSES[:5], distance=DISTANCES, graph=GRAPHS, runtime=[Simulator, Loopback])
+def test_users_find_what_is_computed_from_all_rows(loss, distance, graph, runtime):
     users, x, weights = make(loss, distance(4))
     rho, c = 7.0, 0.6
     program = Certify(graph.averaging_factors, m=8, rho=rho, c=c)
@@ -62,29 +60,27 @@ def test_users_find_what_an_onlooker_finds(loss, distance, graph, runtime):
     apart = np.einsum("ij,jkd->ikd", graph.laplacian.toarray(), x)
     J = users.cost(x).sum() / rho + 0.5 * c * (x * apart).sum()
     assert found.cost == pytest.approx(J, rel=1e-10)
-    own = users.pull(x) + rho * c * apart
+    own = users.gradient(x) + rho * c * apart
     assert found.gradient == pytest.approx(np.linalg.norm(own, axis=2).max(), rel=1e-10)
 
 
-def test_cluster_gives_the_users_certificate_beside_the_onlookers():
+def test_the_users_certificate_is_the_central_one_up_to_its_bounds():
     parts = [ROWS[i] for i in partition.homogeneous(CLASSES, 10, random_state=0)]
     for solver in ("accelerated", "admm"):
         given = {"n_clusters": 3, "solver": solver, "random_state": 0}
-        both = [
-            pc.cluster(parts, certify=who, **given).certificate for who in ("users", "onlooker")
-        ]
-        by_users, by_onlooker = both
-        assert (by_users.found_by, by_onlooker.found_by) == ("users", "onlooker")
+        both = [pc.cluster(parts, certify=how, **given).certificate for how in ("users", "central")]
+        by_all, central = both
+        assert (by_all.found_by, central.found_by) == ("users", "central")
         for name in ("cost", "pooled_cost"):
-            assert getattr(by_users, name) == pytest.approx(getattr(by_onlooker, name), rel=1e-9)
-        assert by_users.pooled_residual == pytest.approx(by_onlooker.pooled_residual, abs=1e-9)
+            assert getattr(by_all, name) == pytest.approx(getattr(central, name), rel=1e-9)
+        assert by_all.pooled_residual == pytest.approx(central.pooled_residual, abs=1e-9)
         for name in ("disagreement", "disagreement_stacked"):
-            exact, bound = getattr(by_onlooker, name), getattr(by_users, name)
+            exact, bound = getattr(central, name), getattr(by_all, name)
             assert exact * (1 - 1e-9) <= bound <= 2.0 * exact * (1 + 1e-9)
-        assert by_users.setup_messages > by_onlooker.setup_messages
+        assert by_all.setup_messages > central.setup_messages
 
 
-def test_more_users_than_can_average_are_told_so():
+def test_more_users_than_can_average_are_refused():
     parts = [ROWS[i % 150 : i % 150 + 1] for i in range(1501)]
     with pytest.raises(pc.errors.GraphError, match="if they are at most 1500"):
-        pc.cluster(parts, n_clusters=2, rho=10, rounds=1, certify="users", random_state=0)
+        pc.cluster(parts, n_clusters=2, rho=10, rounds=1, certify="decentralized", random_state=0)

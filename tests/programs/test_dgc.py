@@ -1,167 +1,42 @@
-"""DGC beside the paper's equations, written out as loops over users i, centers k and rows r.
+"""DGC beside the paper's equations, and what a round is."""
 
-Nothing here is vectorized over users, centers or rows, and no formula comes from the library.
-"""
-
-from math import exp, inf, log, sqrt
+from math import log
 
 import numpy as np
 import pytest
+from dgc_equations import (
+    ALPHA,
+    BOXED,
+    DELTA,
+    GAMMA,
+    GRAPHS,
+    LOSSES,
+    NEIGHBORS,
+    RHO,
+    ROUNDS,
+    A,
+    K,
+    algorithm_1,
+    d,
+    dgc_hl,
+    dgc_km,
+    euclidean,
+    m,
+    mahalanobis,
+    norm,
+    problem,
+    times,
+    total,
+)
 
+from all_pairs import by_pairs
+from assignment_modes import MODES, use_mode
 from peerclust import bregman, graphs
 from peerclust.distances import Euclidean, Mahalanobis
-from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.programs.dgc import DGC
-from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.programs.protocol import HeardSum, NeighborSum
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
-from ways import WAYS, set_way
-
-RHO, ALPHA, DELTA, ETA = 3.0, 0.03, 0.8, 0.6
-K, d, m = 3, 2, 5
-SIZES = [7, 0, 4, 9, 1]  # a user without rows, and one with fewer rows than centers
-ROUNDS = 6
-A = [[2.0, 0.6], [0.6, 0.5]]
-
-NEIGHBORS = {
-    "ring": [[1, 4], [0, 2], [1, 3], [2, 4], [0, 3]],
-    "star": [[1, 2, 3, 4], [0], [0], [0], [0]],
-}
-GRAPHS = {"ring": graphs.ring(m), "star": graphs.star(m)}
-LOSSES = {
-    "dgc-km": KMeans(),
-    "dgc-hl": Huber(DELTA),
-    "dgc-ll": Logistic(),
-    "dgc-fl": Fair(ETA),
-}
-
-
-def norm(v):
-    return sqrt(sum(v[j] * v[j] for j in range(d)))
-
-
-def euclidean(x, y):
-    return norm(x - y)
-
-
-def mahalanobis(x, y):
-    z = x - y
-    return sqrt(sum(z[a] * A[a][b] * z[b] for a in range(d) for b in range(d)))
-
-
-def total(terms):
-    """A sum of vectors, also of none."""
-    out = np.zeros(d)
-    for term in terms:
-        out = out + term
-    return out
-
-
-# The boxed equations. x is x_i^{t,b}(k), C the rows of C_i^{t+1}(k) with their weights as pairs
-# (w, y), N the neighbors' x_j^{t,b}(k). c is the factor of the consensus term, 1 in the paper.
-
-
-def dgc_km(x, C, N, c):
-    return (
-        (1 - ALPHA * (1 / RHO * sum(w for w, _ in C) + c * len(N))) * x
-        + ALPHA / RHO * total(w * y for w, y in C)
-        + ALPHA * c * total(N)
-    )
-
-
-def dgc_hl(x, C, N, c):
-    near = [(w, y) for w, y in C if norm(x - y) <= DELTA]
-    far = [(w, y) for w, y in C if norm(x - y) > DELTA]
-    return (
-        ALPHA * c * total(N)
-        + ALPHA
-        / RHO
-        * (total(w * y for w, y in near) + total(DELTA * w * y / norm(x - y) for w, y in far))
-        + (
-            1
-            - ALPHA
-            * (
-                1 / RHO * sum(w for w, _ in near)
-                + 1 / RHO * sum(DELTA * w / norm(x - y) for w, y in far)
-                + c * len(N)
-            )
-        )
-        * x
-    )
-
-
-def dgc_ll(x, C, N, c):
-    return (
-        ALPHA / RHO * total(2 * w * y / (1 + exp(-(norm(x - y) ** 2))) for w, y in C)
-        + ALPHA * c * total(n - x for n in N)
-        + (1 - ALPHA / RHO * sum(2 * w / (1 + exp(-(norm(x - y) ** 2))) for w, y in C)) * x
-    )
-
-
-def dgc_fl(x, C, N, c):
-    def factor(w, y):
-        return 4 * w * norm(x - y) ** 2 / (1 + norm(x - y) ** 2 / ETA)
-
-    return (
-        ALPHA / RHO * total(factor(w, y) * y for w, y in C)
-        + ALPHA * c * total(n - x for n in N)
-        + (1 - ALPHA / RHO * sum(factor(w, y) for w, y in C)) * x
-    )
-
-
-BOXED = {"dgc-km": dgc_km, "dgc-hl": dgc_hl, "dgc-ll": dgc_ll, "dgc-fl": dgc_fl}
-
-# grad f(x, y) = gamma (x - y) with gamma a function of the distance g (lm:asmpt-satisfied).
-GAMMA = {
-    "dgc-km": lambda g: 1.0,
-    "dgc-hl": lambda g: 1.0 if g <= DELTA else DELTA / g,
-    "dgc-ll": lambda g: 2 / (1 + exp(-(g**2))),
-    "dgc-fl": lambda g: 4 * ETA * (1 - ETA / (ETA + g**2)),
-}
-
-
-def times(matrix, v):
-    return np.array([sum(matrix[a][b] * v[b] for b in range(d)) for a in range(d)])
-
-
-def algorithm_1(update, g, x, parts, neighbors, *, B, c=1.0, rounds=ROUNDS):
-    """The centers after each round of Algorithm 1: assign by g, then B times update."""
-    x = [[x[i, k].copy() for k in range(K)] for i in range(m)]
-    after = []
-    for _ in range(rounds):
-        clusters = [[[] for _ in range(K)] for _ in range(m)]
-        for i in range(m):
-            for w, y in parts[i]:
-                nearest, least = 0, inf
-                for k in range(K):
-                    if g(x[i][k], y) < least:
-                        nearest, least = k, g(x[i][k], y)
-                clusters[i][nearest].append((w, y))
-        for _ in range(B):
-            x = [
-                [
-                    update(x[i][k], clusters[i][k], [x[j][k] for j in neighbors[i]], c)
-                    for k in range(K)
-                ]
-                for i in range(m)
-            ]
-        after.append(np.array(x))
-    return after
-
-
-def problem(seed, *, weighted=True, low=-2.0, high=2.0):
-    """Users for the library, the same as pairs (w, y) for the loops, and a start."""
-    rng = np.random.default_rng(seed)
-    rows = rng.uniform(low, high, (sum(SIZES), d))
-    weights = rng.uniform(0.1, 2.0, len(rows)) if weighted else np.ones(len(rows))
-    offsets = np.concatenate([[0], np.cumsum(SIZES)])
-    parts = [
-        [(float(weights[r]), rows[r]) for r in range(offsets[i], offsets[i + 1])] for i in range(m)
-    ]
-    x = rng.uniform(low, high, (m, K, d))
-    for array in (rows, weights, x):
-        array.flags.writeable = False
-    return rows, offsets, weights if weighted else 1.0, parts, x
 
 
 def driven(runtime, graph, users, x, *, B, c=1.0, rounds=ROUNDS):
@@ -172,7 +47,7 @@ def driven(runtime, graph, users, x, *, B, c=1.0, rounds=ROUNDS):
         states.append(blocks_states)
 
     program = DGC(rho=RHO, alpha=ALPHA, B=B, consensus_factor=c)
-    runtime(graph).run(program, users, x, rounds=rounds, watch=look)
+    runtime(graph).run(program, users, x, rounds=rounds, on_round=look)
     return [np.concatenate([s.x for s in each]) for each in states], states
 
 
@@ -182,12 +57,14 @@ def assert_same(got, expected):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12, err_msg=f"after round {t}")
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("c", [1.0, 0.5, 2.0])
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("B", [1, 3])
-@pytest.mark.parametrize("name", NEIGHBORS)
-@pytest.mark.parametrize("equation", BOXED)
+@by_pairs(
+    equation=BOXED,
+    name=NEIGHBORS,
+    B=[1, 3],
+    weighted=[True, False],
+    c=[1.0, 0.5, 2.0],
+    runtime=[Simulator, Loopback],
+)
 def test_updates_equal_the_boxed_equation(equation, name, B, weighted, c, runtime):
     rows, offsets, weights, parts, x = problem(0, weighted=weighted)
     users = Users(rows, offsets, weights=weights, loss=LOSSES[equation])
@@ -195,11 +72,9 @@ def test_updates_equal_the_boxed_equation(equation, name, B, weighted, c, runtim
     assert_same(got, algorithm_1(BOXED[equation], euclidean, x, parts, NEIGHBORS[name], B=B, c=c))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("B", [1, 3])
-@pytest.mark.parametrize("equation", BOXED)
-def test_users_that_remember_equal_the_boxed_equation(equation, B, way, monkeypatch):
-    set_way(monkeypatch, way)
+@by_pairs(equation=BOXED, B=[1, 3], mode=MODES)
+def test_users_that_remember_equal_the_boxed_equation(equation, B, mode, monkeypatch):
+    use_mode(monkeypatch, mode)
     rows, offsets, weights, parts, x = problem(0)
     users = Users(rows, offsets, weights=weights, loss=LOSSES[equation])
     got, _ = driven(Simulator, GRAPHS["ring"], users, x, B=B)
@@ -221,9 +96,7 @@ def test_the_boxed_equations_are_tried_on_near_and_far_rows_and_on_changing_labe
     assert not all(far)
 
 
-@pytest.mark.parametrize("B", [1, 3])
-@pytest.mark.parametrize("name", NEIGHBORS)
-@pytest.mark.parametrize("equation", BOXED)
+@by_pairs(equation=BOXED, name=NEIGHBORS, B=[1, 3])
 def test_a_mahalanobis_distance_multiplies_the_innovation_by_its_matrix(equation, name, B):
     rows, offsets, weights, parts, x = problem(1)
     gamma = GAMMA[equation]
@@ -257,9 +130,7 @@ BREGMANS = {
 }
 
 
-@pytest.mark.parametrize("B", [1, 3])
-@pytest.mark.parametrize("name", NEIGHBORS)
-@pytest.mark.parametrize("which", BREGMANS)
+@by_pairs(which=BREGMANS, name=NEIGHBORS, B=[1, 3])
 def test_a_bregman_loss_multiplies_the_innovation_by_the_hessian(which, name, B):
     loss, divergence, hessian = BREGMANS[which]
     rows, offsets, weights, parts, x = problem(2, low=0.5, high=3.0)
@@ -311,7 +182,7 @@ def test_a_round_is_one_assignment_and_B_exchanges():
     counters = [(state.round, state.update)]
     for _ in range(6):
         said = program.say(state)
-        assert isinstance(said, Sum)
+        assert isinstance(said, NeighborSum)
         assert said.x is state.x
         before = users.labels.copy()
         state = program.hear(users, state, HeardSum(np.zeros_like(x), np.zeros((m, 1, 1))))
@@ -335,7 +206,7 @@ def test_no_row_is_read_between_assignments_of_kmeans(sizes):
         for update in range(3):
             kept = rows.copy()
             if update > 0:
-                # Whoever read a row now would have NaN for it.
+                # A row that was read now would be NaN.
                 rows[:] = np.nan
             state = program.hear(users, state, heard)
             rows[:] = kept
@@ -343,7 +214,7 @@ def test_no_row_is_read_between_assignments_of_kmeans(sizes):
         assert state.round == round_ + 1
 
 
-def test_who_hears_nobody_moves_by_its_innovation_alone():
+def test_a_user_that_hears_nobody_moves_by_its_innovation_alone():
     """On a network a lost neighbor is a smaller degree, down to none."""
     rows, offsets, weights, parts, x = problem(6)
     users = Users(rows, offsets, weights=weights, distance=Euclidean())

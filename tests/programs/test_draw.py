@@ -15,17 +15,17 @@ WEIGHTS = np.array([1.0, 0.5, 2.0, 1.0, 3.0, 0.2])
 OFFSETS = np.array([0, 2, 2, 5, 6])  # the second user has no rows
 
 
-def everywhere(centers, m=4):
+def broadcast_centers(centers, m=4):
     return np.repeat(centers[None], m, axis=0)
 
 
-NONE = everywhere(np.empty((0, 2)))
+NONE = broadcast_centers(np.empty((0, 2)))
 
 
 def draw(program, rows=ROWS, weights=WEIGHTS, offsets=OFFSETS, x=None, runtime=Simulator):
     users = Users(rows, offsets, weights=weights)
     agreed = np.empty((0, rows.shape[1])) if x is None else x
-    run = runtime(ring(users.m)).run(program, users, everywhere(agreed, users.m), rounds=2)
+    run = runtime(ring(users.m)).run(program, users, broadcast_centers(agreed, users.m), rounds=2)
     return run.states[0].drawn
 
 
@@ -87,13 +87,13 @@ def test_no_row_leaves_a_user_that_did_not_win():
     state = program.start(users, NONE)
     assert program.say(state).v.shape == (4, 1)  # only keys in the first exchange
     state = program.hear(users, state, HeardMax(state.keys.max(axis=0)))
-    told = program.say(state).v
+    said = program.say(state).v
     winner = int(state.keys[:, 0].argmax())
-    assert np.isneginf(np.delete(told, winner, axis=0)).all()
-    assert np.isfinite(told[winner]).all()
+    assert np.isneginf(np.delete(said, winner, axis=0)).all()
+    assert np.isfinite(said[winner]).all()
 
 
-def test_with_mean_of_the_winner_tells_the_mean_of_its_rows_around_the_drawn_one():
+def test_with_mean_of_the_winner_says_the_mean_of_its_rows_around_the_drawn_one():
     rows = np.array([[0.0], [1.0], [10.0], [11.0], [100.0]])
     drawn = draw(
         Draw(seed=4, step=0, n=300, mean_of=2), rows=rows, weights=1.0, offsets=np.array([0, 4, 5])
@@ -114,7 +114,7 @@ def test_a_mean_does_not_depend_on_order_or_repetition():
 
 def test_a_key_of_minus_infinity_shows_that_no_row_is_left():
     users = Users(ROWS, OFFSETS, weights=WEIGHTS)
-    run = Simulator(ring(4)).run(Draw(seed=1, step=0), users, everywhere(ROWS), rounds=2)
+    run = Simulator(ring(4)).run(Draw(seed=1, step=0), users, broadcast_centers(ROWS), rounds=2)
     assert np.isneginf(run.states[0].best).all()
     assert np.isnan(run.states[0].drawn).all()
 

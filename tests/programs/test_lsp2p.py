@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from written_out import GRAPHS, K, assert_same, d, m, problem, sums, watched
+from equations import GRAPHS, K, assert_same, d, m, problem, sums, watched
 
+from all_pairs import by_pairs
 from peerclust import graphs
 from peerclust.losses import Huber
 from peerclust.programs.lsp2p import LSP2P
-from peerclust.programs.protocol import Sum
+from peerclust.programs.protocol import NeighborSum
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
 
@@ -18,15 +19,15 @@ def lsp2p(x, parts, neighbors, rounds):
     """The centers after each round, and how far each user was from its averages before it."""
     after, residuals = [], []
     for _ in range(rounds):
-        told = [sums(x[i], parts[i]) for i in range(m)]
+        said = [sums(x[i], parts[i]) for i in range(m)]
         new, off = x.copy(), np.zeros((m, K))
         for i in range(m):
             for k in range(K):
-                count = told[i][0][k]
-                total = told[i][1][k]
+                count = said[i][0][k]
+                total = said[i][1][k]
                 for j in neighbors[i]:
-                    count = count + told[j][0][k]
-                    total = total + told[j][1][k]
+                    count = count + said[j][0][k]
+                    total = total + said[j][1][k]
                 off[i, k] = np.linalg.norm(count * x[i, k] - total)
                 if count > 0:
                     new[i, k] = total / count
@@ -46,10 +47,7 @@ def lloyd(x, rows, weights, rounds):
     return after
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", GRAPHS)
+@by_pairs(name=GRAPHS, seed=[0, 1], weighted=[True, False], runtime=[Simulator, Loopback])
 def test_rounds_equal_the_equation(name, seed, weighted, runtime):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(seed, weighted=weighted)
@@ -72,7 +70,9 @@ def test_the_equation_is_tried_on_changing_labels():
 def test_on_a_complete_graph_it_is_lloyds_algorithm_on_all_rows(weighted):
     users, parts, x = problem(2, weighted=weighted)
     weights = [w for part in parts for w, _ in part]
-    got, _ = watched(Simulator, graphs.complete(m), LSP2P(), users, users.everywhere(x[0]), ROUNDS)
+    got, _ = watched(
+        Simulator, graphs.complete(m), LSP2P(), users, users.broadcast_centers(x[0]), ROUNDS
+    )
     expected = lloyd(x[0], users.rows, weights, ROUNDS)
     assert np.abs(expected[0] - expected[3]).max() > 0.1
     assert_same(got, [np.repeat(each[None], m, axis=0) for each in expected])
@@ -98,7 +98,7 @@ def test_a_center_that_nobody_near_has_rows_of_stays():
 def test_a_message_is_a_sum_and_a_number_for_each_center(runtime):
     users, _, x = problem(5, weighted=False)
     said = LSP2P().say(LSP2P().start(users, x))
-    assert isinstance(said, Sum)
+    assert isinstance(said, NeighborSum)
     assert said.x.shape == (m, K, d + 1)
     assert said.x.dtype == np.float64
     run = runtime(graphs.ring(m)).run(LSP2P(), users, x, rounds=7)
@@ -121,7 +121,7 @@ def test_for_another_loss_one_user_alone_never_raises_its_cost():
     users = Users(rows, np.array([0, 60]), loss=Huber(0.5))
     costs = []
     Simulator(graphs.path(1)).run(
-        LSP2P(), users, x, rounds=60, watch=lambda s, b: costs.append(b[0].cost(s[0].x)[0])
+        LSP2P(), users, x, rounds=60, on_round=lambda s, b: costs.append(b[0].cost(s[0].x)[0])
     )
     assert (np.diff(costs) <= 1e-12).all()
     assert costs[-1] < 0.99 * costs[0]

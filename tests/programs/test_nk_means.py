@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from written_out import GRAPHS, K, assert_same, d, m, problem, sums, watched
+from equations import GRAPHS, K, assert_same, d, m, problem, sums, watched
 
+from all_pairs import by_pairs
 from peerclust import graphs
-from peerclust.methods.network import NK_SHARE, make_nk_means
-from peerclust.methods.protocol import Task
+from peerclust.baselines.decentralized import NK_SHARE, make_nk_means
+from peerclust.baselines.protocol import Task
 from peerclust.programs.dgc import DGC
 from peerclust.programs.nk_means import NKMeans
 from peerclust.runtimes import Loopback, Simulator
@@ -44,9 +45,7 @@ def nk_means(x, parts, neighbors, alpha, rounds):
     return after, gradients
 
 
-@pytest.mark.parametrize("runtime", [Simulator, Loopback], ids=lambda r: r.__name__)
-@pytest.mark.parametrize("weighted", [True, False], ids=["weights", "unit"])
-@pytest.mark.parametrize("name", GRAPHS)
+@by_pairs(name=GRAPHS, weighted=[True, False], runtime=[Simulator, Loopback])
 def test_rounds_equal_the_equations(name, weighted, runtime):
     graph, neighbors = GRAPHS[name]
     users, parts, x = problem(0, weighted=weighted)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -16,16 +15,17 @@ from peerclust.errors import MissingExtraError
 from peerclust.report import figures
 from peerclust.report.pictures import CurvePanel, Curves, Dot, DotPanel, Dots, Network, Series
 
-every = pytest.mark.parametrize("name", PICTURES)
+ONE_OF_EACH_KIND = ["one curve", "dots", "stacks", "network", "embedding"]
+OTHERS = [name for name in PICTURES if name not in ONE_OF_EACH_KIND]
 
 
-@cache
-def figure_of(name):
-    """The figure as it is saved; only tests that change nothing may share it."""
-    figure = figures.figure_of(PICTURES[name])
+@pytest.fixture(scope="module", params=PICTURES)
+def drawn(request):
+    """A picture and its figure as it is saved, for tests that change nothing."""
+    figure = figures.figure_of(PICTURES[request.param])
     figure.set_dpi(200)
     figure.draw_without_rendering()
-    return figure
+    return PICTURES[request.param], figure
 
 
 def legend_texts(figure):
@@ -37,57 +37,63 @@ def tick_texts(axis):
     return [text.get_text() for text in axis.get_ticklabels()]
 
 
-@every
-def test_every_picture_becomes_a_png_that_can_be_read(name, tmp_path):
-    figures.draw(PICTURES[name], tmp_path / "a.png")
-    pixels = imread(tmp_path / "a.png")
+def check_png(path):
+    pixels = imread(path)
     height, width = pixels.shape[:2]
     assert width >= 4.8 * 200
     assert height >= 200
     assert 0.0 < (pixels[..., :3] < 0.9).any(axis=2).mean() < 0.7
 
 
-@pytest.mark.parametrize("name", ["one curve", "dots", "stacks", "network", "embedding"])
-def test_a_picture_has_the_same_bytes_each_time(name, tmp_path):
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
+def test_a_picture_becomes_a_png_of_the_same_bytes_each_time(name, tmp_path):
     for place in ("a.png", "b.png"):
         figures.draw(PICTURES[name], tmp_path / place)
+    check_png(tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
-@every
-def test_every_text_is_inside_the_picture(name):
-    figure = figure_of(name)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_other_picture_becomes_a_png_that_can_be_read(name, tmp_path):
+    figures.draw(PICTURES[name], tmp_path / "a.png")
+    check_png(tmp_path / "a.png")
+
+
+def test_every_text_is_inside_the_picture(drawn):
+    _, figure = drawn
+    hidden = hidden_numbers(figure)
     for text in figure.findobj(Text):
         box = text.get_window_extent()
-        if text.get_text() and text.get_visible() and not _hidden(text, figure):
+        if text.get_text() and text.get_visible() and text not in hidden:
             assert box.x0 >= 0, text
             assert box.y0 >= 0, text
             assert box.x1 <= figure.bbox.x1, text
             assert box.y1 <= figure.bbox.y1, text
 
 
-def _hidden(text, figure):
-    """Whether it is a number beyond an end of an axis, or of an axis that is switched off."""
+def hidden_numbers(figure):
+    """The numbers beyond an end of their axis, or of an axis that is switched off."""
+    hidden = set()
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             low, high = sorted(axis.get_view_interval())
             for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
-                if text in (tick.label1, tick.label2):
-                    return not (axes.axison and low <= tick.get_loc() <= high)
-    return False
+                if not (axes.axison and low <= tick.get_loc() <= high):
+                    hidden |= {tick.label1, tick.label2}
+    return hidden
 
 
-@every
-def test_no_legend_covers_a_panel(name):
-    figure = figure_of(name)
+def test_no_legend_covers_a_panel(drawn):
+    _, figure = drawn
     for legend in figure.legends:
         for axes in figure.axes:
             assert not legend.get_window_extent().overlaps(axes.get_tightbbox())
 
 
-@every
-def test_nothing_drawn_is_nan_or_infinite(name):
-    for axes in figure_of(name).axes:
+def test_nothing_drawn_is_nan_or_infinite(drawn):
+    for axes in drawn[1].axes:
         for line in axes.lines:
             assert np.isfinite(np.asarray(line.get_xydata())).all()
         for collection in axes.collections:
@@ -95,9 +101,8 @@ def test_nothing_drawn_is_nan_or_infinite(name):
                 assert np.isfinite(path.vertices).all()
 
 
-@every
-def test_titles_and_axes_are_named(name):
-    picture, figure = PICTURES[name], figure_of(name)
+def test_titles_and_axes_are_named(drawn):
+    picture, figure = drawn
     titles = [p.title for p in getattr(picture, "panels", [picture])]
     assert [axes.get_title().replace("\n", " ") for axes in figure.axes] == titles
     if not isinstance(picture, Network):
@@ -226,7 +231,7 @@ def luminance(color):
     return np.dot(to_rgb(color), [0.299, 0.587, 0.114])
 
 
-def test_any_two_of_ten_can_be_told_apart_without_color():
+def test_any_two_of_ten_can_be_distinguished_without_color():
     for i, j in combinations(range(10), 2):
         for colors, shapes in (
             (figures.AREAS, figures.HATCHES),

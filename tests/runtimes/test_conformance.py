@@ -89,7 +89,7 @@ class Forgetful(DGC):
     def hear(self, users, state, heard):
         if state.round == 0:
             users.assign(state.x)
-        gradient = users.pull(state.x) / self.rho + heard.degree * state.x - heard.total
+        gradient = users.gradient(state.x) / self.rho + heard.degree * state.x - heard.total
         return state.next(state.x - self.alpha * gradient, np.ones(users.m), self.B)
 
 
@@ -181,7 +181,7 @@ class OtherSegments(Simulator):
     def run(self, program, users, x, **options):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kernels, "SEGMENT", kernels.SEGMENT // 2)
-            return super().run(program, users.weighted(users._weights), x, **options)
+            return super().run(program, users.with_weights(users._weights), x, **options)
 
 
 # Costs, and users' total weights, are added up segment by segment.

@@ -77,7 +77,7 @@ def in_options(sentence: str, command: str = "fit") -> str:
     words |= {"random_state": "seed", "weights": "weights-column", "links": "graph"}
     sentence = sentence.replace("with `resume`", "with --resume")
     return re.sub(
-        r"`(\w+)` of (cluster|experiments\.run|methods\.load|mnist|cifar10|peer init)\b",
+        r"`(\w+)` of (cluster|paper\.run|baselines\.load|mnist|cifar10|peer init)\b",
         lambda found: (
             f"`--{words.get(found[1], found[1].replace('_', '-'))}` of"
             f" {commands.get(found[2], 'reproduce')}"

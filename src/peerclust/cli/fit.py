@@ -80,13 +80,13 @@ def fit(
     ] = "float64",
     certify: Annotated[
         str, _method(help="Who finds the certificate: onlooker, or users by agreements.")
-    ] = "onlooker",
+    ] = "central",
     seed: Seed = 0,
     runtime: Annotated[
         str, _long(help="simulator, loopback or mpi, for a job that mpiexec has started.")
     ] = "simulator",
-    in_parts: Annotated[
-        bool, _long("--in-parts", help="Of mpi: each rank writes its own users' result.")
+    per_rank: Annotated[
+        bool, _long("--per-rank", help="Of mpi: each rank writes its own users' result.")
     ] = False,
     checkpoint: Annotated[
         Path | None, _long(metavar="DIR", help="A directory in which to keep where the run is.")
@@ -105,12 +105,12 @@ def fit(
     from peerclust import tables
     from peerclust.cli import options
     from peerclust.clustering.cluster import cluster
-    from peerclust.ranks.group import lead
+    from peerclust.ranks.group import run_on_root
     from peerclust.report import result_directory, terminal
 
     def parse() -> dict[str, Any]:
         result_directory.check_directory(out, force=force)
-        options.check_in_parts(in_parts, runtime)
+        options.check_per_rank(per_rank, runtime)
         return {
             "loss": options.make_loss(loss, delta=delta, eta=eta),
             "distance": options.make_distance(distance, matrix),
@@ -122,23 +122,23 @@ def fit(
             ),
         }
 
-    with job.together(runtime) as crew:
-        job.check_same_options(crew, ctx.params)
-        given = lead(crew, parse)
-        if in_parts:
-            result_directory.check_shared(out, crew)
+    with job.together(runtime) as group:
+        job.check_same_options(group, ctx.params)
+        given = run_on_root(group, parse)
+        if per_rank:
+            result_directory.check_shared(out, group)
         table, network = tables.read_own(
             files,
             columns=options.split_names(columns),
             users_column=users_column,
             weights_column=weights_column,
             make_graph=partial(options.make_graph, graph),
-            crew=crew,
+            group=group,
         )
         result_directory.check_features(table)
-        with terminal.progress(rounds, quiet=as_json or crew.rank > 0) as progress:
+        with terminal.progress(rounds, quiet=as_json or group.rank > 0) as progress:
             solution = cluster(
-                **options.give_rows(table, crew),
+                **options.give_rows(table, group),
                 n_clusters=clusters,
                 graph=network,
                 B=updates,
@@ -156,11 +156,11 @@ def fit(
                 gather=False,
                 **given,
             )
-        record = result_directory.describe(solution, table, settings=ctx.params, crew=crew)
+        record = result_directory.describe(solution, table, settings=ctx.params, group=group)
         result_directory.write(
-            out, solution, table, record, crew=crew, in_parts=in_parts, force=force
+            out, solution, table, record, group=group, per_rank=per_rank, force=force
         )
-        if crew.rank > 0:
+        if group.rank > 0:
             return
     if as_json:
         print_json(record | {"out": str(out)})
@@ -170,7 +170,7 @@ def fit(
             terminal.solution_table(solution, len(table.names)),
             f"Written to {out}.",
             # To a rank stdout is a terminal even if mpiexec writes it to a file.
-            plain=crew.size > 1,
+            plain=group.size > 1,
         )
 
 

@@ -13,7 +13,7 @@ import typer
 from peerclust.errors import MissingExtraError, ParameterError, PeerclustError
 
 if TYPE_CHECKING:
-    from peerclust.ranks.group import Crew
+    from peerclust.ranks.group import ProcessGroup
 
 # Where those who start ranks say how many there are, and which one this is: Open MPI; MPICH and its
 # kin; Slurm, whose first name alone is there in jobs without ranks, too.
@@ -27,21 +27,21 @@ PAUSE = 5.0
 
 
 @contextmanager
-def together(runtime: str) -> Iterator[Crew]:
+def together(runtime: str) -> Iterator[ProcessGroup]:
     """Give the processes of a command; of an error in all of them only rank 0 speaks."""
     from peerclust import runtimes
 
     check_started(runtime)
     try:
-        crew = runtimes.muster(runtime)
+        group = runtimes.process_group(runtime)
     except MissingExtraError:
         let_first_speak()
         raise
     try:
-        with crew.together():
-            yield crew
+        with group.abort_on_failure():
+            yield group
     except (PeerclustError, OSError):
-        if crew.rank > 0:
+        if group.rank > 0:
             raise typer.Exit(2) from None
         raise
 
@@ -72,7 +72,7 @@ def find_rank() -> tuple[int, int]:
     return 0, 1
 
 
-def check_same_options(crew: Crew, options: Mapping[str, Any]) -> None:
+def check_same_options(group: ProcessGroup, options: Mapping[str, Any]) -> None:
     """Raise, in all ranks, if one was given another option than rank 0."""
     from peerclust.ranks.fingerprint import check_same
     from peerclust.report.result_directory import plain_settings
@@ -82,4 +82,4 @@ def check_same_options(crew: Crew, options: Mapping[str, Any]) -> None:
         words.get(name, f"`--{name.replace('_', '-')}`"): value
         for name, value in plain_settings(options).items()
     }
-    check_same(crew, named, "{} of fit")
+    check_same(group, named, "{} of fit")

@@ -10,7 +10,7 @@ from typing import Any
 from peerclust import distances, graphs, losses, tables
 from peerclust.clustering.checkpoint import Checkpoint
 from peerclust.errors import ParameterError
-from peerclust.ranks.group import Crew
+from peerclust.ranks.group import ProcessGroup
 from peerclust.validation import check_name
 
 
@@ -92,10 +92,10 @@ def make_graph(value: str, users: Sequence[str]) -> graphs.Graph:
     return found.matched(users, f"The graph file {value}")
 
 
-def give_rows(table: tables.Table, crew: Crew) -> dict[str, Any]:
+def give_rows(table: tables.Table, group: ProcessGroup) -> dict[str, Any]:
     """Give `parts` and `weights` of `cluster`: flat, or by number if these are some users' only."""
     users, weights = table.users(), table.weights
-    if crew.size > 1:
+    if group.size > 1:
         shared = "unit" if weights is None else users.split(weights)
         return {"parts": users.split(table.rows), "weights": shared}
     return {
@@ -130,9 +130,9 @@ def make_checkpoint(
     return Checkpoint(folder, every=100 if every is None else every, resume=resume)
 
 
-def check_in_parts(in_parts: bool, runtime: str) -> None:
+def check_per_rank(per_rank: bool, runtime: str) -> None:
     """Raise if a result in parts is asked of one process alone."""
-    if in_parts and runtime != "mpi":
+    if per_rank and runtime != "mpi":
         raise ParameterError(
-            f"`--in-parts` of fit belongs to --runtime mpi. Got --runtime {runtime}."
+            f"`--per-rank` of fit belongs to --runtime mpi. Got --runtime {runtime}."
         )

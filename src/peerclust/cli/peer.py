@@ -101,7 +101,7 @@ def init(
     checkpoint_every: Annotated[float, _network(help="Seconds between checkpoints.")] = 10,
     on_loss: Annotated[
         str | None,
-        _network(help="If a site is lost: go-on (accelerated and dgc) or stop (the others)."),
+        _network(help="If a site is lost: continue (accelerated and dgc) or stop (the others)."),
     ] = None,
     on_absent: Annotated[str, _network(help="If a site does not come: start or stop.")] = "stop",
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier file.")] = False,
@@ -132,7 +132,7 @@ def init(
         "delta": 1.0 if delta is None and loss == "huber" else delta,
         "eta": 1.0 if eta is None and loss == "fair" else eta,
         "rho": rho if rho == "auto" else _parse_number(rho),
-        "on_loss": on_loss or ("stop" if solver in FIXED else "go-on"),
+        "on_loss": on_loss or ("stop" if solver in FIXED else "continue"),
         **{"weights_column": weights_column, "scale": scale, "loss": loss, "solver": solver},
         **{
             "B": updates,

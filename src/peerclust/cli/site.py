@@ -45,10 +45,11 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check files, key, clock, port, data and neighbors; exit code 0 if all is good, else 1."""
+    from peerclust.cli import peer_display
     from peerclust.peers.check import check
-    from peerclust.report import peers, terminal
+    from peerclust.report import terminal
 
-    with peers.waiting(quiet=as_json) as tell:
+    with peer_display.waiting(quiet=as_json) as tell:
         lines = check(
             network,
             me,
@@ -62,7 +63,7 @@ def check(
     if as_json:
         print_json([asdict(each) for each in lines])
     else:
-        terminal.show(peers.check_table(lines))
+        terminal.show(peer_display.check_table(lines))
     if not all(each.ok for each in lines):
         raise typer.Exit(1)
 
@@ -84,10 +85,10 @@ def run(
     Exit code 0: it converged, or came late and has the result; 1: it ended otherwise; 2: an error;
     3: it was asked to end (SIGTERM), and the same command goes on from its checkpoint.
     """
+    from peerclust.cli import peer_display
     from peerclust.peers import commands
-    from peerclust.report import peers
 
-    with _left(), peers.rounds(quiet=as_json) as progress:
+    with _left(), peer_display.rounds(quiet=as_json) as progress:
         record = commands.run(
             network,
             me,
@@ -130,8 +131,9 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Ask a running peer for its round, residual, neighbors and bytes."""
+    from peerclust.cli import peer_display
     from peerclust.peers.site_directory import status_socket
-    from peerclust.report import peers, terminal
+    from peerclust.report import terminal
     from peerclust.runtimes.network.status import ask
 
     if not directory.is_dir():
@@ -146,7 +148,7 @@ def status(
     if as_json:
         print_json(told)
     else:
-        terminal.show(peers.status_table(told))
+        terminal.show(peer_display.status_table(told))
 
 
 @peer.command()
@@ -159,19 +161,20 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Compute a run again from the sites' rows and journals; exit code 1 if a bit differs."""
+    from peerclust.cli import peer_display
     from peerclust.peers import commands
-    from peerclust.report import peers, terminal
+    from peerclust.report import terminal
 
-    with peers.rounds(quiet=as_json) as progress:
+    with peer_display.rounds(quiet=as_json) as progress:
         told = commands.replay(
             network,
             [_parse_site(each) for each in sites],
-            watch=lambda round_, here: progress(round_, None, len(here)),
+            on_round=lambda round_, here: progress(round_, None, len(here)),
         )
     if as_json:
         print_json(told)
     else:
-        terminal.show(peers.replay_table(told))
+        terminal.show(peer_display.replay_table(told))
     if not all(site["same"] for site in told.values()):
         raise typer.Exit(1)
 
@@ -188,7 +191,8 @@ def demo(
     """Run ten real peers on this machine, kill one, start it again, and replay the run."""
     from tempfile import TemporaryDirectory
 
-    from peerclust.report import peers, terminal
+    from peerclust.cli import peer_display
+    from peerclust.report import terminal
     from peerclust.testing import peer_demo as trial
 
     if out is not None and out.exists():
@@ -198,7 +202,9 @@ def demo(
     if as_json:
         print_json(found.as_dict())
     else:
-        terminal.show(peers.demo_table(found.as_dict()), *([f"Kept in {out}."] if out else []))
+        terminal.show(
+            peer_display.demo_table(found.as_dict()), *([f"Kept in {out}."] if out else [])
+        )
     if not found.holds:
         raise typer.Exit(1)
 

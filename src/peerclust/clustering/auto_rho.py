@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from peerclust import theory
 from peerclust.clustering.problem import Problem
-from peerclust.clustering.solvers import Tuned
+from peerclust.clustering.solvers import TunedSolver
 from peerclust.clustering.trace import Tracer
 from peerclust.runtimes.protocol import Traffic
 from peerclust.types import Array
@@ -21,7 +21,7 @@ _LARGEST_RHO = 1e12
 
 
 @dataclass(frozen=True, eq=False)
-class Pilot:
+class RhoSearch:
     """Where the pilot runs ended, and the rho that they tell."""
 
     x: Array
@@ -33,12 +33,12 @@ class Pilot:
 
 def find_rho(
     problem: Problem,
-    tune: Callable[[float], Tuned],
+    tune: Callable[[float], TunedSolver],
     x: Array,
     consensus_factor: float | str,
     known: float | None,
     progress: Callable[[int, float], None] | None,
-) -> Pilot:
+) -> RhoSearch:
     """Raise rho from a small one until the disagreement aimed at is within reach.
 
     At each rho the centers settle first. Where they do not, and the aim is still far, that rho is
@@ -46,24 +46,24 @@ def find_rho(
     first small one only.
     """
     aimed = theory.AIMED_DISAGREEMENT
-    rho, rounds, traffic = problem.pilot_rho(consensus_factor), 0, Traffic()
+    rho, rounds, traffic = problem.initial_rho(consensus_factor), 0, Traffic()
     while True:
         tuned = tune(rho)
         tracer = Tracer(problem, tuned, keep=False, progress=progress)
-        watch = tracer if progress else None
-        run = problem.run(tuned.program, x, _ROUNDS, _TOL, watch)
+        on_round = tracer if progress else None
+        run = problem.run(tuned.program, x, _ROUNDS, _TOL, on_round)
         x, rounds, traffic = run.x, rounds + run.rounds, traffic + run.traffic
         if known is not None:
-            return Pilot(x, known, "", rounds, traffic)
+            return RhoSearch(x, known, "", rounds, traffic)
         measured = problem.disagreement(x)
         said = f"users disagreed by {measured:.2%} of the data's spread at rho = {rho:.4g}; "
         if measured <= aimed:
-            return Pilot(x, rho, f"{said}{aimed:.0%} was aimed at", rounds, traffic)
+            return RhoSearch(x, rho, f"{said}{aimed:.0%} was aimed at", rounds, traffic)
         if measured <= theory.LARGEST_STEP * aimed:
             larger = theory.scale_rho(rho, measured / aimed, consensus_factor)
             why = f"{said}disagreement falls like 1/rho, so {larger:.4g} aims at {aimed:.0%}"
-            return Pilot(x, larger, why, rounds, traffic)
+            return RhoSearch(x, larger, why, rounds, traffic)
         if problem.residual(run.states) > _UNSETTLED or rho > _LARGEST_RHO:
             why = f"{said}{aimed:.0%} was aimed at, but {_ROUNDS} rounds did not settle it"
-            return Pilot(x, rho, why, rounds, traffic)
+            return RhoSearch(x, rho, why, rounds, traffic)
         rho = theory.scale_rho(rho, theory.LARGEST_STEP, consensus_factor)

@@ -9,7 +9,7 @@ import numpy as np
 from peerclust import theory
 from peerclust.clustering.problem import Problem
 from peerclust.clustering.solution import Certificate, Status
-from peerclust.clustering.solvers import Tuned
+from peerclust.clustering.solvers import TunedSolver
 from peerclust.programs.certificate import Certify
 from peerclust.runtimes.protocol import Run, Traffic
 from peerclust.types import Array
@@ -20,20 +20,20 @@ def measure_pooled(problem: Problem, x: Array) -> tuple[float, float]:
 
     x are those of this process, (u, K, d), as everywhere here.
     """
-    users, share = problem.users, problem.share
-    mean = users.everywhere(share.mean(x))
+    users, distribution = problem.users, problem.distribution
+    mean = users.broadcast_centers(distribution.mean(x))
     users.assign(mean)
-    gradient = share.total(users.pull(mean))
+    gradient = distribution.sum_over_users(users.gradient(mean))
     residual = np.linalg.norm(gradient, axis=1).max() / (
         problem.W_total * problem.steepness * problem.spread
     )
-    return float(share.gather(users.cost(mean)).sum()), float(residual)
+    return float(distribution.gather_users(users.cost(mean)).sum()), float(residual)
 
 
-def certify_by_onlooker(
+def certify_centrally(
     problem: Problem,
     run: Run,
-    tuned: Tuned,
+    tuned: TunedSolver,
     *,
     at_mean: tuple[float, float],
     setup: Traffic,
@@ -46,12 +46,12 @@ def certify_by_onlooker(
     """
     users, x = problem.users, run.x
     users.assign(x)
-    apart = problem.share.disagreement(x)
+    apart = problem.distribution.disagreement(x)
     residual = max(at_mean[1], apart.mean / problem.spread)
     if tuned.penalized and tuned.rho is not None:
         rho, c = tuned.rho, tuned.c
-        gradient = users.pull(x) / rho + c * problem.share.differences(x)
-        largest = problem.share.largest(np.linalg.norm(gradient, axis=2).max())
+        gradient = users.gradient(x) / rho + c * problem.distribution.differences(x)
+        largest = problem.distribution.max_over_ranks(np.linalg.norm(gradient, axis=2).max())
         residual = float(rho * largest / problem.residual_scale)
     return Certificate(
         residual=residual,
@@ -65,8 +65,8 @@ def certify_by_onlooker(
     )
 
 
-def certify_by_users(
-    problem: Problem, run: Run, tuned: Tuned, *, setup: Traffic, setup_rounds: int
+def certify_decentralized(
+    problem: Problem, run: Run, tuned: TunedSolver, *, setup: Traffic, setup_rounds: int
 ) -> Certificate:
     """Give the certificate that the users find by themselves (`programs.certificate`).
 
@@ -89,7 +89,7 @@ def certify_by_users(
         disagreement_exact=False,
         cost=found.cost,
         pooled_cost=found.pooled_cost,
-        found_by="users",
+        found_by="decentralized",
         **_tell_effort(problem, run, setup + own.traffic, setup_rounds),
     )
 
@@ -110,16 +110,16 @@ def _tell_effort(problem: Problem, run: Run, setup: Traffic, setup_rounds: int) 
 
 def judge(
     certificate: Certificate,
-    tuned: Tuned,
+    tuned: TunedSolver,
     *,
     stopped: bool,
     tol: float,
-    form: str = "float64",
+    dtype: str = "float64",
     noisy: bool = False,
 ) -> Status:
     """Say how a run ended, and what to do about it.
 
-    `form` is how numbers traveled, `noisy` whether some were changed or lost.
+    `dtype` is how numbers traveled, `noisy` whether some were changed or lost.
     """
     apart = certificate.disagreement / certificate.spread
     closer = ""
@@ -168,7 +168,7 @@ def judge(
             f"{ended}: with noise or lost letters centers do not come to rest, so {tol:g} may be"
             f" out of reach.{closer}",
         )
-    coarse = form in ("float32", "float16")
+    coarse = dtype in ("float32", "float16")
     if certificate.residual <= tol and not coarse:
         return Status(
             "ran out of rounds",
@@ -177,7 +177,7 @@ def judge(
         )
     faster = "; a smaller `rho` converges faster" if tuned.penalized else ""
     if coarse:
-        faster = f"; {form} may be too coarse for all to be below it, '8-bit' is not"
+        faster = f"; {dtype} may be too coarse for all to be below it, '8-bit' is not"
     return Status(
         "ran out of rounds",
         f"{ended}, and {tol:g} was asked for. Allow more `rounds`, or a larger"
@@ -185,12 +185,12 @@ def judge(
     )
 
 
-def solver_cost(problem: Problem, costs: Array, x: Array, tuned: Tuned) -> float:
+def solver_cost(problem: Problem, costs: Array, x: Array, tuned: TunedSolver) -> float:
     """Give J_rho (eq. distributed-gen) of penalized solvers, the sum of the users' costs of others.
 
     `costs` are those of this process's users, (u,), x their centers.
     """
-    total = problem.share.gather(costs).sum()
+    total = problem.distribution.gather_users(costs).sum()
     if not tuned.penalized or tuned.rho is None:
         return float(total)
-    return float(total / tuned.rho + 0.5 * tuned.c * problem.share.energy(x))
+    return float(total / tuned.rho + 0.5 * tuned.c * problem.distribution.energy(x))

@@ -24,8 +24,8 @@ from peerclust import __version__
 from peerclust.errors import DataError, ParameterError
 from peerclust.files import write_durably
 from peerclust.programs.protocol import Program
-from peerclust.ranks.group import Crew, lead
-from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch
+from peerclust.ranks.group import ProcessGroup, run_on_root
+from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic
 from peerclust.runtimes.stopping import Vote
 from peerclust.types import Array
 from peerclust.users import Users
@@ -66,35 +66,39 @@ class Journal:
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, crew: Crew, *, identity: dict[str, str], own: str
+        self, checkpoint: Checkpoint, group: ProcessGroup, *, identity: dict[str, str], own: str
     ) -> None:
         check_count(checkpoint.every, "every", "Checkpoint")
-        self._folder, self._every, self._crew = Path(checkpoint.folder), checkpoint.every, crew
-        versions = {"number of ranks": str(crew.size), "version of peerclust": __version__}
+        self._folder, self._every, self._group = Path(checkpoint.folder), checkpoint.every, group
+        versions = {"number of ranks": str(group.size), "version of peerclust": __version__}
         self._held: dict[str, Any] = {"identity": identity | versions}
-        self._held |= {"own": crew.collect(own), "runs": [], "done": False}
-        found = lead(crew, lambda: self._open(checkpoint.resume))
+        self._held |= {"own": group.allgather(own), "runs": [], "done": False}
+        found = run_on_root(group, lambda: self._open(checkpoint.resume))
         self._held = found or self._held
         # Which run is next, of how many that were written down.
         self._next = 0
 
-    def run(self, go: Go, program: Program, users: Users, x: Array, watch: Watch | None) -> Run:
+    def run(
+        self, go: Go, program: Program, users: Users, x: Array, on_round: OnRound | None
+    ) -> Run:
         """Give where a run from x ends: from what was written down, then by `go`."""
         number, runs = self._next, self._held["runs"]
         self._next += 1
-        middle: Middle | None = None
+        resume_from: Snapshot | None = None
         if number < len(runs):
-            with self._crew.checking():
-                middle, header = self._load(runs[number], program.start(users, x))
-            if isinstance(watch, Traced):
-                watch.rows[:] = [(*row[:3], int(row[3]), row[4]) for row in header["trace"]]
+            with self._group.raise_on_all():
+                resume_from, header = self._load(runs[number], program.start(users, x))
+            if isinstance(on_round, Traced):
+                on_round.rows[:] = [(*row[:3], int(row[3]), row[4]) for row in header["trace"]]
             if header["ended"]:
                 ended = header["rounds"], header["stopped"]
-                return Run(middle.states, *ended, middle.traffic)
-        trace: list[Any] = watch.rows if isinstance(watch, Traced) else []
-        run = go(watch=watch, keep=self._keeper(number, trace), middle=middle)
+                return Run(resume_from.states, *ended, resume_from.traffic)
+        trace: list[Any] = on_round.rows if isinstance(on_round, Traced) else []
+        run = go(
+            on_round=on_round, on_checkpoint=self._keeper(number, trace), resume_from=resume_from
+        )
         end = {"ended": True, "rounds": run.rounds, "stopped": run.stopped, "trace": trace}
-        self._save(number, Middle(run.states, [], run.traffic), run.rounds, end)
+        self._save(number, Snapshot(run.states, [], run.traffic), run.rounds, end)
         return run
 
     def finish(self) -> None:
@@ -116,28 +120,30 @@ class Journal:
         self._clear(found)
         return found
 
-    def _keeper(self, number: int, trace: Any) -> Keep:
-        def keep(middle: Middle, blocks: Sequence[Users]) -> None:
-            round_ = int(middle.states[0].round)
+    def _keeper(self, number: int, trace: Any) -> OnCheckpoint:
+        def keep(resume_from: Snapshot, blocks: Sequence[Users]) -> None:
+            round_ = int(resume_from.states[0].round)
             if round_ % self._every == 0:
                 if trace:
                     # How many labels change next is part of a trace.
-                    middle = replace(middle, labels=[block.labels for block in blocks])
-                self._save(number, middle, round_, {"ended": False, "trace": trace})
+                    resume_from = replace(resume_from, labels=[block.labels for block in blocks])
+                self._save(number, resume_from, round_, {"ended": False, "trace": trace})
 
         return keep
 
-    def _save(self, number: int, middle: Middle, round_: int, header: dict[str, Any]) -> None:
+    def _save(
+        self, number: int, resume_from: Snapshot, round_: int, header: dict[str, Any]
+    ) -> None:
         name = f"run-{number}-round-{round_}{'-end' if header['ended'] else ''}"
-        data = _pack(middle, header)
-        path = self._folder / f"{name}.rank-{self._crew.rank}.npz"
-        with self._crew.checking():
+        data = _pack(resume_from, header)
+        path = self._folder / f"{name}.rank-{self._group.rank}.npz"
+        with self._group.raise_on_all():
             write_durably(path, data)
-        digests = self._crew.collect(hashlib.sha256(data).hexdigest())
+        digests = self._group.allgather(hashlib.sha256(data).hexdigest())
         del self._held["runs"][number:]
         self._held["runs"].append({"name": name, "sha256": digests})
         self._write()
-        self._remove_old(self._held["runs"], str(self._crew.rank))
+        self._remove_old(self._held["runs"], str(self._group.rank))
 
     def _remove_old(self, runs: list[dict[str, Any]], rank: str) -> None:
         """Remove a rank's files, or with * all ranks', but those of these runs."""
@@ -148,7 +154,7 @@ class Journal:
 
     def _write(self) -> None:
         data = json.dumps(self._held, indent=1).encode()
-        lead(self._crew, lambda: write_durably(self._folder / JOURNAL, data))
+        run_on_root(self._group, lambda: write_durably(self._folder / JOURNAL, data))
 
     def _read(self) -> dict[str, Any] | None:
         path = self._folder / JOURNAL
@@ -184,37 +190,37 @@ class Journal:
         if found["own"] != self._held["own"]:
             raise DataError(f"A run goes on from {self._folder} only with the rows that it had.")
 
-    def _load(self, run: dict[str, Any], like: Any) -> tuple[Middle, dict[str, Any]]:
-        path = self._folder / f"{run['name']}.rank-{self._crew.rank}.npz"
+    def _load(self, run: dict[str, Any], like: Any) -> tuple[Snapshot, dict[str, Any]]:
+        path = self._folder / f"{run['name']}.rank-{self._group.rank}.npz"
         try:
             data = path.read_bytes()
         except OSError as error:
             raise DataError(f"The checkpoint {path} cannot be read: {error.strerror}.") from None
-        if hashlib.sha256(data).hexdigest() != run["sha256"][self._crew.rank]:
+        if hashlib.sha256(data).hexdigest() != run["sha256"][self._group.rank]:
             raise DataError(f"The checkpoint {path} is not whole.")
         return _unpack(data, like)
 
 
-def _pack(middle: Middle, header: dict[str, Any]) -> bytes:
+def _pack(resume_from: Snapshot, header: dict[str, Any]) -> bytes:
     arrays: dict[str, Any] = {}
     plain: dict[str, Any] = {}
-    for i, state in enumerate(middle.states):
+    for i, state in enumerate(resume_from.states):
         _take_apart(state, f"state-{i}", arrays, plain)
-    for i, vote in enumerate(middle.votes):
+    for i, vote in enumerate(resume_from.votes):
         arrays[f"vote-{i}"] = np.stack([vote.s, vote.R])
-    for i, labels in enumerate(middle.labels):
+    for i, labels in enumerate(resume_from.labels):
         arrays[f"labels-{i}"] = labels
     # Numbers, as a trace may be long.
     arrays["trace"] = np.array(header["trace"], dtype=np.float64)
-    told = header | {"plain": plain, "blocks": len(middle.states), "trace": None}
-    told["traffic"] = [middle.traffic.messages, middle.traffic.bytes]
+    told = header | {"plain": plain, "blocks": len(resume_from.states), "trace": None}
+    told["traffic"] = [resume_from.traffic.messages, resume_from.traffic.bytes]
     text = json.dumps(told, default=lambda number: number.item())
     file = io.BytesIO()
     np.savez(file, header=np.array(text), **arrays)
     return file.getvalue()
 
 
-def _unpack(data: bytes, like: Any) -> tuple[Middle, dict[str, Any]]:
+def _unpack(data: bytes, like: Any) -> tuple[Snapshot, dict[str, Any]]:
     """Give what `_pack` wrote; states are of the kind of `like`."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
@@ -224,7 +230,7 @@ def _unpack(data: bytes, like: Any) -> tuple[Middle, dict[str, Any]]:
     made = [_put_together(like, f"state-{i}", held) for i in n]
     votes = [Vote(*arrays[f"vote-{i}"]) for i in n if f"vote-{i}" in arrays]
     labels = [arrays[f"labels-{i}"] for i in n if f"labels-{i}" in arrays]
-    return Middle(made, votes, Traffic(*header["traffic"]), labels), header
+    return Snapshot(made, votes, Traffic(*header["traffic"]), labels), header
 
 
 def _take_apart(state: Any, at: str, arrays: dict[str, Any], plain: dict[str, Any]) -> None:

@@ -9,16 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 from peerclust import initialize, losses, runtimes
-from peerclust.clustering import message_format as exchanges
+from peerclust.clustering import message_format
 from peerclust.clustering.checkpoint import Checkpoint, Journal
 from peerclust.clustering.problem import Problem, prepare
-from peerclust.clustering.restarts import Plan, Try, judge_best, run_start
+from peerclust.clustering.restarts import Restart, RunSettings, run_restart, select_best
 from peerclust.clustering.solution import Solution
-from peerclust.clustering.solvers import Asked, choose
+from peerclust.clustering.solvers import SolverRequest, choose
 from peerclust.errors import ParameterError
 from peerclust.programs.protocol import Program
 from peerclust.ranks.fingerprint import check_same, digest, fingerprint
-from peerclust.ranks.group import Crew
+from peerclust.ranks.group import ProcessGroup
 from peerclust.text import guess, show
 from peerclust.validation import check_count, check_name, check_number
 
@@ -42,7 +42,7 @@ def cluster(
     scale: str | None = None,
     consensus_factor: float | str = 1.0,
     exchange: Any = "float64",
-    certify: str = "onlooker",
+    certify: str = "central",
     runtime: Any = "simulator",
     random_state: Any = None,
     trace: bool = False,
@@ -105,12 +105,12 @@ def cluster(
     exchange : "float64", "float32", "float16", "8-bit" or dict
         How numbers travel; a dict may also have `noise`, `drop`, `gradient_noise` and `seed` (see
         `programs.inexact`). Not for the solver "exact".
-    certify : "onlooker" or "users"
+    certify : "central" or "decentralized"
         Who finds the certificate: someone who sees all centers, or the users by agreements among
         neighbors (at most 1,500 users; see `programs.certificate`).
     runtime : "simulator", "loopback" or "mpi"
         All give the same centers to the last bit. With "mpi" every rank of the job calls `cluster`
-        with the same arguments; `runtimes.mpi.Ranks(comm)` stands for those of a communicator.
+        with the same arguments; `runtimes.mpi.MPIGroup(comm)` stands for those of a communicator.
     random_state : None, int or numpy Generator
         The same seed gives the same result on every runtime.
     trace : bool
@@ -139,15 +139,15 @@ def cluster(
     ((10, 3, 4), (3, 4))
     """
     given = dict(locals())
-    crew = runtimes.muster(runtime)
-    with crew.together():
-        if crew.size > 1:
+    group = runtimes.process_group(runtime)
+    with group.abort_on_failure():
+        if group.size > 1:
             # What `prepare` compares once it is resolved, and what is each rank's own.
             apart = {"n_clusters", "graph", "loss", "distance", "scale", "weights"}
             apart |= {"parts", "runtime", "progress", "random_state"}
             common = {name: value for name, value in given.items() if name not in apart}
-            check_same(crew, common, "`{}` of cluster")
-        with crew.checking():
+            check_same(group, common, "`{}` of cluster")
+        with group.raise_on_all():
             _check_choice(rho, ("auto",), "rho", at_least=1)
             _check_choice(alpha, ("auto", "paper"), "alpha", above=0)
             _check_choice(consensus_factor, ("1-1/rho",), "consensus_factor", above=0)
@@ -155,11 +155,11 @@ def cluster(
             check_count(rounds, "rounds", "cluster")
             check_count(n_init, "n_init", "cluster")
             check_number(tol, "tol", "cluster", at_least=0)
-            check_name(certify, ("onlooker", "users"), "certify", "cluster")
+            check_name(certify, ("central", "decentralized"), "certify", "cluster")
             loss = losses.resolve(loss)
-            asked = Asked(solver, rho, alpha, B, consensus_factor, tol)
+            asked = SolverRequest(solver, rho, alpha, B, consensus_factor, tol)
             chosen = choose(asked, loss)
-            travel = exchanges.resolve(exchange, chosen.name)
+            format_ = message_format.resolve(exchange, chosen.name)
             start = initialize.resolve(init)
         problem = prepare(
             parts,
@@ -172,29 +172,29 @@ def cluster(
             runtime=runtime,
             random_state=random_state,
         )
-        if certify == "users":
+        if certify == "decentralized":
             problem.graph.averaging_factors  # noqa: B018 - raises now if there are too many
         if checkpoint is not None:
             problem = replace(problem, journal=_open_journal(checkpoint, problem, given))
-        plan = Plan(asked, chosen, start, travel, rounds, trace, _from_one(progress, crew))
-        tries: list[Try] = []
+        plan = RunSettings(asked, chosen, start, format_, rounds, trace, _from_one(progress, group))
+        restarts: list[Restart] = []
         for attempt in range(n_init):
-            known = tries[-1].tuned if tries else None
-            tries.append(run_start(problem, plan, problem.seed + attempt, known))
-        solution = judge_best(problem, plan, tries, certify)
+            known = restarts[-1].tuned if restarts else None
+            restarts.append(run_restart(problem, plan, problem.seed + attempt, known))
+        solution = select_best(problem, plan, restarts, certify)
         if problem.journal is not None:
             problem.journal.finish()
-        solution = solution.gathered(problem.share) if gather else solution
+        solution = solution.gathered(problem.distribution) if gather else solution
         problem.close()
         return solution
 
 
 def _from_one(
-    progress: Callable[[int, float], None] | None, crew: Crew
+    progress: Callable[[int, float], None] | None, group: ProcessGroup
 ) -> Callable[[int, float], None] | None:
     """Give what tells progress: rank 0's, while all the others keep step with it."""
-    told: bool = crew.tell(progress is not None)
-    return (progress if crew.rank == 0 else lambda *_: None) if told else None
+    told: bool = group.bcast(progress is not None)
+    return (progress if group.rank == 0 else lambda *_: None) if told else None
 
 
 def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> Journal:
@@ -210,10 +210,10 @@ def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> J
             "`random_state` of cluster must be given with a `checkpoint`, so that a run can go on."
             " Got None."
         )
-    if "keep" not in inspect.signature(problem.runtime.run).parameters:
+    if "on_checkpoint" not in inspect.signature(problem.runtime.run).parameters:
         raise ParameterError(
             "`checkpoint` of cluster must be left out with a runtime whose run(...) does not take"
-            f" `keep` and `middle`. Got {show(checkpoint)}."
+            f" `on_checkpoint` and `resume_from`. Got {show(checkpoint)}."
         )
     apart = ("parts", "weights", "progress", "checkpoint", "gather")
     given = given | {"graph": problem.graph, "random_state": problem.seed}
@@ -226,7 +226,7 @@ def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> J
     }
     users = problem.users
     own = digest([users.rows, users.offsets, users.weights])
-    return Journal(checkpoint, problem.share.crew, identity=identity, own=own)
+    return Journal(checkpoint, problem.distribution.group, identity=identity, own=own)
 
 
 def _check_choice(value: float | str, words: tuple[str, ...], name: str, **limits: float) -> None:

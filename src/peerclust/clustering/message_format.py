@@ -9,38 +9,38 @@ import numpy as np
 
 from peerclust.clustering.problem import Problem
 from peerclust.errors import DataError, ParameterError
-from peerclust.programs.lossy import FORMS, Inexact
+from peerclust.programs.lossy import MESSAGE_DTYPES, Lossy
 from peerclust.programs.protocol import Program
 from peerclust.text import show
 from peerclust.types import Array
 from peerclust.validation import check_count, check_name, check_number
 
 
-class Travel(NamedTuple):
+class MessageFormat(NamedTuple):
     """How numbers travel, whether with noise, and what wraps a program, for a seed, so."""
 
-    form: str
+    dtype: str
     noisy: bool
     wrap: Callable[[Program, int], Program]
 
 
-def resolve(exchange: Any, solver: str) -> Travel:
+def resolve(exchange: Any, solver: str) -> MessageFormat:
     """Give how numbers travel by what `cluster` was given.
 
-    >>> resolve("float32", "admm").form
+    >>> resolve("float32", "admm").dtype
     'float32'
     """
-    given = {"form": exchange} if isinstance(exchange, str) else exchange
-    known = ("form", "noise", "drop", "gradient_noise", "seed")
+    given = {"dtype": exchange} if isinstance(exchange, str) else exchange
+    known = ("dtype", "noise", "drop", "gradient_noise", "seed")
     if not isinstance(given, dict):
         raise ParameterError(
             f"`exchange` of cluster must be a name or a dict. Got {show(exchange)}."
         )
     for name in given:
         check_name(name, known, "exchange", "cluster, a dict,")
-    if given == {"form": "float64"} or not given:
-        return Travel("float64", False, lambda program, _: program)
-    form = check_name(given.get("form", "float64"), FORMS, "exchange", "cluster")
+    if given == {"dtype": "float64"} or not given:
+        return MessageFormat("float64", False, lambda program, _: program)
+    dtype = check_name(given.get("dtype", "float64"), MESSAGE_DTYPES, "exchange", "cluster")
     check_count(given.get("seed", 0), "seed", "exchange", at_least=0)
     for name in ("noise", "gradient_noise", "drop"):
         check_number(given.get(name, 0.0), name, "exchange", at_least=0)
@@ -54,26 +54,26 @@ def resolve(exchange: Any, solver: str) -> Travel:
 
     def wrap(program: Program, seed: int) -> Program:
         settings: dict[str, Any] = {"seed": seed} | given
-        return Inexact(program, **settings)
+        return Lossy(program, **settings)
 
     noisy = any(given.get(each) for each in ("noise", "drop", "gradient_noise"))
-    return Travel(form, noisy, wrap)
+    return MessageFormat(dtype, noisy, wrap)
 
 
-def check_form(form: str, problem: Problem, x: Array) -> None:
+def check_range(dtype: str, problem: Problem, x: Array) -> None:
     """Raise if rows or starts have numbers that do not fit the form in which they are to travel."""
-    if form == "float64":
+    if dtype == "float64":
         return
     least, most = {
         "float16": (0.0, 6e4),
         "float32": (0.0, 1e38),
         # One byte is an exponent of two.
         "8-bit": (1e-30, 1e30),
-    }[form]
+    }[dtype]
     rows = problem.users.rows
-    size = problem.share.largest(max(np.abs(rows).max(initial=0.0), np.abs(x).max()))
+    size = problem.distribution.max_over_ranks(max(np.abs(rows).max(initial=0.0), np.abs(x).max()))
     if size > most or problem.spread < least:
         raise DataError(
             f"`exchange` of cluster must be a form that holds numbers up to {size:.2g}, as"
-            f" 'float64' does. Got {form!r}; scaled rows fit every form."
+            f" 'float64' does. Got {dtype!r}; scaled rows fit every form."
         )

@@ -16,16 +16,16 @@ import numpy as np
 from peerclust import distances, graphs, losses, runtimes, theory
 from peerclust.bregman import Bregman
 from peerclust.clustering.checkpoint import Journal
-from peerclust.clustering.scaling import Moments, Scale, agree_moments, make_unit
+from peerclust.clustering.scaling import Moments, Scale, distributed_moments, nonzero_spread
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import DENSE
 from peerclust.metrics import check_loss_fits
 from peerclust.programs.protocol import UNKNOWN, Program, State
-from peerclust.ranks.distribution import Share
+from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.fingerprint import check_same
-from peerclust.ranks.inputs import count_users, share_parts, take_parts, take_weights
-from peerclust.runtimes.protocol import Run, Runtime, Traffic, Watch, check_finite
+from peerclust.ranks.inputs import count_users, distribute, local_rows, local_weights
+from peerclust.runtimes.protocol import OnRound, Run, Runtime, Traffic, check_finite
 from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.validation import check_count, check_generator, check_name, check_parts
@@ -37,7 +37,7 @@ SCALES = ("standard",)
 class Problem:
     """Users on a graph, the runtime that drives them, K, and the scales of the data.
 
-    `users` are those of this process, by `share`; all else is the same in every process, `weights`
+    `users` are those of this process, by `distribution`; all else is the same in every process, `weights`
     the total weight of each of all users, (m,). `spread` is s, the RMS distance of the joint rows
     from their mean. `steepness` is a, what the distance or a Bregman loss multiplies gradients by:
     lambda_max(A), or the loss's smoothness. With a `scale`, users' rows and all measures are in its
@@ -45,7 +45,7 @@ class Problem:
     """
 
     users: Users
-    share: Share
+    distribution: Distribution
     runtime: Runtime
     K: int
     seed: int
@@ -59,7 +59,7 @@ class Problem:
     @property
     def graph(self) -> Graph:
         """Who talks with whom."""
-        return self.share.graph
+        return self.distribution.graph
 
     @property
     def W(self) -> float:
@@ -81,9 +81,9 @@ class Problem:
         """The smoothness of the loss under the distance."""
         return theory.smoothness(self.users.loss, self.users.distance)
 
-    def pilot_rho(self, consensus_factor: float | str) -> float:
+    def initial_rho(self, consensus_factor: float | str) -> float:
         """Give the small rho at which rho="auto" begins."""
-        return theory.pilot_rho(
+        return theory.initial_rho(
             beta=self.beta,
             W=self.W,
             lambda_max=self.graph.lambda_max.value,
@@ -97,23 +97,23 @@ class Problem:
     def check_start(self, x: Array) -> None:
         """Raise if a start lies outside the domain of a Bregman loss."""
         loss = self.users.loss
-        if isinstance(loss, Bregman) and self.share.any(not loss.contains(x)):
+        if isinstance(loss, Bregman) and self.distribution.any_rank(not loss.contains(x)):
             raise DataError(
                 f"The start must lie in the domain of the {loss.name} loss, and a center of it"
                 " does not; give `init` centers that do."
             )
 
     def run(
-        self, program: Program, x: Array, rounds: int, tol: float, watch: Watch | None = None
+        self, program: Program, x: Array, rounds: int, tol: float, on_round: OnRound | None = None
     ) -> Run:
         """Run a program from x; centers that run away are an error."""
         threshold = tol * self.residual_scale if tol > 0 else -1.0
         go = partial(self.runtime.run, program, self.users, x, rounds=rounds, threshold=threshold)
         if self.journal is None:
-            run = go(watch=watch)
+            run = go(on_round=on_round)
         else:
-            run = self.journal.run(go, program, self.users, x, watch)
-        with self.share.crew.checking():
+            run = self.journal.run(go, program, self.users, x, on_round)
+        with self.distribution.group.raise_on_all():
             check_finite(run.x, run.rounds)
         return run
 
@@ -124,12 +124,14 @@ class Problem:
 
     def residual(self, states: Sequence[State]) -> float:
         """Give the largest residual of users when their last round began; NaN if one is unknown."""
-        largest = float(self.share.largest(max(state.residual.max() for state in states)))
+        largest = float(
+            self.distribution.max_over_ranks(max(state.residual.max() for state in states))
+        )
         return largest / self.residual_scale if largest < UNKNOWN else float("nan")
 
     def disagreement(self, x: Array) -> float:
         """Give how far the users' centers x are apart, as a fraction of the data's spread."""
-        return self.share.disagreement(x).mean / self.spread
+        return self.distribution.disagreement(x).mean / self.spread
 
     def choose_alpha(self, alpha: float | str, rho: float, c: float) -> tuple[float, str]:
         """Give the step for a rho and a consensus factor, and why."""
@@ -137,7 +139,7 @@ class Problem:
             return float(alpha), "given"
         lambda_max = self.graph.lambda_max
         if alpha == "paper":
-            largest = int(self.share.largest(np.diff(self.users.offsets).max()))
+            largest = int(self.distribution.max_over_ranks(np.diff(self.users.offsets).max()))
             step = theory.paper_step(
                 m=self.graph.m, largest=largest, rho=rho, lambda_max=lambda_max.value
             )
@@ -165,50 +167,50 @@ def prepare(
     scale: str | None = None,
 ) -> Problem:
     """Check what a caller gives and return the problem; see `cluster` for the parameters."""
-    crew = runtimes.muster(runtime)
-    with crew.checking():
+    group = runtimes.process_group(runtime)
+    with group.raise_on_all():
         K = check_count(n_clusters, "n_clusters", "cluster")
         loss = losses.resolve(loss)
         distance = distances.resolve(distance)
-    whole = crew.size == 1 and not isinstance(parts, Mapping)
+    whole = group.size == 1 and not isinstance(parts, Mapping)
     flat = check_parts(parts) if whole else None
-    m = count_users(parts, crew) if flat is None else len(flat[1]) - 1
-    with crew.checking():
+    m = count_users(parts, group) if flat is None else len(flat[1]) - 1
+    with group.raise_on_all():
         network = graphs.resolve(graph, m)
         _check_scale(scale, loss, network)
         seed = draw_seed(random_state)
-    if crew.size > 1:
+    if group.size > 1:
         said = weights if isinstance(weights, str | None) else "given"
         common = {"n_clusters": K, "graph": network, "loss": loss, "distance": distance}
-        check_same(crew, common | {"scale": scale, "weights": said}, "`{}` of cluster")
-    seed = crew.tell(seed)
-    share = share_parts(parts, network, crew)
-    rows, offsets = flat or take_parts(parts, share)
-    given = take_weights(weights, parts, share, offsets)
-    with crew.checking():
+        check_same(group, common | {"scale": scale, "weights": said}, "`{}` of cluster")
+    seed = group.bcast(seed)
+    distribution = distribute(parts, network, group)
+    rows, offsets = flat or local_rows(parts, distribution)
+    given = local_weights(weights, parts, distribution, offsets)
+    with group.raise_on_all():
         check_loss_fits(loss, distance, rows, "cluster")
-    driver = runtimes.resolve(runtime, share)
+    driver = runtimes.resolve(runtime, distribution)
     moments: Moments | None = None
     sent = Traffic()
-    own: Any = {"weights": given, "numbers": share.own.tolist()}
+    own: Any = {"weights": given, "numbers": distribution.local.tolist()}
     if scale is not None:
-        moments, sent = agree_moments(driver, Users(rows, offsets, **own))
+        moments, sent = distributed_moments(driver, Users(rows, offsets, **own))
         rows = moments.scale.forward(rows)
     users = Users(rows, offsets, loss=loss, distance=distance, **own)
-    if (distinct := _count_distinct(users, share, K)) < K:
+    if (distinct := _count_distinct(users, distribution, K)) < K:
         raise DataError(
             "`n_clusters` of cluster must be at most the number of distinct rows"
-            f" (n_samples={sum(crew.collect(len(rows)))}, {distinct} of them distinct). Got {K}."
+            f" (n_samples={sum(group.allgather(len(rows)))}, {distinct} of them distinct). Got {K}."
         )
     return Problem(
         users=users,
-        share=share,
+        distribution=distribution,
         runtime=driver,
         K=K,
         seed=seed,
-        spread=_spread(users, share) if moments is None else moments.scaled_spread,
+        spread=_spread(users, distribution) if moments is None else moments.scaled_spread,
         steepness=float(loss.smoothness if isinstance(loss, Bregman) else distance.largest),
-        weights=share.gather(users.total_weights),
+        weights=distribution.gather_users(users.total_weights),
         scale=None if moments is None else moments.scale,
         sent=sent,
     )
@@ -230,20 +232,20 @@ def _check_scale(scale: str | None, loss: Any, network: Graph) -> None:
         )
 
 
-def _spread(users: Users, share: Share) -> float:
+def _spread(users: Users, distribution: Distribution) -> float:
     """Give the RMS distance of the joint data from its mean, weighted; never 0."""
     probe = Users(users.rows, users.offsets, weights=users.weights)
-    total = share.gather(probe.total_weights).sum()
+    total = distribution.gather_users(probe.total_weights).sum()
     origin = np.zeros((users.m, 1, users.d))
     probe.assign(origin)
-    mean = -share.total(probe.pull(origin)) / total
-    at_mean = users.everywhere(mean)
+    mean = -distribution.sum_over_users(probe.gradient(origin)) / total
+    at_mean = users.broadcast_centers(mean)
     # A K-means cost is half the sum of squares.
-    squares = 2.0 * share.gather(probe.cost(at_mean)).sum()
-    return make_unit(float(np.sqrt(squares / total)), mean)
+    squares = 2.0 * distribution.gather_users(probe.cost(at_mean)).sum()
+    return nonzero_spread(float(np.sqrt(squares / total)), mean)
 
 
-def _count_distinct(users: Users, share: Share, enough: int) -> int:
+def _count_distinct(users: Users, distribution: Distribution, enough: int) -> int:
     """Count distinct rows of positive weight, looking no further than is enough."""
     weights = users.weights if not isinstance(users.weights, float) else None
     first = slice(0, 16 * enough)
@@ -253,7 +255,7 @@ def _count_distinct(users: Users, share: Share, enough: int) -> int:
         if len(found) >= enough:
             break
     # Who has enough alone need not tell more.
-    return len(np.unique(np.concatenate(share.crew.collect(found[:enough])), axis=0))
+    return len(np.unique(np.concatenate(distribution.group.allgather(found[:enough])), axis=0))
 
 
 def draw_seed(random_state: Any) -> int:

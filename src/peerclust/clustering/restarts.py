@@ -12,26 +12,32 @@ from peerclust import initialize
 from peerclust.clustering import message_format
 from peerclust.clustering.auto_rho import find_rho
 from peerclust.clustering.certificate import (
-    certify_by_onlooker,
-    certify_by_users,
+    certify_centrally,
+    certify_decentralized,
     judge,
     measure_pooled,
 )
 from peerclust.clustering.problem import Problem
 from peerclust.clustering.solution import Partial, Solution, Trace
-from peerclust.clustering.solvers import Asked, Solver, Tuned, tune_exact, tune_penalized
+from peerclust.clustering.solvers import (
+    SolverChoice,
+    SolverRequest,
+    TunedSolver,
+    tune_exact,
+    tune_penalized,
+)
 from peerclust.clustering.trace import Tracer
 from peerclust.runtimes.protocol import Run, Traffic
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class RunSettings:
     """How each start is to go on; see `cluster`."""
 
-    asked: Asked
-    chosen: Solver
+    asked: SolverRequest
+    chosen: SolverChoice
     start: initialize.Start
-    travel: message_format.Travel
+    format: message_format.MessageFormat
     rounds: int
     trace: bool
     progress: Callable[[int, float], None] | None
@@ -43,10 +49,10 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Try:
+class Restart:
     """One start's program and run, its pooled cost and residual, its trace, and what it took."""
 
-    tuned: Tuned
+    tuned: TunedSolver
     run: Run
     at_mean: tuple[float, float]
     trace: Trace | None
@@ -54,18 +60,20 @@ class Try:
     sent: Traffic
 
 
-def run_start(problem: Problem, plan: Plan, seed: int, known: Tuned | None) -> Try:
+def run_restart(
+    problem: Problem, plan: RunSettings, seed: int, known: TunedSolver | None
+) -> Restart:
     """Run from one start; `known` is the program of an earlier one, whose rho is kept."""
     asked, chosen, rounds = plan.asked, plan.chosen, 0
 
-    def tune(rho: float) -> Tuned:
+    def tune(rho: float) -> TunedSolver:
         return tune_penalized(problem, chosen, asked, rho)
 
     x, sent = plan.start.centers(problem.runtime, problem.users, problem.K, seed)
     if isinstance(plan.start, initialize.Given):
         x = problem.scaled(x)
     problem.check_start(x)
-    message_format.check_form(plan.travel.form, problem, x)
+    message_format.check_range(plan.format.dtype, problem, x)
     if not chosen.penalized:
         tuned = tune_exact(problem, chosen, asked)
     elif not isinstance(asked.rho, str):
@@ -82,24 +90,30 @@ def run_start(problem: Problem, plan: Plan, seed: int, known: Tuned | None) -> T
         tuned = tune(pilot.rho)
         tuned.why["rho"] = pilot.why if known is None else known.why["rho"]
     tracer = Tracer(problem, tuned, keep=plan.trace, progress=plan.progress)
-    watch = tracer if plan.trace or plan.progress else None
-    program = plan.travel.wrap(tuned.program, seed)
-    run = problem.run(program, x, plan.rounds, asked.tol, watch)
-    return Try(tuned, run, measure_pooled(problem, run.x), tracer.trace(), rounds, sent)
+    on_round = tracer if plan.trace or plan.progress else None
+    program = plan.format.wrap(tuned.program, seed)
+    run = problem.run(program, x, plan.rounds, asked.tol, on_round)
+    return Restart(tuned, run, measure_pooled(problem, run.x), tracer.trace(), rounds, sent)
 
 
-def judge_best(problem: Problem, plan: Plan, tries: Sequence[Try], certify: str) -> Solution:
+def select_best(
+    problem: Problem, plan: RunSettings, restarts: Sequence[Restart], certify: str
+) -> Solution:
     """Judge the best try and give the part of the solution that this process has."""
-    best = min(tries, key=lambda each: each.at_mean[0])
-    sent = sum((each.sent + each.run.traffic for each in tries), problem.sent)
+    best = min(restarts, key=lambda each: each.at_mean[0])
+    sent = sum((each.sent + each.run.traffic for each in restarts), problem.sent)
     took: Any = {"setup": sent - best.run.traffic}
-    took["setup_rounds"] = sum(each.pilot_rounds for each in tries)
-    if certify == "users":
-        judged = certify_by_users(problem, best.run, best.tuned, **took)
+    took["setup_rounds"] = sum(each.pilot_rounds for each in restarts)
+    if certify == "decentralized":
+        judged = certify_decentralized(problem, best.run, best.tuned, **took)
     else:
-        judged = certify_by_onlooker(problem, best.run, best.tuned, at_mean=best.at_mean, **took)
-    users, scale, travel = problem.users, problem.scale, plan.travel
-    how: Any = {"stopped": best.run.stopped, "form": travel.form, "noisy": travel.noisy}
+        judged = certify_centrally(problem, best.run, best.tuned, at_mean=best.at_mean, **took)
+    users, scale, format_ = problem.users, problem.scale, plan.format
+    how: Any = {
+        "stopped": best.run.stopped,
+        "dtype": format_.dtype,
+        "noisy": format_.noisy,
+    }
     x = best.run.x if scale is None else scale.back(best.run.x)
     return Solution(
         centers=x,
@@ -114,5 +128,7 @@ def judge_best(problem: Problem, plan: Plan, tries: Sequence[Try], certify: str)
         loss=users.loss,
         distance=users.distance,
         scale=scale,
-        part=None if len(x) == problem.graph.m else Partial(users.numbers, problem.share.mean(x)),
+        part=None
+        if len(x) == problem.graph.m
+        else Partial(users.ids, problem.distribution.mean(x)),
     )

@@ -86,13 +86,13 @@ class Moments:
         return Scale(self.mean, self.deviation)
 
 
-def agree_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffic]:
+def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffic]:
     """Give the moments of the joint rows, and what agreeing on them sent over the links.
 
     >>> from peerclust.graphs import path
     >>> from peerclust.runtimes import Simulator
     >>> users = Users(np.array([[1.0], [2.0], [6.0]]), np.array([0, 2, 3]))
-    >>> moments, sent = agree_moments(Simulator(path(2)), users)
+    >>> moments, sent = distributed_moments(Simulator(path(2)), users)
     >>> moments.mean, moments.weight, sent.messages
     (array([3.]), 3.0, 8)
     """
@@ -118,17 +118,17 @@ def agree_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffic]:
     moments = Moments(
         mean=mean,
         deviation=deviation,
-        spread=make_unit(float(np.sqrt(variance.sum())), mean),
+        spread=nonzero_spread(float(np.sqrt(variance.sum())), mean),
         weight=float(weight),
         scaled_spread=scaled if varies.any() else 1.0,
     )
     return moments, sent + more
 
 
-def make_unit(spread: float, mean: Array) -> float:
+def nonzero_spread(spread: float, mean: Array) -> float:
     """Give the spread of rows with this mean as a unit to measure by, which is never 0.
 
-    >>> make_unit(2.0, np.array([5.0])), make_unit(0.0, np.array([5.0]))
+    >>> nonzero_spread(2.0, np.array([5.0])), nonzero_spread(0.0, np.array([5.0]))
     (2.0, 5.0)
     """
     # Rows that are all equal have no spread but rounding; their size will do as a unit then.

@@ -14,7 +14,7 @@ from peerclust import losses
 from peerclust.clustering.scaling import Scale
 from peerclust.distances import Distance, Euclidean
 from peerclust.errors import DataError, ParameterError
-from peerclust.ranks.distribution import Share, add_up
+from peerclust.ranks.distribution import Distribution, add_up
 from peerclust.types import Array
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows
@@ -75,7 +75,7 @@ class Certificate:
     largest_weight : float
         W.
     found_by : str
-        "onlooker", or "users" if they found it among themselves; disagreement is a bound then.
+        "central", or "users" if they found it among themselves; disagreement is a bound then.
     """
 
     residual: float
@@ -93,7 +93,7 @@ class Certificate:
     setup_bytes: int
     spread: float
     largest_weight: float
-    found_by: str = "onlooker"
+    found_by: str = "central"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,12 +190,14 @@ class Solution:
             add_up(self.centers) / len(self.centers) if self.part is None else self.part.consensus
         )
 
-    def gathered(self, share: Share) -> Solution:
+    def gathered(self, distribution: Distribution) -> Solution:
         """Give the whole solution, from the parts of all processes that share the users."""
         if self.part is None:
             return self
-        labels = share.gather_lists(self.labels)
-        return replace(self, centers=share.gather(self.centers), labels=labels, part=None)
+        labels = distribution.gather_lists(self.labels)
+        return replace(
+            self, centers=distribution.gather_users(self.centers), labels=labels, part=None
+        )
 
     def predict(self, rows: ArrayLike) -> NDArray[np.int32]:
         """Give the nearest of the consensus centers for each row (N, d)."""

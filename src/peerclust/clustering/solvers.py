@@ -31,7 +31,7 @@ SOLVERS = ("auto", *PENALIZED, *EXACT)
 
 
 @dataclass(frozen=True)
-class Asked:
+class SolverRequest:
     """What a caller asks of a solver; see `cluster`."""
 
     solver: str | Callable[..., Program]
@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Solver:
+class SolverChoice:
     """A solver that was chosen: its name, why, and for penalized ones how to make the program."""
 
     name: str
@@ -57,7 +57,7 @@ class Solver:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TunedSolver:
     """A program with the parameters that were chosen for it; None where it has no such."""
 
     program: Program
@@ -72,13 +72,13 @@ class Tuned:
         return self.alpha is not None
 
 
-def choose(asked: Asked, loss: Any) -> Solver:
+def choose(asked: SolverRequest, loss: Any) -> SolverChoice:
     """Give the solver that was asked for, or that suits what was asked.
 
     >>> from peerclust import KMeans
-    >>> choose(Asked("auto", "auto", "auto", 1, 1.0), KMeans()).name
+    >>> choose(SolverRequest("auto", "auto", "auto", 1, 1.0), KMeans()).name
     'admm'
-    >>> choose(Asked("auto", 100.0, "auto", 1, 1.0), KMeans()).name
+    >>> choose(SolverRequest("auto", 100.0, "auto", 1, 1.0), KMeans()).name
     'accelerated'
     """
     solver = asked.solver
@@ -88,18 +88,18 @@ def choose(asked: Asked, loss: Any) -> Solver:
                 "`solver` of cluster must be a name, or a callable (rho, alpha, B,"
                 f" consensus_factor) that gives a program. Got {show(solver)}."
             )
-        return Solver(getattr(solver, "__name__", type(solver).__name__), "given", solver)
+        return SolverChoice(getattr(solver, "__name__", type(solver).__name__), "given", solver)
     name = check_name(solver, SOLVERS, "solver", "cluster")
     why = "as asked, or by default"
     if name == "auto":
         name, why = _suits(asked, loss)
     if name in PENALIZED:
-        return Solver(name, why, PENALIZED[name])
+        return SolverChoice(name, why, PENALIZED[name])
     _check_unused(name, asked)
-    return Solver(name, why)
+    return SolverChoice(name, why)
 
 
-def _suits(asked: Asked, loss: Any) -> tuple[str, str]:
+def _suits(asked: SolverRequest, loss: Any) -> tuple[str, str]:
     for given, what in (
         (asked.rho != "auto", "a given rho"),
         (asked.alpha != "auto", "a given alpha"),
@@ -112,7 +112,7 @@ def _suits(asked: Asked, loss: Any) -> tuple[str, str]:
     return "admm", "the joint clustering in few rounds, and no sums or counts leave a user"
 
 
-def _check_unused(name: str, asked: Asked) -> None:
+def _check_unused(name: str, asked: SolverRequest) -> None:
     """Raise if something was asked that the solver has no use for."""
     alone: list[tuple[str, Any, Any]] = [
         ("alpha", asked.alpha, "auto"),
@@ -129,16 +129,18 @@ def _check_unused(name: str, asked: Asked) -> None:
             )
 
 
-def tune_penalized(problem: Problem, solver: Solver, asked: Asked, rho: float) -> Tuned:
+def tune_penalized(
+    problem: Problem, solver: SolverChoice, asked: SolverRequest, rho: float
+) -> TunedSolver:
     """Give a penalized solver's program at a rho."""
     assert solver.make is not None
     c = theory.compute_c(asked.consensus_factor, rho)
     alpha, why = problem.choose_alpha(asked.alpha, rho, c)
     program = solver.make(rho=rho, alpha=alpha, B=asked.B, consensus_factor=c)
-    return Tuned(program, rho, c, alpha, {"alpha": why})
+    return TunedSolver(program, rho, c, alpha, {"alpha": why})
 
 
-def tune_exact(problem: Problem, solver: Solver, asked: Asked) -> Tuned:
+def tune_exact(problem: Problem, solver: SolverChoice, asked: SolverRequest) -> TunedSolver:
     """Give the program of a solver that ends in exact consensus."""
     graph, total = problem.graph, problem.W_total
     rho, why = asked.rho, {"rho": "given"}
@@ -160,8 +162,8 @@ def tune_exact(problem: Problem, solver: Solver, asked: Asked) -> Tuned:
         tol=asked.tol,
     )
     if isinstance(program, GroupLasso):
-        return Tuned(program, program.rho, 0.0, None, why)
-    return Tuned(program, None, 0.0, None, {})
+        return TunedSolver(program, program.rho, 0.0, None, why)
+    return TunedSolver(program, None, 0.0, None, {})
 
 
 def make_exact(
@@ -185,7 +187,7 @@ def make_exact(
         return Exact(factors, share=W * graph.m / W_total)
     lambda_2 = graph.lambda_2.value
     # ||x_i - x_j|| is at most about ||L x|| / lambda_2.
-    gauge = W * steepness / lambda_2 if lambda_2 > 0 else 0.0
+    disagreement_weight = W * steepness / lambda_2 if lambda_2 > 0 else 0.0
     if name == "admm":
-        return ADMM(c=c, D=int(graph.diameter.value), gauge=gauge)
-    return GroupLasso(rho=rho, c=c, gauge=gauge)
+        return ADMM(c=c, D=int(graph.diameter.value), disagreement_weight=disagreement_weight)
+    return GroupLasso(rho=rho, c=c, disagreement_weight=disagreement_weight)

@@ -9,7 +9,7 @@ import numpy as np
 from peerclust.clustering.certificate import solver_cost
 from peerclust.clustering.problem import Problem
 from peerclust.clustering.solution import Trace
-from peerclust.clustering.solvers import Tuned
+from peerclust.clustering.solvers import TunedSolver
 from peerclust.programs.protocol import State
 from peerclust.users import Users
 
@@ -23,7 +23,7 @@ class Tracer:
     def __init__(
         self,
         problem: Problem,
-        tuned: Tuned,
+        tuned: TunedSolver,
         *,
         keep: bool,
         progress: Callable[[int, float], None] | None,
@@ -43,15 +43,17 @@ class Tracer:
             x = np.concatenate([state.x for state in states])
             costs = np.concatenate([b.cost(s.x) for b, s in zip(blocks, states, strict=True)])
             cost = solver_cost(self._problem, costs, x, self._tuned)
-            apart = self._problem.share.disagreement(x)
-            changed = sum(self._problem.share.crew.collect(sum(block.changed for block in blocks)))
+            apart = self._problem.distribution.disagreement(x)
+            changed = sum(
+                self._problem.distribution.group.allgather(sum(block.changed for block in blocks))
+            )
             self.rows.append((cost, apart.mean, apart.stacked, changed, residual))
         if told and self._progress is not None:
             self._progress(states[0].round, residual)
 
     def _is_told(self, round_: int) -> bool:
         # All processes have to wait for each other to know the largest residual.
-        return self._problem.share.crew.size == 1 or round_ % EVERY == 0
+        return self._problem.distribution.group.size == 1 or round_ % EVERY == 0
 
     def trace(self) -> Trace | None:
         """Give what was kept, if anything was to be."""

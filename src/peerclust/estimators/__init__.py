@@ -1,10 +1,10 @@
-"""The scikit-learn doors: `DGC`, a clusterer, and `DGCOutlierDetector`, an outlier detector.
+"""The scikit-learn doors: `PeerClustering`, a clusterer, and `PeerOutlierDetector`, an outlier detector.
 
 They speak scikit-learn's names (`n_clusters`, `max_iter`, `tol`, `random_state`) and hand over to
 `cluster`.
 """
 
-from peerclust.estimators.clusterer import DGC
-from peerclust.estimators.detector import DGCOutlierDetector
+from peerclust.estimators.clusterer import PeerClustering
+from peerclust.estimators.detector import PeerOutlierDetector
 
-__all__ = ["DGC", "DGCOutlierDetector"]
+__all__ = ["PeerClustering", "PeerOutlierDetector"]

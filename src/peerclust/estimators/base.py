@@ -23,8 +23,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, sample_weight: Any, users: Any
     ) -> tuple[tuple[NDArray[Any], NDArray[np.int64]], Any, NDArray[np.intp] | None]:
         """Give the rows in flat form, their weights, and the order that made them so."""
-        crew = runtimes.muster(self.runtime)
-        with crew.together(), crew.checking():
+        group = runtimes.process_group(self.runtime)
+        with group.abort_on_failure(), group.raise_on_all():
             return self._read(X, sample_weight, users)
 
     def _read(

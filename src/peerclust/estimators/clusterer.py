@@ -1,4 +1,4 @@
-"""`DGC`: distributed gradient clustering behind the scikit-learn API."""
+"""`PeerClustering`: distributed gradient clustering behind the scikit-learn API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from peerclust.types import Array
 from peerclust.users.nearest import measure
 
 
-class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
+class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
     """Distributed gradient clustering behind the scikit-learn API.
 
     Parameters
@@ -61,7 +61,7 @@ class DGC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estim
     >>> from sklearn.datasets import load_iris
     >>> X = load_iris().data
     >>> hospital = np.arange(150) % 5
-    >>> model = DGC(n_clusters=3, loss="huber", random_state=0).fit(X, users=hospital)
+    >>> model = PeerClustering(n_clusters=3, loss="huber", random_state=0).fit(X, users=hospital)
     >>> model.cluster_centers_.shape, model.user_centers_.shape, model.transform(X).shape
     ((3, 4), (5, 3, 4), (150, 3))
     """

@@ -1,4 +1,4 @@
-"""`DGCOutlierDetector`: finds rows far from every center of a robust clustering."""
+"""`PeerOutlierDetector`: finds rows far from every center of a robust clustering."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from peerclust.clustering.solution import Solution
 from peerclust.estimators.base import Estimator, convert_random_state
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.losses import Huber
-from peerclust.outliers import CAP, agree_on_delta, find_threshold
+from peerclust.outliers import CAP, estimate_delta, find_threshold
 from peerclust.runtimes.protocol import Traffic
 from peerclust.types import Array
 from peerclust.validation import check_name, check_number
 
 
-class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
+class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
     """Finds outliers as the rows far from every center of a robust clustering.
 
     The centers are found with the Huber loss, from several k-means++ starts drawn with D^2 capped
@@ -42,7 +42,7 @@ class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
     n_init : int, default=5
         How many starts.
     distance, graph, solver, rho, alpha, B, max_iter, tol, runtime, random_state
-        As in `DGC`.
+        As in `PeerClustering`.
 
     Attributes
     ----------
@@ -51,13 +51,13 @@ class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
     delta_ : float
         The delta that was used.
     cluster_centers_, user_centers_, labels_, n_iter_, solution_, user_names_
-        As in `DGC`.
+        As in `PeerClustering`.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(size=(95, 2)), rng.uniform(20, 40, size=(5, 2))])
-    >>> detector = DGCOutlierDetector(n_clusters=1, contamination=0.05, random_state=0)
+    >>> detector = PeerOutlierDetector(n_clusters=1, contamination=0.05, random_state=0)
     >>> np.flatnonzero(detector.fit_predict(X, users=np.arange(100) % 4) == -1).tolist()
     [95, 96, 97, 98, 99]
     """
@@ -100,7 +100,7 @@ class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None) -> Self:  # noqa: ARG002
         """Find the centers of the good rows; `users` names the user of each row."""
         contamination = check_number(
-            self.contamination, "contamination", "DGCOutlierDetector", above=0, at_most=0.5
+            self.contamination, "contamination", "PeerOutlierDetector", above=0, at_most=0.5
         )
         parts, weights, order = self._flatten(X, sample_weight, users)
         common: dict[str, Any] = {
@@ -114,8 +114,8 @@ class DGCOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         delta: Any = self.delta
         sent = Traffic()
         if isinstance(delta, str):
-            check_name(delta, ("auto",), "delta", "DGCOutlierDetector")
-            delta, sent = agree_on_delta(parts, **common)
+            check_name(delta, ("auto",), "delta", "PeerOutlierDetector")
+            delta, sent = estimate_delta(parts, **common)
         automatic = isinstance(self.init, str) and self.init == "auto"
         solution = cluster(
             parts,

@@ -10,22 +10,30 @@ off): a squared distance is the plain sum over features, first to last, wherever
 Bounds, which carry a margin for rounding, may be summed in any order.
 """
 
-from peerclust.kernels.arrays import by_user, hashes, put, take, times, weighted_sum, within
-from peerclust.kernels.bounds import assign_remembered
-from peerclust.kernels.box_sorting import halve, lay_out, sort_into_boxes
+from peerclust.kernels.arrays import (
+    all_in_box,
+    by_user,
+    hashes,
+    matvec,
+    scatter,
+    take,
+    weighted_sum,
+)
+from peerclust.kernels.bounds import assign_bounded
+from peerclust.kernels.box_sorting import sort_into_boxes, split_median, transpose_boxes
 from peerclust.kernels.boxes import assign_boxes
-from peerclust.kernels.centers import assign, gamma, measure_all, nearest, own_r2, pull
+from peerclust.kernels.centers import assign, gamma, gradient, measure_all, nearest, own_distance2
 from peerclust.kernels.distances import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
 from peerclust.kernels.drifts import add_drifts
 from peerclust.kernels.exact_sums import by_user_exactly
 from peerclust.kernels.gradient_steps import (
-    descend,
-    go_on,
+    gradient_step,
+    nesterov_extrapolate,
     sum_energies,
-    sum_letters,
+    sum_halo,
     sum_neighbors,
 )
-from peerclust.kernels.small_users import assign_few, descend_few, sum_few
+from peerclust.kernels.small_users import assign_small, small_gradient_step, sum_small
 
 __all__ = [
     "FAIR",
@@ -36,31 +44,31 @@ __all__ = [
     "SEGMENT",
     "TILE",
     "add_drifts",
+    "all_in_box",
     "assign",
+    "assign_bounded",
     "assign_boxes",
-    "assign_few",
-    "assign_remembered",
+    "assign_small",
     "by_user",
     "by_user_exactly",
-    "descend",
-    "descend_few",
     "gamma",
-    "go_on",
-    "halve",
+    "gradient",
+    "gradient_step",
     "hashes",
-    "lay_out",
+    "matvec",
     "measure_all",
     "nearest",
-    "own_r2",
-    "pull",
-    "put",
+    "nesterov_extrapolate",
+    "own_distance2",
+    "scatter",
+    "small_gradient_step",
     "sort_into_boxes",
+    "split_median",
     "sum_energies",
-    "sum_few",
-    "sum_letters",
+    "sum_halo",
     "sum_neighbors",
+    "sum_small",
     "take",
-    "times",
+    "transpose_boxes",
     "weighted_sum",
-    "within",
 ]

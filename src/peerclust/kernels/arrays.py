@@ -20,7 +20,7 @@ def weighted_sum(values, weights, unit, owner, start, stop, first, last, out):
 
 
 @compiled(nogil=True)
-def within(x, low, high):
+def all_in_box(x, low, high):
     """Tell whether all rows of x (n, d) lie in the box from low to high; NaN lies nowhere."""
     for i in range(x.shape[0]):
         # Counted to the end of the row: a loop without a way out is compiled to wide instructions.
@@ -43,7 +43,7 @@ def by_user(owner, parts, out):
 
 
 @compiled(nogil=True)
-def times(v, matrix, out):
+def matvec(v, matrix, out):
     """Multiply each row vector of v (n, d) by matrix[i % len(matrix)] (d, d), in a fixed order."""
     n, d = v.shape
     for i in range(n):
@@ -82,7 +82,7 @@ def take(values, order, out):
 
 
 @compiled(nogil=True)
-def put(values, order, out):
+def scatter(values, order, out):
     """Give out[order[i]] = values[i]."""
     for i in range(order.size):
         out[order[i]] = values[i]

@@ -68,7 +68,7 @@ def _widest(rows, first, last, low, high):
 
 
 @compiled(nogil=True)
-def halve(rows, order, first, last):
+def split_median(rows, order, first, last):
     """Sort the rows first to last, and `order` with them, into two halves; give where they meet.
 
     They are halved across the feature in which they are farthest apart, at a multiple of `TILE`
@@ -94,7 +94,7 @@ def sort_into_boxes(rows, order, start, stop, first, last):
         waiting = 1
         while waiting > 0:
             a, b = todo[waiting - 1]
-            middle = halve(rows, order, a, b)
+            middle = split_median(rows, order, a, b)
             waiting -= 1
             if middle < b:
                 todo[waiting] = a, middle
@@ -103,7 +103,7 @@ def sort_into_boxes(rows, order, start, stop, first, last):
 
 
 @compiled(nogil=True)
-def lay_out(rows, begin, first, last, mid, half):
+def transpose_boxes(rows, begin, first, last, mid, half):
     """Turn each box of rows, (n, d), into columns, (d, n), in its place, and find its corners.
 
     Rows are given one after the other, (N d,).

@@ -7,7 +7,7 @@ corners: where that is above zero for every l, all rows of the box are nearest t
 read.
 
 A user's clock goes on by how far its two fastest centers go. What was measured at some time holds
-until the clock shows `due` (a box) or `expiry` (a row); see `drifts`.
+until the clock shows `box_valid_until` (a box) or `valid_until` (a row); see `drifts`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from peerclust.kernels.distances import (
     LOGISTIC,
     PAD,
     TILE,
-    find_lowest,
-    gap_of_row,
-    stays,
+    gamma_is_constant,
+    label_slack,
+    two_nearest,
 )
 from peerclust.kernels.drifts import EPS, TINY
-from peerclust.kernels.exact_sums import clear, clear_marks, move
+from peerclust.kernels.exact_sums import clear_marks, update_row, zero
 from peerclust.kernels.varying_rows import LANES, gather, measure_own, pull, weigh
 
-# Up to so many rows of a box are measured one by one, as `find_lowest` takes as long for one as
+# Up to so many rows of a box are measured one by one, as `two_nearest` takes as long for one as
 # for eight.
 FEW = 8
 
@@ -47,7 +47,7 @@ def _gap_of_box(mid, half, x, a, code, parameter):
     and the denominator's largest are taken. With a code other than KMEANS, every row's gamma stays.
     """
     d = x.shape[1]
-    slack = (8 * d + 64) * EPS
+    margin = (8 * d + 64) * EPS
     near2, far2 = 0.0, 0.0
     for j in range(d):
         off = abs(x[a, j] - mid[j])
@@ -56,9 +56,9 @@ def _gap_of_box(mid, half, x, a, code, parameter):
     own = math.sqrt(far2)
     gap = FAR
     if code == HUBER:
-        gap = min(gap, (parameter - own) - (slack * (own + parameter) + TINY))
+        gap = min(gap, (parameter - own) - (margin * (own + parameter) + TINY))
     elif code == LOGISTIC:
-        gap = min(gap, (math.sqrt(near2) - FLAT) - (slack * (own + FLAT) + TINY))
+        gap = min(gap, (math.sqrt(near2) - FLAT) - (margin * (own + FLAT) + TINY))
     for k in range(x.shape[0]):
         if k == a:
             continue
@@ -68,7 +68,7 @@ def _gap_of_box(mid, half, x, a, code, parameter):
             least += apart * (u + v) - 2.0 * abs(apart) * half[j]
             far2 += (abs(u) + half[j]) * (abs(u) + half[j])
         far = own + math.sqrt(far2)
-        room = least / far - (slack * far + TINY)
+        room = least / far - (margin * far + TINY)
         if not room > 0.0:
             return room
         gap = min(gap, room)
@@ -77,7 +77,7 @@ def _gap_of_box(mid, half, x, a, code, parameter):
 
 @compiled(inline="always")
 def _find_few(tile, chosen, count, z, best, second, label):
-    """Give what `find_lowest` gives, of a few rows: one by one."""
+    """Give what `two_nearest` gives, of a few rows: one by one."""
     for q in range(count):
         best[q], second[q], label[q] = np.inf, np.inf, 0
         for k in range(z.shape[0]):
@@ -92,7 +92,7 @@ def _find_few(tile, chosen, count, z, best, second, label):
 
 
 @compiled(inline="always")
-def _settle(labels, expiry, least):
+def _settle(labels, valid_until, least):
     """Give when a box of rows is due, and their common label or -1."""
     n, differ = labels.size, 0
     for r in range(n):
@@ -100,39 +100,41 @@ def _settle(labels, expiry, least):
     least[:] = np.inf
     for r in range(0, n - LANES + 1, LANES):
         for e in range(LANES):
-            v = expiry[r + e]
+            v = valid_until[r + e]
             least[e] = v if v < least[e] else least[e]
     for r in range(n - n % LANES, n):
-        least[0] = min(least[0], expiry[r])
+        least[0] = min(least[0], valid_until[r])
     for e in range(1, LANES):
         least[0] = min(least[0], least[e])
     return least[0], -1 if differ > 0 else labels[0]
 
 
 @compiled(nogil=True)
-def _add_up(tiles, weights, unit, factor, begin, first, last, labels, kept, t, k, sums, marks):
+def _add_up(
+    tiles, weights, unit, factor, begin, first, last, labels, in_sums, t, k, sums, rounding_marks
+):
     """Sum the kept rows of cluster k of task t, in the boxes first to last, anew."""
     d = sums[2].shape[2]
-    clear(t, k, sums)
-    clear_marks(t, k, marks)
+    zero(t, k, sums)
+    clear_marks(t, k, rounding_marks)
     for b in range(first, last):
         at, n = begin[b], begin[b + 1] - begin[b]
         rows = tiles[at * d : (at + n) * d].reshape(d, n).T
         for r in range(n):
-            if labels[at + r] == k and (kept.size == 0 or kept[at + r]):
+            if labels[at + r] == k and (in_sums.size == 0 or in_sums[at + r]):
                 w = factor * (weights[at + r] if weights.size > 0 else unit)
-                move(rows, r, w, t, k, sums, marks)
+                update_row(rows, r, w, t, k, sums, rounding_marks)
 
 
 @compiled(nogil=True)
 def assign_boxes(
-    tiles, weights, unit, begin, mid, half, owner, start, stop, first, last, x, clock,
-    code, parameter, begins, labels, kept, expiry, due, common, fresh,
-    kept_sums, marks, others, changed, looked,
+    tiles, weights, unit, begin, mid, half, owner, start, stop, first, last, x, max_drift,
+    code, parameter, begins, labels, in_sums, valid_until, box_valid_until, uniform_label, n_varying,
+    kept_sums, rounding_marks, others, changed, looked,
 ):  # fmt: skip
     """Assign the rows of tasks first to last and keep their sums; task t has boxes start to stop.
 
-    Rows whose gamma `stays` enter and leave `kept_sums`; the sums of `others` are written each
+    Rows whose gamma `gamma_is_constant` enter and leave `kept_sums`; the sums of `others` are written each
     time. If it `begins`, nothing is known but labels. common[b] is the label of all rows of a box,
     or -1; fresh[b] is how many of them are not in `kept_sums`, and kept[r] whether a row is.
     """
@@ -152,77 +154,90 @@ def assign_boxes(
     )
     for t in range(first, last):
         i = owner[t]
-        now, z = clock[i], x[i]
+        now, z = max_drift[i], x[i]
         mark = np.inf if begins else now
         hi[:], lo[:] = 0.0, 0.0
         moved, read = 0, 0
         for b in range(start[t], stop[t]):
-            expired, count = not mark < due[b], 0
-            if not expired and fresh[b] == 0:
+            expired, count = not mark < box_valid_until[b], 0
+            if not expired and n_varying[b] == 0:
                 continue
             at, n = begin[b], begin[b + 1] - begin[b]
             tile = tiles[at * d : (at + n) * d].reshape(d, n)
             rows = tile.T
-            if not begins and expired and common[b] >= 0 and (not kinds or fresh[b] in (0, n)):
-                held = code if kinds and fresh[b] == 0 else KMEANS
-                gap = _gap_of_box(mid[b], half[b], z, common[b], held, parameter)
-                due[b] = (now + gap) * (1.0 - 4.0 * EPS)
+            if (
+                not begins
+                and expired
+                and uniform_label[b] >= 0
+                and (not kinds or n_varying[b] in (0, n))
+            ):
+                held = code if kinds and n_varying[b] == 0 else KMEANS
+                gap = _gap_of_box(mid[b], half[b], z, uniform_label[b], held, parameter)
+                box_valid_until[b] = (now + gap) * (1.0 - 4.0 * EPS)
                 expired = not gap > 0.0
             if expired:
                 for r in range(n):
                     chosen[count] = r
-                    count += not mark < expiry[at + r]
+                    count += not mark < valid_until[at + r]
             read += count
             if count > FEW:
                 for j in range(d):
                     for q in range(count):
                         few[j, q] = tile[j, chosen[q]]
-                find_lowest(few, count, z, z, none, False, score, best, second, label)
+                two_nearest(few, count, z, z, none, False, score, best, second, label)
             else:
                 _find_few(tile, chosen, count, z, best, second, label)
             for q in range(count):
                 row, k, old = at + chosen[q], label[q], labels[at + chosen[q]]
                 near = math.sqrt(best[q])
-                gap = gap_of_row(code, parameter, near, math.sqrt(second[q]), d)
-                expiry[row] = (now + gap) * (1.0 - 4.0 * EPS)
-                keep = stays(code, parameter, best[q])
-                was = not begins and (kept[row] if kinds else code == KMEANS)
+                gap = label_slack(code, parameter, near, math.sqrt(second[q]), d)
+                valid_until[row] = (now + gap) * (1.0 - 4.0 * EPS)
+                keep = gamma_is_constant(code, parameter, best[q])
+                was = not begins and (in_sums[row] if kinds else code == KMEANS)
                 if old != k or keep != was:
                     w = factor * (weights[row] if weights.size > 0 else unit)
                     if keep:
-                        anew[k] |= move(rows, chosen[q], w, t, k, kept_sums, marks)
+                        anew[k] |= update_row(rows, chosen[q], w, t, k, kept_sums, rounding_marks)
                     if was:
-                        anew[old] |= move(rows, chosen[q], -w, t, old, kept_sums, marks)
+                        anew[old] |= update_row(
+                            rows, chosen[q], -w, t, old, kept_sums, rounding_marks
+                        )
                     if kinds:
-                        kept[row] = keep
-                        fresh[b] += int(was) - int(keep)
+                        in_sums[row] = keep
+                        n_varying[b] += int(was) - int(keep)
                     moved += old != k
                     labels[row] = k
             if expired:
-                due[b], common[b] = _settle(labels[at : at + n], expiry[at : at + n], least)
-            if varies and fresh[b] > 0:
+                box_valid_until[b], uniform_label[b] = _settle(
+                    labels[at : at + n], valid_until[at : at + n], least
+                )
+            if varies and n_varying[b] > 0:
                 here = labels[at : at + n]
-                measure_own(tile, n, z, here, common[b], best)
+                measure_own(tile, n, z, here, uniform_label[b], best)
                 able = 0
                 for r in range(n if kinds else 0):
-                    able += stays(code, parameter, best[r]) & (not kept[at + r])
+                    able += gamma_is_constant(code, parameter, best[r]) & (not in_sums[at + r])
                 for r in range(n if able > 0 else 0):
-                    if not kept[at + r] and stays(code, parameter, best[r]):
+                    if not in_sums[at + r] and gamma_is_constant(code, parameter, best[r]):
                         near = math.sqrt(best[r])
                         w = factor * (weights[at + r] if weights.size > 0 else unit)
-                        anew[here[r]] |= move(rows, r, w, t, here[r], kept_sums, marks)
-                        kept[at + r] = True
-                        fresh[b] -= 1
-                        gap = gap_of_row(code, parameter, near, np.inf, d)
-                        expiry[at + r] = min(expiry[at + r], (now + gap) * (1.0 - 4.0 * EPS))
-                        due[b] = min(due[b], expiry[at + r])
-                weigh(n, weights[at : at + n], unit, code, parameter, kept[at : at + n], best)
-                pull(tile, n, here, common[b], best, hi, lo)
+                        anew[here[r]] |= update_row(
+                            rows, r, w, t, here[r], kept_sums, rounding_marks
+                        )
+                        in_sums[at + r] = True
+                        n_varying[b] -= 1
+                        gap = label_slack(code, parameter, near, np.inf, d)
+                        valid_until[at + r] = min(
+                            valid_until[at + r], (now + gap) * (1.0 - 4.0 * EPS)
+                        )
+                        box_valid_until[b] = min(box_valid_until[b], valid_until[at + r])
+                weigh(n, weights[at : at + n], unit, code, parameter, in_sums[at : at + n], best)
+                pull(tile, n, here, uniform_label[b], best, hi, lo)
         for k in range(K):
             if anew[k]:
                 _add_up(
-                    tiles, weights, unit, factor, begin, start[t], stop[t], labels, kept, t, k,
-                    kept_sums, marks,
+                    tiles, weights, unit, factor, begin, start[t], stop[t], labels, in_sums, t, k,
+                    kept_sums, rounding_marks,
                 )  # fmt: skip
                 anew[k] = False
             if varies:

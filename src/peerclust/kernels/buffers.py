@@ -17,7 +17,7 @@ import numpy as np
 from peerclust.types import Array
 
 # Numbers from which on it pays and up to which memory is kept, and how many blocks are.
-WORTH = 1 << 20
+MIN_POOLED_SIZE = 1 << 20
 _LARGEST = 1 << 25
 _KEPT = 3
 
@@ -31,7 +31,7 @@ def empty(shape: tuple[int, ...]) -> Array:
     (2, 3)
     """
     size = math.prod(shape)
-    if not WORTH <= size <= _LARGEST:
+    if not MIN_POOLED_SIZE <= size <= _LARGEST:
         return np.empty(shape)
     memory = _take(size)
     # The array rests on `lease`, whose end is the end of the last view.

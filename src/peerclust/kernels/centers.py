@@ -11,12 +11,12 @@ from peerclust.kernels.distances import (
     KMEANS,
     PAD,
     TILE,
-    find_lowest,
     gamma_of,
     load_stretch,
     pairs,
+    two_nearest,
 )
-from peerclust.kernels.exact_sums import clear, enter
+from peerclust.kernels.exact_sums import add_row, zero
 
 
 @compiled(["float64(int64, float64, float64)"], using=numba.vectorize)
@@ -47,11 +47,11 @@ def assign(
         i = owner[t]
         moved = 0
         for k in range(x.shape[1]):
-            clear(t, k, sums)
+            zero(t, k, sums)
         for begin in range(start[t], stop[t], TILE):
             n = min(TILE, stop[t] - begin)
             load_stretch(rows, begin, n, tile)
-            find_lowest(
+            two_nearest(
                 tile, n, x[i], slope[i] if affine else x[i], offset[i] if affine else none,
                 affine, score, best, second, label,
             )  # fmt: skip
@@ -61,12 +61,12 @@ def assign(
                 labels[row] = k
                 w = weights[row] if weights.size > 0 else unit
                 if code != GIVEN:
-                    enter(rows, row, w * gamma_of(code, parameter, best[r]), t, k, sums)
+                    add_row(rows, row, w * gamma_of(code, parameter, best[r]), t, k, sums)
         changed[t] = moved
 
 
 @compiled(nogil=True)
-def pull(
+def gradient(
     rows, weights, unit, owner, start, stop, first, last, x, labels, code, parameter, given,
     sums,
 ):  # fmt: skip
@@ -77,7 +77,7 @@ def pull(
     chosen, r2 = np.empty(TILE, np.int64), np.ones(TILE)
     for t in range(first, last):
         for k in range(x.shape[1]):
-            clear(t, k, sums)
+            zero(t, k, sums)
         for begin in range(start[t], stop[t], TILE):
             n = min(TILE, stop[t] - begin)
             if code not in (KMEANS, GIVEN):
@@ -88,11 +88,11 @@ def pull(
                 row, k = begin + r, labels[begin + r]
                 w = weights[row] if weights.size > 0 else unit
                 w *= given[row] if code == GIVEN else gamma_of(code, parameter, r2[r])
-                enter(rows, row, w, t, k, sums)
+                add_row(rows, row, w, t, k, sums)
 
 
 @compiled(nogil=True)
-def own_r2(rows, owner, start, stop, first, last, x, labels, r2):
+def own_distance2(rows, owner, start, stop, first, last, x, labels, r2):
     """Give each row's squared distance to its own center; r2[0] is the first row's."""
     origin = start[first]
     chosen = np.empty(TILE, np.int64)
@@ -114,7 +114,7 @@ def nearest(rows, first, last, x, slope, offset, labels, r2):
     for begin in range(first, last, TILE):
         n = min(TILE, last - begin)
         load_stretch(rows, begin, n, tile)
-        find_lowest(tile, n, x, slope if affine else x, offset, affine, score, best, second, label)
+        two_nearest(tile, n, x, slope if affine else x, offset, affine, score, best, second, label)
         for r in range(n):
             labels[begin + r], r2[begin + r] = label[r], best[r]
 
@@ -130,7 +130,7 @@ def measure_all(rows, first, last, x, r2):
     for begin in range(first, last, TILE):
         n = min(TILE, last - begin)
         load_stretch(rows, begin, n, tile)
-        find_lowest(tile, n, x, x, none, False, score, best, second, label)
+        two_nearest(tile, n, x, x, none, False, score, best, second, label)
         for r in range(n):
             for k in range(K):
                 r2[begin + r, k] = score[k, r]

@@ -58,7 +58,7 @@ def gamma_of(code, parameter, r2):
 
 
 @compiled(inline="always")
-def stays(code, parameter, r2):
+def gamma_is_constant(code, parameter, r2):
     """Tell whether gamma is that of all distances about this one: 1, or 2 for LOGISTIC."""
     if code == HUBER:
         return math.sqrt(r2) <= parameter
@@ -68,19 +68,19 @@ def stays(code, parameter, r2):
 
 
 @compiled(inline="always")
-def gap_of_row(code, parameter, near, other, d):
-    """Give how far centers may go before the label of a row, or whether its gamma `stays`, changes.
+def label_slack(code, parameter, near, other, d):
+    """Give how far centers may go before the label of a row, or whether its gamma `gamma_is_constant`, changes.
 
     `near` and `other` are its distances to its own and the nearest other center. A distance is
     measured to within (d / 4 + 1) EPS of itself, now and whenever it is compared.
     """
     other = min(other, FAR)
-    slack = (2 * d + 16) * EPS
-    gap = (other - near) - (slack * (near + other) + TINY)
+    margin = (2 * d + 16) * EPS
+    gap = (other - near) - (margin * (near + other) + TINY)
     if code == HUBER and near <= parameter:
-        gap = min(gap, (parameter - near) - (slack * (near + parameter) + TINY))
+        gap = min(gap, (parameter - near) - (margin * (near + parameter) + TINY))
     elif code == LOGISTIC and near >= FLAT * (1.0 - 1e-9):
-        gap = min(gap, (near - FLAT) - (slack * (near + FLAT) + TINY))
+        gap = min(gap, (near - FLAT) - (margin * (near + FLAT) + TINY))
     return gap
 
 
@@ -170,7 +170,7 @@ def _score_affine(tile, n, slope, offset, score):
 
 
 @compiled(nogil=True)
-def find_lowest(tile, n, x, slope, offset, affine, score, best, second, label):
+def two_nearest(tile, n, x, slope, offset, affine, score, best, second, label):
     """Give each row's lowest score, of equal ones the first as argmin does, and its second.
 
     `score`, (4, TILE) or more, keeps all scores if it has a line for each center.

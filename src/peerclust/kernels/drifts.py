@@ -20,7 +20,7 @@ TINY = 1e-155
 
 
 @compiled(nogil=True)
-def add_drifts(x, last, members, gone, drift, clock):
+def add_drifts(x, last, members, path, drift, max_drift):
     """Add up how far the centers of the users `members` went since `last`; then last is x.
 
     Of user i, gone[i, k] is center k's own way, drift[i, k] that and the farthest other's, clock[i]
@@ -41,6 +41,6 @@ def add_drifts(x, last, members, gone, drift, clock):
             largest = max(largest, way[k])
         for k in range(K):
             other = second if way[k] == largest else largest
-            gone[i, k] = (gone[i, k] + way[k]) * (1.0 + 4.0 * EPS)
+            path[i, k] = (path[i, k] + way[k]) * (1.0 + 4.0 * EPS)
             drift[i, k] = (drift[i, k] + way[k] + other) * (1.0 + 4.0 * EPS)
-        clock[i] = (clock[i] + largest + second) * (1.0 + 4.0 * EPS)
+        max_drift[i] = (max_drift[i] + largest + second) * (1.0 + 4.0 * EPS)

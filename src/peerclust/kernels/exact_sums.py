@@ -51,7 +51,7 @@ def add(hi, lo, v):
 
 
 @compiled(inline="always")
-def enter(rows, row, w, t, k, sums):
+def add_row(rows, row, w, t, k, sums):
     """Let a row with weight w enter cluster k of task t; `sums` are (hi0, lo0, hi1, lo1)."""
     hi0, lo0, hi1, lo1 = sums
     hi0[t, k], lo0[t, k] = add(hi0[t, k], lo0[t, k], w)
@@ -60,9 +60,9 @@ def enter(rows, row, w, t, k, sums):
 
 
 @compiled(nogil=True)
-def join(rows, row, w, t, k, sums):
-    """Do what `enter` does, where a call costs little beside it and is compiled sooner."""
-    enter(rows, row, w, t, k, sums)
+def add_row_call(rows, row, w, t, k, sums):
+    """Do what `add_row` does, where a call costs little beside it and is compiled sooner."""
+    add_row(rows, row, w, t, k, sums)
 
 
 @compiled(inline="always")
@@ -73,21 +73,21 @@ def _add_watched(hi, lo, v):
     e = (hi - (s - b)) + (v - b)
     low = lo + e
     b = low - lo
-    gone = (lo - (low - b)) + (e - b)
+    path = (lo - (low - b)) + (e - b)
     top = s + low
     b = top - s
-    return top, (s - (top - b)) + (low - b), gone != 0.0
+    return top, (s - (top - b)) + (low - b), path != 0.0
 
 
 @compiled(nogil=True)
-def move(rows, row, w, t, k, sums, marks):
+def update_row(rows, row, w, t, k, sums, rounding_marks):
     """Let a row enter a cluster, or leave it if w < 0; tell whether to add that up anew.
 
-    `marks` are (peak0, rounded0, peak1, rounded1): the peaks of hi0 and hi1, and whether they were
+    `rounding_marks` are (peak0, rounded0, peak1, rounded1): the peaks of hi0 and hi1, and whether they were
     ever rounded.
     """
     hi0, lo0, hi1, lo1 = sums
-    peak0, rounded0, peak1, rounded1 = marks
+    peak0, rounded0, peak1, rounded1 = rounding_marks
     hi0[t, k], lo0[t, k], rounded = _add_watched(hi0[t, k], lo0[t, k], w)
     rounded0[t, k] |= rounded
     peak0[t, k] = max(peak0[t, k], abs(hi0[t, k]))
@@ -103,16 +103,16 @@ def move(rows, row, w, t, k, sums, marks):
 
 
 @compiled(inline="always")
-def clear_marks(t, k, marks):
+def clear_marks(t, k, rounding_marks):
     """Set the marks of cluster k of task t as for sums that are zero."""
-    peak0, rounded0, peak1, rounded1 = marks
+    peak0, rounded0, peak1, rounded1 = rounding_marks
     peak0[t, k], rounded0[t, k] = 0.0, False
     for j in range(peak1.shape[2]):
         peak1[t, k, j], rounded1[t, k, j] = 0.0, False
 
 
 @compiled(inline="always")
-def clear(t, k, sums):
+def zero(t, k, sums):
     """Set the sums of cluster k of task t to zero."""
     hi0, lo0, hi1, lo1 = sums
     hi0[t, k], lo0[t, k] = 0.0, 0.0

@@ -39,7 +39,7 @@ def sum_neighbors(indptr, indices, x, first, last, total):
 
 
 @compiled(nogil=True)
-def sum_letters(indptr, indices, own, letters, users, first, last, total):
+def sum_halo(indptr, indices, own, letters, users, first, last, total):
     """Add up, as `sum_neighbors`, what `users` first to last hear from here and from elsewhere.
 
     The neighbor j is own[j], (u, n), or from u on letters[j - u], whose first n numbers count.
@@ -63,7 +63,7 @@ def sum_letters(indptr, indices, own, letters, users, first, last, total):
 
 @compiled(nogil=True)
 def sum_energies(indptr, indices, own, letters, users, first, last, total):
-    """Add up ||x_i - x_j||^2 over the neighbors j of `users` first to last; see `sum_letters`."""
+    """Add up ||x_i - x_j||^2 over the neighbors j of `users` first to last; see `sum_halo`."""
     u, n = own.shape
     for t in range(first, last):
         i = users[t]
@@ -76,7 +76,7 @@ def sum_energies(indptr, indices, own, letters, users, first, last, total):
 
 
 @compiled(nogil=True)
-def descend(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size):
+def gradient_step(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size):
     """Move the centers of users first to last by a step of gradient descent on J_rho.
 
     Centers x, (u, K d), are pulled by s0 x - s1; total and degree are those of the neighbors'
@@ -106,7 +106,7 @@ def descend(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size
 
 
 @compiled(nogil=True)
-def go_on(y, stepped, x, t, first, last, out, later, far):
+def nesterov_extrapolate(y, stepped, x, t, first, last, out, later, far):
     """Carry the centers of users first to last on in the direction in which their steps went.
 
     A step led from y to stepped, the last one ended at x; all are (u, K, d). A center goes on by

@@ -44,7 +44,7 @@ def _sum(rows, weights, unit, first, last, x, i, labels, code, parameter, d, s0,
 
 
 @compiled(nogil=True)
-def assign_few(rows, offsets, members, first, last, x, row, labels):
+def assign_small(rows, offsets, members, first, last, x, row, labels):
     """Label the rows of the users `members`, first to last; give how many labels changed."""
     K, d = x.shape[1], len(row) if len(row) > 0 else x.shape[2]
     moved = 0
@@ -62,7 +62,7 @@ def assign_few(rows, offsets, members, first, last, x, row, labels):
 
 
 @compiled(nogil=True)
-def sum_few(
+def sum_small(
     rows, weights, unit, offsets, members, first, last, x, code, parameter, row, labels, s0, s1
 ):
     """Sum the rows of the users `members`, first to last, by the labels they have."""
@@ -76,11 +76,11 @@ def sum_few(
 
 
 @compiled(nogil=True)
-def descend_few(
+def small_gradient_step(
     rows, weights, unit, offsets, first, last, x, code, parameter, row, labels,
     total, degree, rho, alpha, factor, out, size,
 ):  # fmt: skip
-    """Move the centers of users first to last as `steps.descend` does, to the last bit.
+    """Move the centers of users first to last as `steps.gradient_step` does, to the last bit.
 
     Here x, total and out are (u, K, d).
     """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Below this much work (row x center x feature) waking a thread costs more than it saves.
-WORTH_A_THREAD = 200_000
+MIN_WORK_PER_THREAD = 200_000
 
 
 def cores() -> int:
@@ -31,17 +31,19 @@ def _pool(process: int, threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix=f"peerclust-{process}")
 
 
-def spread(loop: Callable[[int, int], None], ends: NDArray[np.int64] | int, work: float) -> None:
+def parallel_for(
+    loop: Callable[[int, int], None], ends: NDArray[np.int64] | int, work: float
+) -> None:
     """Call loop(first, last) on stretches that together cover all tasks.
 
     `ends` is the running total of the tasks' rows, so that the stretches are of equal work, or the
     number of tasks that are all alike; `work` is the whole, in rows x centers x features.
     """
     count = ends if isinstance(ends, int) else len(ends)
-    if count <= 1 or work < WORTH_A_THREAD or cores() <= 1:
+    if count <= 1 or work < MIN_WORK_PER_THREAD or cores() <= 1:
         loop(0, count)
         return
-    threads = min(int(work / WORTH_A_THREAD) + 1, count, cores())
+    threads = min(int(work / MIN_WORK_PER_THREAD) + 1, count, cores())
     if isinstance(ends, int):
         ends = np.arange(1, count + 1)
     # Two stretches a thread, so that a core that is busy elsewhere holds the others up less.

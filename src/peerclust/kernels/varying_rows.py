@@ -11,12 +11,12 @@ LANES = 16
 
 
 @compiled(nogil=True)
-def measure_own(tile, n, z, labels, common, r2):
+def measure_own(tile, n, z, labels, uniform_label, r2):
     """Give the squared distances of a box's rows to their own centers."""
     r2[:n] = 0.0
     for j in range(z.shape[1]):
-        if common >= 0:
-            c = z[common, j]
+        if uniform_label >= 0:
+            c = z[uniform_label, j]
             for r in range(n):
                 step = tile[j, r] - c
                 r2[r] += step * step
@@ -27,7 +27,7 @@ def measure_own(tile, n, z, labels, common, r2):
 
 
 @compiled(nogil=True)
-def weigh(n, weights, unit, code, parameter, kept, r2):
+def weigh(n, weights, unit, code, parameter, in_sums, r2):
     """Turn squared distances into weights times gamma, zero for rows that are kept."""
     if code == FAIR:
         for r in range(n):
@@ -42,23 +42,23 @@ def weigh(n, weights, unit, code, parameter, kept, r2):
         r2[r] *= weights[r] if weights.size > 0 else unit
     if code != FAIR:
         for r in range(n):
-            r2[r] = 0.0 if kept[r] else r2[r]
+            r2[r] = 0.0 if in_sums[r] else r2[r]
 
 
 @compiled(nogil=True)
-def pull(tile, n, labels, common, w, hi, lo):
+def pull(tile, n, labels, uniform_label, w, hi, lo):
     """Add w y, and w in the last line, to sums hi + lo, (K, d + 1, LANES), so many at a time.
 
     A sum waits for the last one of its own, but not for those of other lanes.
     """
     d = tile.shape[0]
-    if common >= 0 and n == TILE:
+    if uniform_label >= 0 and n == TILE:
         for j in range(d):
-            line, top, low = tile[j], hi[common, j], lo[common, j]
+            line, top, low = tile[j], hi[uniform_label, j], lo[uniform_label, j]
             for r in range(0, TILE, LANES):
                 for e in range(LANES):
                     top[e], low[e] = add(top[e], low[e], w[r + e] * line[r + e])
-        top, low = hi[common, d], lo[common, d]
+        top, low = hi[uniform_label, d], lo[uniform_label, d]
         for r in range(0, TILE, LANES):
             for e in range(LANES):
                 top[e], low[e] = add(top[e], low[e], w[r + e])

@@ -1,6 +1,6 @@
 """A preflight for one site: everything that a run needs, each found good or not in one line.
 
-The network's part of it is `runtimes.network.visit`; what is shown is `report.peers`'s business.
+The network's part of it is `runtimes.network.probe`; `cli.peer_display` shows it.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def run(
 def replay(
     network: Path,
     sites: Sequence[tuple[str, Path, Path]],
-    watch: Callable[[int, dict[int, Any]], None] = lambda *_: None,
+    on_round: Callable[[int, dict[int, Any]], None] = lambda *_: None,
 ) -> dict[str, Any]:
     """Compute a run again; `sites` are (name, rows, folder). Give each site's end by its name."""
     contract = contract_file.read(network)
@@ -101,7 +101,7 @@ def replay(
         # A site that was lost before the first round has none; its rows may have been agreed on.
         if (folder / "journal.jsonl").exists():
             journals[number] = read_journal(folder / "journal.jsonl")
-    done = replaying.replay(contract, rows, journals, watch)
+    done = replaying.replay(contract, rows, journals, on_round)
     if not done:
         raise DataError("A replay needs a site that came to the end of the run. Got none.")
     return {

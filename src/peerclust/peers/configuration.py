@@ -12,7 +12,7 @@ from peerclust.clustering.solvers import PENALIZED, make_exact
 from peerclust.graphs import Graph
 from peerclust.programs.certificate import Certify
 from peerclust.programs.exact import Exact
-from peerclust.programs.lossy import Inexact
+from peerclust.programs.lossy import Lossy
 from peerclust.programs.protocol import Program
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed
@@ -30,7 +30,7 @@ def make_program(contract: Contract, agreed: Agreed) -> Program:
     program = _make_program(contract, agreed)
     if contract.exchange == "float64":
         return program
-    return Inexact(program, form=contract.exchange, seed=contract.seed)
+    return Lossy(program, dtype=contract.exchange, seed=contract.seed)
 
 
 def _make_program(contract: Contract, agreed: Agreed) -> Program:
@@ -73,7 +73,7 @@ def make_guard(
     contract: Contract, program: Any, agreed: Agreed, box: Box
 ) -> Callable[[Any], Callable[[Array], str]]:
     """Give what tells, for a state of the program, why an array of a neighbor cannot be used."""
-    inner = program.program if isinstance(program, Inexact) else program
+    inner = program.program if isinstance(program, Lossy) else program
     if not isinstance(inner, Exact):
         return lambda _: box.refuse
     degree = float(_agreed_graph(contract, agreed).degree.max())
@@ -95,5 +95,5 @@ def make_box(contract: Contract, program: Any, agreed: Agreed) -> Box:
     # Where all rows have one value, its size is the unit.
     width = np.maximum(high - low, 1e-3 * np.maximum(np.abs(low), np.abs(high)))
     condition = 1.0 if contract.matrix is None else float(np.linalg.cond(contract.matrix))
-    slack = (program.strays(condition) + _ROUNDING) * width
+    slack = (program.max_overshoot(condition) + _ROUNDING) * width
     return Box(low - slack, high + slack)

@@ -16,7 +16,7 @@ import numpy as np
 from peerclust.errors import DataError
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
-from peerclust.programs.protocol import Program, hear_letters, set_round
+from peerclust.programs.protocol import Program, reduce_messages, set_round
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import unpack_array
@@ -67,12 +67,12 @@ def replay(
     contract: Contract,
     rows: Mapping[int, Rows],
     journals: Mapping[int, Events],
-    watch: Callable[[int, dict[int, Array]], None] = lambda *_: None,
+    on_round: Callable[[int, dict[int, Array]], None] = lambda *_: None,
 ) -> dict[int, Replayed]:
     """Compute the last run of these journals again; both are by the peers' numbers.
 
     Sites that did not come to an end are computed as far as others heard them, but not returned.
-    `watch` is told each round and the centers (K, d) with which those who are in it begin it.
+    `on_round` is told each round and the centers (K, d) with which those who are in it begin it.
     """
     events = {i: run for i, journal in journals.items() if (run := _last_run(journal))}
     if not events:
@@ -93,7 +93,7 @@ def replay(
         _enter(contract, program, sites, exchange)
         if exchange % contract.B == 0:
             here = {i: site.state.x[0] for i, site in sites.items() if site.state is not None}
-            watch(exchange // contract.B, here)
+            on_round(exchange // contract.B, here)
         _step(contract, program, sites, exchange)
     done = {}
     for i, site in sorted(sites.items()):
@@ -109,7 +109,7 @@ def _enter(contract: Contract, program: Program, sites: dict[int, _Site], exchan
     for site in sites.values():
         for segment in site.segments if update == 0 else ():
             if segment.round == round_:
-                site.users.forget()
+                site.users.reset_cache()
                 site.segment = segment
                 site.state = set_round(program.start(site.users, segment.x[None]), round_)
         if site.end and site.end["round"] == round_ and update == 0 and site.state is not None:
@@ -131,9 +131,9 @@ def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchang
             site.state = None  # it ended here: nobody heard more of it
             continue
         letters: list[Any] = [said[j] for j in senders]
-        most = [each.most[0] for each in letters if each.most is not None]
+        most = [each.extra_max[0] for each in letters if each.extra_max is not None]
         own: Any = said[i]
-        heard = hear_letters(own, [each.x[0] for each in letters], most)
+        heard = reduce_messages(own, [each.x[0] for each in letters], most)
         site.state = program.hear(site.users, site.state, heard)
 
 

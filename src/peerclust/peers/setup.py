@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from peerclust import graphs, theory
 from peerclust.clustering.problem import draw_seed
-from peerclust.clustering.scaling import Scale, agree_moments
+from peerclust.clustering.scaling import Scale, distributed_moments
 from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.programs.accelerated import Accelerated
@@ -93,7 +93,7 @@ def agree(
     """Agree on scale, step and start; give what was agreed, the scaled users and their centers."""
     if rows.rows.size and np.abs(rows.rows).max() > _LARGEST_ROW:
         raise DataError(f"Rows must have no numbers beyond {_LARGEST_ROW:g} in size.")
-    moments, _ = agree_moments(runtime, rows.users(contract))
+    moments, _ = distributed_moments(runtime, rows.users(contract))
     standard = contract.scale == "standard"
     scale = moments.scale if standard else None
     users = rows.users(contract, scale)
@@ -114,7 +114,7 @@ def agree(
     if isinstance(rho, str) and contract.solver == "group-lasso":
         rho = max(1.0, theory.group_lasso_rho(beta=beta, W_total=moments.weight, spread=spread))
     elif isinstance(rho, str):
-        rho = max(1.0, AUTO_RHO * theory.pilot_rho(beta=beta, W=W, lambda_max=lambda_max))
+        rho = max(1.0, AUTO_RHO * theory.initial_rho(beta=beta, W=W, lambda_max=lambda_max))
     curvature = beta * moments.weight / (runtime.graph.m * contract.n_clusters)
     zeros, ones = np.zeros(users.d), np.ones(users.d)
     agreed = Agreed(

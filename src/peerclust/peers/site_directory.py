@@ -173,7 +173,7 @@ def _certificate(verdict: Verdict, agreed: Agreed) -> Certificate:
         "cost": verdict.cost,
         "pooled_cost": verdict.pooled_cost,
         "pooled_residual": verdict.pooled_residual,
-        "found_by": "users",
+        "found_by": "decentralized",
         "rounds": verdict.rounds,
         "spread": agreed.spread,
         "largest_weight": agreed.W,

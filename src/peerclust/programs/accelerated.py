@@ -19,7 +19,7 @@ Where the centers rest, x+ = x = y, g is 0: the fixed points are those of `dgc`.
 | x           | `state.stepped`                                       |
 | t           | `state.t`, (u, K)                                     |
 | y - alpha g | `DGC.descend`                                         |
-| y+          | `kernels.go_on`                                       |
+| y+          | `kernels.nesterov_extrapolate`                                       |
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ import numpy as np
 from peerclust import kernels
 from peerclust.bregman import Bregman
 from peerclust.kernels import buffers
-from peerclust.kernels.threads import spread
+from peerclust.kernels.threads import parallel_for
 from peerclust.programs.dgc import DGC
-from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.programs.protocol import HeardSum, NeighborSum
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -67,7 +67,7 @@ class Accelerated:
     B: int = 1
     consensus_factor: float = 1.0
 
-    def strays(self, condition: float) -> float:
+    def max_overshoot(self, condition: float) -> float:
         """Give how far centers may leave the box of rows and starts, in widths of it.
 
         Momentum carries them past it on their way; ten widths is a generous allowance, and more for
@@ -86,9 +86,9 @@ class Accelerated:
             residual=np.full(users.m, np.inf),
         )
 
-    def say(self, state: AcceleratedState) -> Sum:
+    def say(self, state: AcceleratedState) -> NeighborSum:
         """Tell the neighbors the centers."""
-        return Sum(state.x)
+        return NeighborSum(state.x)
 
     def hear(self, users: Users, state: AcceleratedState, heard: HeardSum) -> AcceleratedState:
         """Assign when a round begins, make the step, and go on in its direction."""
@@ -97,9 +97,11 @@ class Accelerated:
         told, t, far = buffers.empty(y.shape), np.empty_like(state.t), np.empty(users.m)
 
         def loop(first: int, last: int) -> None:
-            kernels.go_on(y, stepped, state.stepped, state.t, first, last, told, t, far)
+            kernels.nesterov_extrapolate(
+                y, stepped, state.stepped, state.t, first, last, told, t, far
+            )
 
-        spread(loop, users.m, y.size)
+        parallel_for(loop, users.m, y.size)
         if isinstance(users.loss, Bregman) and not users.loss.contains(told):
             # Momentum does not know of a domain; a step that stays in it is all that is made.
             inside = np.asarray(users.loss.domain(told))  # type: ignore[misc]

@@ -33,7 +33,7 @@ Labels are put off where they keep changing: see `patience`.
 |-------------------|------------------------------------------------------------|
 | c, a              | `state.c`, (u, K); `relaxation`                            |
 | x, p              | `state.x`, `state.p`, (u, K, d)                            |
-| H, pull           | `users.curvature`, `users.pull`                            |
+| H, pull           | `users.curvature`, `users.gradient`                            |
 | sum_j [x_i - x_j] | `heard.degree * x - heard.total`                           |
 
 What leaves a user besides centers, for D rounds now and then: two numbers a center, the largest
@@ -47,8 +47,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerclust.programs import relabeling
-from peerclust.programs.protocol import UNKNOWN, HeardSum, Sum
-from peerclust.programs.relabeling import Patience
+from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum
+from peerclust.programs.relabeling import RelabelSchedule
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -67,16 +67,16 @@ class ADMMState:
     """Centers, multipliers and penalties of the block's users, and when rows are assigned.
 
     `most` is the largest disagreement and motion of each center that users have heard of, (u, 2 K);
-    `look` is the round in which they measured it, or will; `every` how long until the next time.
+    `next_check` is the round in which they measured it, or will; `check_interval` how long until the next time.
     """
 
     x: Array
     p: Array
     c: Array
-    most: Array
-    look: int
-    every: int
-    labels: Patience
+    max_seen: Array
+    next_check: int
+    check_interval: int
+    labels: RelabelSchedule
     round: int
     residual: Array
     update: int = 0
@@ -115,16 +115,16 @@ class ADMM:
     c: float
     D: int
     relaxation: float = 1.5
-    more: float = 0.5
+    backoff: float = 0.5
     balance: float = 5.0
-    gauge: float = 1.0
+    disagreement_weight: float = 1.0
 
     @classmethod
     def plain(cls, c: float) -> ADMM:
         """Return ADMM-KM as it was published: penalty c for good, neither relaxed nor patient."""
-        return cls(c=c, D=0, relaxation=1.0, more=0.0, balance=np.inf, gauge=c)
+        return cls(c=c, D=0, relaxation=1.0, backoff=0.0, balance=np.inf, disagreement_weight=c)
 
-    def strays(self, condition: float) -> float:
+    def max_overshoot(self, condition: float) -> float:
         """Give how far centers may leave the box of rows and starts, in widths of it.
 
         Multipliers carry them out of it while they build up; ten widths is a generous allowance,
@@ -135,53 +135,57 @@ class ADMM:
     def start(self, users: Users, x: Array) -> ADMMState:
         """Begin at the centers x, (u, K, d), with multipliers of zero."""
         u, K = x.shape[:2]
-        look = max(self.D, _FIRST_LOOK)
+        next_check = max(self.D, _FIRST_LOOK)
         return ADMMState(
             x=x,
             p=np.zeros_like(x),
             c=np.full((u, K), self.c),
-            most=np.zeros((u, 2 * K)),
-            look=look,
-            every=look,
+            max_seen=np.zeros((u, 2 * K)),
+            next_check=next_check,
+            check_interval=next_check,
             labels=relabeling.begin(x),
             round=0,
             residual=np.full(users.m, np.inf),
         )
 
-    def say(self, state: ADMMState) -> Sum:
+    def say(self, state: ADMMState) -> NeighborSum:
         """Tell the neighbors the centers; for D rounds after a look, what was largest, too."""
-        spreading = state.look < state.round <= state.look + self.D
-        return Sum(state.x, most=state.most if spreading and np.isfinite(self.balance) else None)
+        spreading = state.next_check < state.round <= state.next_check + self.D
+        return NeighborSum(
+            state.x, extra_max=state.max_seen if spreading and np.isfinite(self.balance) else None
+        )
 
     def hear(self, users: Users, state: ADMMState, heard: HeardSum) -> ADMMState:
         """Bring the multipliers up to date, assign, then update the centers."""
         x, degree, a = state.x, heard.degree, self.relaxation
         labels = self._assign(users, state)
         apart = degree * x - heard.total
-        more = state.c[..., None] * apart
+        backoff = state.c[..., None] * apart
         # In the first round disagreement is the starts', and no multiplier remembers it.
-        local = users.pull(x) + state.p + (more if state.round > 0 else 0.0)
+        local = users.gradient(x) + state.p + (backoff if state.round > 0 else 0.0)
         stiff = users.curvature(x)[..., None] + 2.0 * state.c[..., None] * degree
         # A user without neighbors keeps the center of an empty cluster.
-        step = np.divide(local + more, stiff, out=np.zeros_like(x), where=stiff > 0)
+        step = np.divide(local + backoff, stiff, out=np.zeros_like(x), where=stiff > 0)
         # At rest a user's rows and multipliers balance, and its neighbors agree with it.
-        residual = np.maximum(_norm(local), self.gauge * _norm(apart)).max(axis=1)
-        most, c, look, every = self._balance(state, heard, apart, 2.0 * degree * step)
+        residual = np.maximum(_norm(local), self.disagreement_weight * _norm(apart)).max(axis=1)
+        max_seen, c, next_check, check_interval = self._balance(
+            state, heard, apart, 2.0 * degree * step
+        )
         return ADMMState(
             x=x - a * step,
-            p=state.p + a * more if state.round > 0 else state.p,
+            p=state.p + a * backoff if state.round > 0 else state.p,
             c=c,
-            most=most,
-            look=look,
-            every=every,
+            max_seen=max_seen,
+            next_check=next_check,
+            check_interval=check_interval,
             labels=labels,
             round=state.round + 1,
-            residual=np.where(labels.changed & (self.more > 0), UNKNOWN, residual),
+            residual=np.where(labels.changed & (self.backoff > 0), UNKNOWN, residual),
         )
 
-    def _assign(self, users: Users, state: ADMMState) -> Patience:
-        if self.more > 0:
-            return relabeling.assign(users, state.labels, state.x, self.more)
+    def _assign(self, users: Users, state: ADMMState) -> RelabelSchedule:
+        if self.backoff > 0:
+            return relabeling.assign(users, state.labels, state.x, self.backoff)
         users.assign(state.x)
         return state.labels
 
@@ -189,23 +193,28 @@ class ADMM:
         self, state: ADMMState, heard: HeardSum, apart: Array, motion: Array
     ) -> tuple[Array, Array, int, int]:
         """Give what is told next of the balance, the penalties, and when to look again."""
-        most, c, look, every = state.most, state.c, state.look, state.every
-        if not np.isfinite(self.balance) or state.round < look:
-            return most, c, look, every
-        if heard.most is None:
-            most = np.concatenate([_DISAGREEMENT * _norm(apart), _norm(motion)], axis=1)
+        max_seen, c, next_check, check_interval = (
+            state.max_seen,
+            state.c,
+            state.next_check,
+            state.check_interval,
+        )
+        if not np.isfinite(self.balance) or state.round < next_check:
+            return max_seen, c, next_check, check_interval
+        if heard.extra_max is None:
+            max_seen = np.concatenate([_DISAGREEMENT * _norm(apart), _norm(motion)], axis=1)
         else:
-            most = np.maximum(most, heard.most)
-        if state.round < look + self.D:
-            return most, c, look, every
-        far, moved = np.split(most, 2, axis=1)
+            max_seen = np.maximum(max_seen, heard.extra_max)
+        if state.round < next_check + self.D:
+            return max_seen, c, next_check, check_interval
+        far, moved = np.split(max_seen, 2, axis=1)
         known = (far > 0) & (moved > 0)
         ratio = np.divide(far, moved, out=np.ones_like(far), where=known)
         change = np.clip(np.sqrt(ratio), 1.0 / _MOST_AT_ONCE, _MOST_AT_ONCE)
         change[(ratio < self.balance) & (ratio > 1.0 / self.balance)] = 1.0
         c = np.clip(c * change, self.c / _MOST_IN_ALL, self.c * _MOST_IN_ALL)
-        every = max(self.D + 1, int(_RARER * every) + 1)
-        return most, c, look + every, every
+        check_interval = max(self.D + 1, int(_RARER * check_interval) + 1)
+        return max_seen, c, next_check + check_interval, check_interval
 
 
 def _norm(vectors: Array) -> Array:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerclust.programs.protocol import HeardMax, HeardSum, Max, Sum
+from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -109,11 +109,13 @@ class Certify:
         """Begin at the centers x, (u, K, d)."""
         return CertifyState(x, np.zeros((users.m, 1, 0)), np.zeros((users.m, 0)))
 
-    def say(self, state: CertifyState) -> Sum | Max:
+    def say(self, state: CertifyState) -> NeighborSum | NetworkMax:
         """Tell the centers, then what is averaged, in the end what was found."""
         if state.round == 0:
-            return Sum(state.x)
-        return Max(state.found) if state.round == self.rounds - 1 else Sum(state.held)
+            return NeighborSum(state.x)
+        return (
+            NetworkMax(state.found) if state.round == self.rounds - 1 else NeighborSum(state.held)
+        )
 
     def hear(self, users: Users, state: CertifyState, heard: HeardSum | HeardMax) -> CertifyState:
         """Go on with the average, or with what follows it."""
@@ -150,7 +152,7 @@ class Certify:
     def _look(self, users: Users, x: Array, heard: HeardSum) -> tuple[Array, Array]:
         users.assign(x)
         apart = heard.degree * x - heard.total
-        cost, gradient = users.cost(x), users.pull(x)
+        cost, gradient = users.cost(x), users.gradient(x)
         if self.rho is not None:
             cost = cost / self.rho + 0.5 * self.c * (x * apart).sum(axis=2).sum(axis=1)
             gradient = gradient + self.rho * self.c * apart
@@ -165,7 +167,7 @@ class Certify:
         far = np.sqrt(np.concatenate([off.sum(axis=1)[:, None], off], axis=1))
         cost = self.m * average[:, -1:]
         users.assign(mean)
-        pull = users.pull(mean).reshape(users.m, -1)
+        pull = users.gradient(mean).reshape(users.m, -1)
         held = np.concatenate([pull, users.cost(mean)[:, None]], axis=1)[:, None]
         return replace(state, held=held, found=np.concatenate([state.found, far, cost], axis=1))
 

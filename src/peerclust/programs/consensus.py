@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerclust.programs.protocol import HeardMax, HeardSum, Max, Sum
+from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -74,7 +74,7 @@ class Average:
         """One for each factor, and the last, in which all take the same bits."""
         return len(self.factors) + 1
 
-    def strays(self, round_: int, degree: float) -> float:
+    def max_growth(self, round_: int, degree: float) -> float:
         """Give how many times the largest of all first numbers a number may have in a round."""
         return growth(self.factors[:round_], degree)
 
@@ -82,14 +82,14 @@ class Average:
         """Begin at each user's own numbers x, (u, k, w)."""
         return AgreeState(x)
 
-    def say(self, state: AgreeState) -> Sum | Max:
+    def say(self, state: AgreeState) -> NeighborSum | NetworkMax:
         """Tell the neighbors; in the end, all."""
-        return Sum(state.x) if state.round < len(self.factors) else Max(state.x)
+        return NeighborSum(state.x) if state.round < len(self.factors) else NetworkMax(state.x)
 
     def hear(self, users: Users, state: AgreeState, heard: HeardSum | HeardMax) -> AgreeState:
         """Make one step towards the average; in the end, take the largest of what all hold."""
         if isinstance(heard, HeardMax):
-            return replace(state, x=users.everywhere(heard.v), round=state.round + 1)
+            return replace(state, x=users.broadcast_centers(heard.v), round=state.round + 1)
         apart = heard.degree * state.x - heard.total
         x = state.x - self.factors[state.round] * apart
         return replace(state, x=x, round=state.round + 1)
@@ -110,10 +110,10 @@ class Maximum:
         """Begin at each user's own numbers x, (u, k, w)."""
         return AgreeState(x)
 
-    def say(self, state: AgreeState) -> Max:
+    def say(self, state: AgreeState) -> NetworkMax:
         """Tell all."""
-        return Max(state.x)
+        return NetworkMax(state.x)
 
     def hear(self, users: Users, state: AgreeState, heard: HeardMax) -> AgreeState:
         """Take the maximum."""
-        return replace(state, x=users.everywhere(heard.v), round=state.round + 1)
+        return replace(state, x=users.broadcast_centers(heard.v), round=state.round + 1)

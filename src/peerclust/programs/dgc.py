@@ -12,9 +12,9 @@ which is gradient descent on J_rho(x, C) = 1/rho J(x, C) + c/2 <x, L x>   (eq. d
 | rho, alpha, B, c   | `rho`, `alpha`, `B`, `consensus_factor`         |
 | x_i(k)             | `state.x[i, k]`                                 |
 | C_i(k)             | `users.labels`, set by `users.assign`           |
-| sum w grad f       | `users.pull_in_parts`                           |
+| sum w grad f       | `users.gradient_terms`                           |
 | sum_j [x_i - x_j]  | `heard.degree * x - heard.total`                |
-| the update         | `kernels.descend`, `descend_few`: the same bits |
+| the update         | `kernels.gradient_step`, `small_gradient_step`: the same bits |
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import numpy as np
 
 from peerclust import kernels
 from peerclust.kernels import buffers
-from peerclust.kernels.threads import spread
-from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.kernels.threads import parallel_for
+from peerclust.programs.protocol import HeardSum, NeighborSum
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -64,7 +64,7 @@ class DGC:
     B: int = 1
     consensus_factor: float = 1.0
 
-    def strays(self, condition: float) -> float:
+    def max_overshoot(self, condition: float) -> float:
         """Give how far centers may leave the box of rows and starts, in widths of it.
 
         With the Euclidean distance and a safe step they never do (lm:bdd-fix-pt). A Mahalanobis
@@ -76,9 +76,9 @@ class DGC:
         """Begin at the centers x, (u, K, d)."""
         return DGCState(x=x, round=0, update=0, residual=np.full(users.m, np.inf))
 
-    def say(self, state: DGCState) -> Sum:
+    def say(self, state: DGCState) -> NeighborSum:
         """Tell the neighbors the centers (step 8)."""
-        return Sum(state.x)
+        return NeighborSum(state.x)
 
     def hear(self, users: Users, state: DGCState, heard: HeardSum) -> DGCState:
         """Assign when a round begins (steps 2-5), then update the centers (step 9)."""
@@ -96,14 +96,18 @@ class DGC:
             heard.degree.reshape(-1),
             (float(self.rho), self.alpha, self.consensus_factor),
         )
-        if self.B == 1 and users.few is not None:
-            users.few.descend(x, users.labels, heard.total, degree, *step, out=moved, size=size)
+        if self.B == 1 and users.all_small is not None:
+            users.all_small.descend(
+                x, users.labels, heard.total, degree, *step, out=moved, size=size
+            )
         else:
-            s0, s1 = users.pull_in_parts(x)
+            s0, s1 = users.gradient_terms(x)
             flat = [each.reshape(users.m, -1) for each in (x, s1, heard.total, moved)]
 
             def loop(first: int, last: int) -> None:
-                kernels.descend(flat[0], s0, *flat[1:3], degree, first, last, *step, flat[3], size)
+                kernels.gradient_step(
+                    flat[0], s0, *flat[1:3], degree, first, last, *step, flat[3], size
+                )
 
-            spread(loop, users.m, x.size)
+            parallel_for(loop, users.m, x.size)
         return moved, self.rho * size

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from peerclust.bregman import Bregman
-from peerclust.programs.protocol import HeardMax, Max
+from peerclust.programs.protocol import HeardMax, NetworkMax
 from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
@@ -112,12 +112,12 @@ class Draw:
         near = np.argsort(far, kind="stable")[: self.mean_of]
         return np.asarray(np.average(own[near], axis=0, weights=weights[near]))
 
-    def say(self, state: DrawState) -> Max:
+    def say(self, state: DrawState) -> NetworkMax:
         """Tell the keys; then, of those that won, the values."""
         if state.round == 0:
-            return Max(state.keys)
+            return NetworkMax(state.keys)
         won = (state.keys == state.best) & (state.keys > -np.inf)
-        return Max(np.where(won[..., None], state.values, -np.inf))
+        return NetworkMax(np.where(won[..., None], state.values, -np.inf))
 
     def hear(self, users: Users, state: DrawState, heard: HeardMax) -> DrawState:  # noqa: ARG002
         """Learn the largest keys; then the winners' values."""

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerclust.programs.consensus import growth
-from peerclust.programs.protocol import UNKNOWN, HeardSum, Sum
+from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -74,7 +74,7 @@ class Exact:
     factors: tuple[float, ...]
     share: float = 1.0
 
-    def strays(self, condition: float) -> float:
+    def max_overshoot(self, condition: float) -> float:
         """Give how far centers may leave the box of rows and starts, in widths of it.
 
         They are means of rows, or on the way from a mean to another, but for a Mahalanobis
@@ -92,9 +92,9 @@ class Exact:
         unknown = np.full(users.m, UNKNOWN)
         return ExactState(x=x, sums=first, step=0, stepped=False, round=0, residual=unknown)
 
-    def say(self, state: ExactState) -> Sum:
+    def say(self, state: ExactState) -> NeighborSum:
         """Tell the neighbors the sums."""
-        return Sum(state.sums)
+        return NeighborSum(state.sums)
 
     def hear(self, users: Users, state: ExactState, heard: HeardSum) -> ExactState:
         """Average on; at the end of it make the step and sum up again."""
@@ -116,4 +116,4 @@ class Exact:
     def _sum_up(self, users: Users, x: Array) -> Array:
         users.assign(x)
         H = users.curvature(x)[..., None]
-        return np.concatenate([H, H * x - users.pull(x)], axis=2)
+        return np.concatenate([H, H * x - users.gradient(x)], axis=2)

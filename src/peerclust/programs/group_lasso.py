@@ -24,7 +24,7 @@ starts that agree it is `admm` with a fixed penalty.
 |----------|---------------------------------------------------------------|
 | rho, c   | `rho`, `c`                                                    |
 | x_i      | `state.x[i]`, (K, d)                                          |
-| p_ij     | `state.p`, (links, K, d), links in the order of `HeardEach`   |
+| p_ij     | `state.p`, (links, K, d), links in the order of `HeardValues`   |
 | x_j      | `heard.each`                                                  |
 """
 
@@ -37,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.programs import relabeling
-from peerclust.programs.protocol import UNKNOWN, Each, HeardEach
-from peerclust.programs.relabeling import Patience
+from peerclust.programs.protocol import UNKNOWN, HeardValues, NeighborValues
+from peerclust.programs.relabeling import RelabelSchedule
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -54,7 +54,7 @@ class GroupLassoState:
 
     x: Array
     p: Array | None
-    labels: Patience
+    labels: RelabelSchedule
     round: int
     residual: Array
     update: int = 0
@@ -67,8 +67,8 @@ class GroupLasso:
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = GroupLasso(rho=10.0, c=0.5)
     >>> state = program.start(users, np.array([[[0.0]], [[2.0]]]))
-    >>> each, begins = np.array([[[2.0]], [[0.0]]]), np.array([0, 1, 2])
-    >>> heard = HeardEach(each, np.ones((2, 1, 1)), each=each, begins=begins)
+    >>> each, offsets = np.array([[[2.0]], [[0.0]]]), np.array([0, 1, 2])
+    >>> heard = HeardValues(each, np.ones((2, 1, 1)), each=each, offsets=offsets)
     >>> program.hear(users, state, heard).p.ravel().tolist()
     [-1.5, 1.5]
     """
@@ -76,10 +76,10 @@ class GroupLasso:
     rho: float
     c: float
     relaxation: float = 1.5
-    more: float = 0.5
-    gauge: float = 1.0
+    backoff: float = 0.5
+    disagreement_weight: float = 1.0
 
-    def strays(self, condition: float) -> float:
+    def max_overshoot(self, condition: float) -> float:
         """Give how far centers may leave the box of rows and starts, in widths of it."""
         return 10.0 * condition
 
@@ -93,25 +93,25 @@ class GroupLasso:
             residual=np.full(users.m, np.inf),
         )
 
-    def say(self, state: GroupLassoState) -> Each:
+    def say(self, state: GroupLassoState) -> NeighborValues:
         """Tell the neighbors the centers."""
-        return Each(state.x)
+        return NeighborValues(state.x)
 
-    def hear(self, users: Users, state: GroupLassoState, heard: HeardEach) -> GroupLassoState:
+    def hear(self, users: Users, state: GroupLassoState, heard: HeardValues) -> GroupLassoState:
         """Update the multipliers, assign, then update the centers."""
-        x, each, begins, a = state.x, heard.each, heard.begins, self.relaxation
+        x, each, offsets, a = state.x, heard.each, heard.offsets, self.relaxation
         before = state.p
         if before is None or len(before) != len(each):
             before = np.zeros_like(each)
-        p = before + self.c * (np.repeat(x, np.diff(begins), axis=0) - each)
+        p = before + self.c * (np.repeat(x, np.diff(offsets), axis=0) - each)
         size = np.sqrt((p * p).sum(axis=2, keepdims=True))
         p *= np.divide(self.rho, size, out=np.ones_like(size), where=size > self.rho)
-        labels = relabeling.assign(users, state.labels, x, self.more)
+        labels = relabeling.assign(users, state.labels, x, self.backoff)
         stiff = users.curvature(x)[..., None] + 2.0 * self.c * heard.degree
-        balance, motion = _by_user(p, begins), _by_user(p - before, begins)
-        local = users.pull(x) + balance
+        balance, motion = _by_user(p, offsets), _by_user(p - before, offsets)
+        local = users.gradient(x) + balance
         step = np.divide(local + motion, stiff, out=np.zeros_like(x), where=stiff > 0)
-        far = np.maximum((local * local).sum(axis=2), (self.gauge / self.c) ** 2
+        far = np.maximum((local * local).sum(axis=2), (self.disagreement_weight / self.c) ** 2
                          * (motion * motion).sum(axis=2))  # fmt: skip
         return GroupLassoState(
             x=x - a * step,
@@ -122,10 +122,10 @@ class GroupLasso:
         )
 
 
-def _by_user(links: Array, begins: NDArray[np.int64]) -> Array:
+def _by_user(links: Array, offsets: NDArray[np.int64]) -> Array:
     """Add up (links, K, d) by user, (u, K, d); a user may have none."""
-    total = np.zeros((len(begins) - 1, *links.shape[1:]))
-    some = np.diff(begins) > 0
+    total = np.zeros((len(offsets) - 1, *links.shape[1:]))
+    some = np.diff(offsets) > 0
     if len(links):
-        total[some] = np.add.reduceat(links, begins[:-1][some], axis=0)
+        total[some] = np.add.reduceat(links, offsets[:-1][some], axis=0)
     return total

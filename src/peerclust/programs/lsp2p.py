@@ -17,7 +17,7 @@ curvature (`users.curvature`), and the step a majorized one.
 | x_i(k)        | `state.x[i, k]`                                                |
 | C_i(k)        | `users.labels`, set by `users.assign`                          |
 | S0_i(k)       | `users.curvature(x)[i, k]`, kept in `state.sums[i, k, -1]`     |
-| S1_i(k)       | S0 x - `users.pull`, kept in `state.sums[i, k, :-1]`           |
+| S1_i(k)       | S0 x - `users.gradient`, kept in `state.sums[i, k, :-1]`           |
 | sum_j         | `state.sums + heard.total`                                     |
 
 The users stop by the rule that all programs share, not by the paper's bound on how far a user's
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.programs.protocol import HeardSum, NeighborSum
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -64,9 +64,9 @@ class LSP2P:
         """Begin at the centers x, (u, K, d): assign."""
         return LSP2PState(x=x, sums=_sums(users, x), round=0, residual=np.full(users.m, np.inf))
 
-    def say(self, state: LSP2PState) -> Sum:
+    def say(self, state: LSP2PState) -> NeighborSum:
         """Tell the neighbors the sum and the number of each cluster's rows."""
-        return Sum(state.sums)
+        return NeighborSum(state.sums)
 
     def hear(self, users: Users, state: LSP2PState, heard: HeardSum) -> LSP2PState:
         """Move the centers to the averages, then assign."""
@@ -82,4 +82,4 @@ def _sums(users: Users, x: Array) -> Array:
     """Assign, then give S1 and S0 side by side, (u, K, d + 1)."""
     users.assign(x)
     S0 = users.curvature(x)[..., None]
-    return np.concatenate([S0 * x - users.pull(x), S0], axis=2)
+    return np.concatenate([S0 * x - users.gradient(x), S0], axis=2)

@@ -15,7 +15,7 @@ It has the fixed points of DGC-F_rho with the K-means loss.
 | rho, alpha        | `rho`, `alpha`                                             |
 | x_i(k)            | `state.x[i, k]`                                            |
 | C_i(k), its size  | `users.labels`, `users.curvature`                          |
-| sum (x - y)       | `users.pull`                                               |
+| sum (x - y)       | `users.gradient`                                               |
 | sum_j [x_i - x_j] | `heard.degree * x - heard.total`                           |
 """
 
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerclust.programs.dgc import DGCState
-from peerclust.programs.protocol import HeardSum, Sum
+from peerclust.programs.protocol import HeardSum, NeighborSum
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -50,15 +50,15 @@ class NKMeans:
         """Begin at the centers x, (u, K, d)."""
         return DGCState(x=x, round=0, update=0, residual=np.full(users.m, np.inf))
 
-    def say(self, state: DGCState) -> Sum:
+    def say(self, state: DGCState) -> NeighborSum:
         """Tell the neighbors the centers."""
-        return Sum(state.x)
+        return NeighborSum(state.x)
 
     def hear(self, users: Users, state: DGCState, heard: HeardSum) -> DGCState:
         """Assign, then update the centers."""
         x = state.x
         users.assign(x)
-        gradient = users.pull(x) / self.rho + (heard.degree * x - heard.total)
+        gradient = users.gradient(x) / self.rho + (heard.degree * x - heard.total)
         scale = users.curvature(x)[..., None] / self.rho + heard.degree
         # A user without neighbors keeps the center of an empty cluster.
         step = np.divide(self.alpha * gradient, scale, out=np.zeros_like(x), where=scale > 0)

@@ -28,27 +28,27 @@ UNKNOWN = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
+class NeighborSum:
     """Tell every neighbor x[i], (u, ...); hear the neighbors' total and how many they were.
 
-    With `most`, (u, w), hear also the elementwise maximum of the neighbors' most[j]. `size` is what
+    With `extra_max`, (u, w), hear also the elementwise maximum of the neighbors' most[j]. `size` is what
     one letter takes in bytes, votes included, if it is not what `x` and `most` take in memory.
     `codes` are how x follows from what was said before: see `inexact`.
     """
 
     x: Array
-    most: Array | None = None
+    extra_max: Array | None = None
     size: int | None = None
     codes: tuple[NDArray[np.int8], NDArray[np.int16]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Each(Sum):
-    """As `Sum`, and hear each neighbor's own x[j] besides."""
+class NeighborValues(NeighborSum):
+    """As `NeighborSum`, and hear each neighbor's own x[j] besides."""
 
 
 @dataclass(frozen=True, eq=False)
-class Max:
+class NetworkMax:
     """Tell the whole network v[i], (u, ...); hear the elementwise maximum over all users."""
 
     v: Array
@@ -64,18 +64,18 @@ class HeardSum:
 
     total: Array
     degree: Array
-    most: Array | None = None
+    extra_max: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class HeardEach(HeardSum):
-    """What `Each` hears: besides, x[j] of every neighbor j, (links, ...), and whose they are.
+class HeardValues(HeardSum):
+    """What `NeighborValues` hears: besides, x[j] of every neighbor j, (links, ...), and whose they are.
 
-    The letters of the block's user i are at begins[i]:begins[i+1], in ascending order of sender.
+    The letters of the block's user i are at offsets[i]:offsets[i+1], in ascending order of sender.
     """
 
     each: Array = field(kw_only=True)
-    begins: NDArray[np.int64] = field(kw_only=True)
+    offsets: NDArray[np.int64] = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +85,14 @@ class HeardMax:
     v: Array
 
 
-def hear_letters(said: Sum, letters: Sequence[Array], most: Sequence[Array] = ()) -> HeardSum:
+def reduce_messages(
+    said: NeighborSum, letters: Sequence[Array], most: Sequence[Array] = ()
+) -> HeardSum:
     """Give what the only user of a block hears in its neighbors' letters, having said its own.
 
     They are in ascending order of user, (...) each, and so is `most`, what came with them.
 
-    >>> heard = hear_letters(Sum(np.zeros((1, 2))), [np.array([1.0, 2.0]), np.array([3.0, 4.0])])
+    >>> heard = reduce_messages(NeighborSum(np.zeros((1, 2))), [np.array([1.0, 2.0]), np.array([3.0, 4.0])])
     >>> heard.total.tolist(), heard.degree.tolist()
     ([[4.0, 6.0]], [[2.0]])
     """
@@ -100,14 +102,14 @@ def hear_letters(said: Sum, letters: Sequence[Array], most: Sequence[Array] = ()
     for letter in letters[1:]:
         total += letter
     degree, largest = _number(len(letters), x.ndim), None
-    if said.most is not None:
-        nothing = np.full(said.most.shape[1:], -np.inf)
+    if said.extra_max is not None:
+        nothing = np.full(said.extra_max.shape[1:], -np.inf)
         largest = np.maximum.reduce([nothing, *most])[None]
-    if not isinstance(said, Each):
+    if not isinstance(said, NeighborValues):
         return HeardSum(total, degree, largest)
     each = np.array(letters).reshape(len(letters), *x.shape[1:])
-    begins = np.array([0, len(letters)])
-    return HeardEach(total, degree, largest, each=each, begins=begins)
+    offsets = np.array([0, len(letters)])
+    return HeardValues(total, degree, largest, each=each, offsets=offsets)
 
 
 @lru_cache
@@ -153,7 +155,7 @@ class Program(Protocol):
     def start(self, users: Users, x: Array) -> State:
         """Return the state before the first round."""
 
-    def say(self, state: Any) -> Sum | Max:
+    def say(self, state: Any) -> NeighborSum | NetworkMax:
         """Return what the users tell now; its kind and shape depend on counters only."""
 
     def hear(self, users: Users, state: Any, heard: Any) -> Any:

@@ -22,7 +22,7 @@ from peerclust.users import Users
 
 
 @dataclass(frozen=True, eq=False)
-class Patience:
+class RelabelSchedule:
     """Where each user of a block last assigned its rows, and how patient it is.
 
     Attributes
@@ -41,21 +41,21 @@ class Patience:
     changed: NDArray[np.bool_]
 
 
-def begin(x: Array) -> Patience:
+def begin(x: Array) -> RelabelSchedule:
     """Begin to assign in every round."""
     u = len(x)
-    return Patience(x, np.ones(u), np.zeros(u), np.ones(u, bool))
+    return RelabelSchedule(x, np.ones(u), np.zeros(u), np.ones(u, bool))
 
 
-def assign(users: Users, patience: Patience, x: Array, more: float) -> Patience:
-    """Assign the rows of users whose turn it is to the centers x; wait `more` where labels changed.
+def assign(users: Users, patience: RelabelSchedule, x: Array, backoff: float) -> RelabelSchedule:
+    """Assign the rows of users whose turn it is to the centers x; wait `backoff` where labels changed.
 
     >>> users = Users(np.array([[0.0], [4.0]]), np.array([0, 2]))
     >>> first = begin(np.array([[[0.0], [9.0]]]))
-    >>> then = assign(users, first, np.array([[[0.0], [5.0]]]), more=1.0)
+    >>> then = assign(users, first, np.array([[[0.0], [5.0]]]), backoff=1.0)
     >>> then.wait.tolist(), then.left.tolist(), users.labels.tolist()
     ([2.0], [1.0], [0, 1])
-    >>> assign(users, then, np.array([[[0.0], [9.0]]]), more=1.0).left, users.labels.tolist()
+    >>> assign(users, then, np.array([[[0.0], [9.0]]]), backoff=1.0).left, users.labels.tolist()
     (array([0.]), [0, 1])
     """
     due = patience.left <= 0
@@ -66,6 +66,6 @@ def assign(users: Users, patience: Patience, x: Array, more: float) -> Patience:
     users.assign(anchor)
     moved = np.concatenate([[0], np.cumsum(users.labels != before)])
     changed = np.diff(moved[users.offsets]) > 0
-    wait = np.where(changed, patience.wait + more, patience.wait)
+    wait = np.where(changed, patience.wait + backoff, patience.wait)
     left = np.where(due, np.floor(wait), patience.left) - 1.0
-    return Patience(anchor, wait, left, changed)
+    return RelabelSchedule(anchor, wait, left, changed)

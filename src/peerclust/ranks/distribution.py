@@ -18,94 +18,94 @@ from numpy.typing import NDArray
 from peerclust import kernels
 from peerclust.graphs import Graph
 from peerclust.metrics import MOST_USERS_IN_PAIRS, Disagreement, bound_pairs, measure_pairs
-from peerclust.ranks.group import Alone, Crew
+from peerclust.ranks.group import ProcessGroup, SingleProcess
 from peerclust.types import Array, Ints
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class Distribution:
     """The users `members[rank]` of a graph are this process's, in ascending number.
 
     Every method but `own` is called by all processes of the crew at once.
 
     >>> from peerclust.graphs import path
-    >>> share = Share.of_all(path(3))
-    >>> share.own.tolist(), share.total(np.array([[1.0], [2.0], [3.0]])).tolist()
+    >>> distribution = Distribution.of_all(path(3))
+    >>> distribution.local.tolist(), distribution.sum_over_users(np.array([[1.0], [2.0], [3.0]])).tolist()
     ([0, 1, 2], [6.0])
     """
 
-    crew: Crew
+    group: ProcessGroup
     graph: Graph
     members: Sequence[Ints]
 
     @classmethod
-    def of_all(cls, graph: Graph) -> Share:
+    def of_all(cls, graph: Graph) -> Distribution:
         """Give the share of a process that has all users."""
-        return cls(Alone(), graph, [np.arange(graph.m)])
+        return cls(SingleProcess(), graph, [np.arange(graph.m)])
 
     @property
-    def own(self) -> Ints:
+    def local(self) -> Ints:
         """The numbers of this process's users."""
-        return self.members[self.crew.rank]
+        return self.members[self.group.rank]
 
     @cached_property
-    def links(self) -> Links:
+    def halo(self) -> Halo:
         """Whom this process's users hear."""
-        return find_links(self.graph, self.members, self.crew.rank)
+        return find_halo(self.graph, self.members, self.group.rank)
 
-    def total(self, own: Array) -> Array:
+    def sum_over_users(self, own: Array) -> Array:
         """Give the sum over all users, (...), of what those of this process have, (u, ...)."""
         flat = np.ascontiguousarray(own, dtype=np.float64).reshape(len(own), -1)
-        if self.crew.size > 1:
+        if self.group.size > 1:
             # Each process adds up some of the columns, for all users.
-            ends = np.linspace(0, flat.shape[1], self.crew.size + 1).astype(int)
+            ends = np.linspace(0, flat.shape[1], self.group.size + 1).astype(int)
             columns = [np.ascontiguousarray(flat[:, a:b]) for a, b in pairwise(ends)]
-            flat = self._in_order(self.crew.swap(columns))
-        return np.concatenate(self.crew.collect(add_up(flat))).reshape(own.shape[1:])
+            flat = self._in_order(self.group.alltoall(columns))
+        return np.concatenate(self.group.allgather(add_up(flat))).reshape(own.shape[1:])
 
     def mean(self, own: Array) -> Array:
         """Give the mean over all users, (...), of what those of this process have, (u, ...)."""
-        return self.total(own) / self.graph.m
+        return self.sum_over_users(own) / self.graph.m
 
-    def gather(self, own: NDArray[Any]) -> NDArray[Any]:
+    def gather_users(self, own: NDArray[Any]) -> NDArray[Any]:
         """Give what all users have, (m, ...), from what those of this process have, (u, ...)."""
-        return self._in_order(self.crew.collect(own)) if self.crew.size > 1 else own
+        return self._in_order(self.group.allgather(own)) if self.group.size > 1 else own
 
     def gather_lists(self, own: Sequence[Any]) -> list[Any]:
         """Give a thing of each user, from those of this process's."""
-        held = [each for part in self.crew.collect(list(own)) for each in part]
+        held = [each for part in self.group.allgather(list(own)) for each in part]
         return [held[i] for i in np.argsort(np.concatenate(self.members))]
 
-    def largest(self, own: Any) -> Any:
+    def max_over_ranks(self, own: Any) -> Any:
         """Give the elementwise maximum over all processes; NaN wins."""
-        return np.max(self.crew.collect(own), axis=0)
+        return np.max(self.group.allgather(own), axis=0)
 
-    def any(self, own: bool) -> bool:
+    def any_rank(self, own: bool) -> bool:
         """Tell whether it is so in some process."""
-        return any(self.crew.collect(own))
+        return any(self.group.allgather(own))
 
     def disagreement(self, x: Array) -> Disagreement:
         """Give how far the users' centers are apart; see `metrics.disagreement`."""
         m, K = self.graph.m, x.shape[1]
         if m <= MOST_USERS_IN_PAIRS:
-            return measure_pairs(m, (self.gather(x[:, k]) for k in range(K)))
-        return bound_pairs(-self.largest(-x.min(axis=0)), self.largest(x.max(axis=0)))
+            return measure_pairs(m, (self.gather_users(x[:, k]) for k in range(K)))
+        return bound_pairs(-self.max_over_ranks(-x.min(axis=0)), self.max_over_ranks(x.max(axis=0)))
 
     def differences(self, x: Array) -> Array:
         """Give the sum over neighbors j of x_i - x_j for this process's users, (u, K, d)."""
-        total = self._over_links(kernels.sum_letters, x, x.size // max(len(x), 1))
-        return (self.links.degree[:, None] * x.reshape(len(x), -1) - total).reshape(x.shape)
+        total = self._over_links(kernels.sum_halo, x, x.size // max(len(x), 1))
+        return (self.halo.degree[:, None] * x.reshape(len(x), -1) - total).reshape(x.shape)
 
     def energy(self, x: Array) -> float:
         """Give <x, L x>, the sum over edges of ||x_i - x_j||^2."""
         # Each edge is met from both of its ends.
-        return 0.5 * float(self.gather(self._over_links(kernels.sum_energies, x, 1)).sum())
+        return 0.5 * float(self.gather_users(self._over_links(kernels.sum_energies, x, 1)).sum())
 
     def _over_links(self, loop: Callable[..., None], x: Array, width: int) -> Array:
-        links, flat = self.links, np.ascontiguousarray(x).reshape(len(x), -1)
-        letters = np.concatenate(self.crew.swap([flat[i] for i in links.told]))
+        halo, flat = self.halo, np.ascontiguousarray(x).reshape(len(x), -1)
+        letters = np.concatenate(self.group.alltoall([flat[i] for i in halo.send]))
         out = np.empty((len(x), width))
-        loop(links.indptr, links.indices, flat, letters, np.arange(len(x)), 0, len(x), out)
+        loop(halo.indptr, halo.indices, flat, letters, np.arange(len(x)), 0, len(x), out)
         return out
 
     def _in_order(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -129,7 +129,7 @@ def add_up(values: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class Halo:
     """Whom the users of one process hear, and whom of them other processes are told of.
 
     Attributes
@@ -137,20 +137,20 @@ class Links:
     indptr, indices : int arrays
         User i of this process hears indices[indptr[i]:indptr[i + 1]], in ascending number: below u
         they are of this process, others are u + the place of a letter from elsewhere.
-    told : list of int arrays
+    send : list of int arrays
         For each process, which of this one's users it is told of; letters come in the same order.
-    heard : list of int arrays
+    recv : list of int arrays
         For each process, the numbers of its users of whom this one is told.
-    inner, outer : int arrays
+    interior, boundary : int arrays
         The users all of whose neighbors are here, and the others.
     """
 
     indptr: Ints
     indices: NDArray[np.integer[Any]]
-    told: list[Ints]
-    heard: list[Ints]
-    inner: Ints
-    outer: Ints
+    send: list[Ints]
+    recv: list[Ints]
+    interior: Ints
+    boundary: Ints
 
     @cached_property
     def degree(self) -> Array:
@@ -158,12 +158,12 @@ class Links:
         return np.diff(self.indptr).astype(np.float64)
 
 
-def find_links(graph: Graph, members: Sequence[Ints], rank: int) -> Links:
+def find_halo(graph: Graph, members: Sequence[Ints], rank: int) -> Halo:
     """Give the links of one process, having shared out a graph's users."""
     if len(members) == 1:
         none = np.empty(0, np.int64)
         begins = graph.indptr.astype(np.int64)
-        return Links(begins, graph.indices, [none], [none], np.arange(graph.m), none)
+        return Halo(begins, graph.indices, [none], [none], np.arange(graph.m), none)
     holder = _find_holders(graph.m, members)
     own = members[rank]
     u, degree = len(own), np.diff(graph.indptr)[own].astype(np.int64)
@@ -172,22 +172,22 @@ def find_links(graph: Graph, members: Sequence[Ints], rank: int) -> Links:
     at = np.repeat(graph.indptr[own] - indptr[:-1], degree) + np.arange(indptr[-1])
     near = graph.indices[at].astype(np.int64)
     listener = np.repeat(np.arange(u), degree)
-    told, heard = [], []
+    send, recv = [], []
     place = np.empty(graph.m, np.int64)
     place[own] = np.arange(u)
     begin = u
     for r in range(len(members)):
         there = (holder[near] == r) & (r != rank)
-        told.append(np.unique(listener[there]))
-        heard.append(np.unique(near[there]))
-        place[heard[-1]] = begin + np.arange(len(heard[-1]))
-        begin += len(heard[-1])
+        send.append(np.unique(listener[there]))
+        recv.append(np.unique(near[there]))
+        place[recv[-1]] = begin + np.arange(len(recv[-1]))
+        begin += len(recv[-1])
     afar = np.zeros(u, bool)
     afar[listener[holder[near] != rank]] = True
-    return Links(indptr, place[near], told, heard, np.flatnonzero(~afar), np.flatnonzero(afar))
+    return Halo(indptr, place[near], send, recv, np.flatnonzero(~afar), np.flatnonzero(afar))
 
 
-def share_out(graph: Graph, sizes: Sequence[int] | Ints, n: int) -> list[Ints]:
+def distribute_users(graph: Graph, sizes: Sequence[int] | Ints, n: int) -> list[Ints]:
     """Give n processes the users of a graph, neighbors together, about as much to do for each.
 
     Users stand in line in the order of reverse Cuthill-McKee (E. Cuthill and J. McKee, "Reducing
@@ -196,7 +196,7 @@ def share_out(graph: Graph, sizes: Sequence[int] | Ints, n: int) -> list[Ints]:
     counting each user as one more, are a multiple of 1/n of all.
 
     >>> from peerclust.graphs import ring
-    >>> [part.tolist() for part in share_out(ring(6), [1] * 6, 2)]
+    >>> [part.tolist() for part in distribute_users(ring(6), [1] * 6, 2)]
     [[0, 1, 2], [3, 4, 5]]
     """
     from scipy.sparse.csgraph import reverse_cuthill_mckee

@@ -11,7 +11,7 @@ import numpy as np
 
 from peerclust.errors import ParameterError
 from peerclust.graphs import Graph
-from peerclust.ranks.group import Crew
+from peerclust.ranks.group import ProcessGroup
 from peerclust.text import show
 
 
@@ -60,9 +60,9 @@ def digest(arrays: Sequence[Any]) -> str:
     return state.hexdigest()[:12]
 
 
-def check_same(crew: Crew, settings: Mapping[str, Any], say: str) -> None:
+def check_same(group: ProcessGroup, settings: Mapping[str, Any], say: str) -> None:
     """Raise, in all processes, if one was given another value; `say` has a place for its name."""
-    held = crew.collect({name: fingerprint(value) for name, value in settings.items()})
+    held = group.allgather({name: fingerprint(value) for name, value in settings.items()})
     for rank, given in enumerate(held):
         for name, value in given.items():
             if value != held[0].get(name):

@@ -1,7 +1,7 @@
 """The processes that share a problem's users among them: one alone, or the ranks of an MPI job.
 
-All of them run the same code on their own users and meet in the calls of a `Crew`, in the same
-order. How ranks do that is in `runtimes.mpi`; which users a process has is in `share`.
+All of them run the same code on their own users and meet in the calls of a `ProcessGroup`, in the same
+order. How ranks do that is in `runtimes.mpi`; which users a process has is in `distribution`.
 """
 
 from __future__ import annotations
@@ -13,87 +13,87 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Crew(Protocol):
+class ProcessGroup(Protocol):
     """The processes of a job, seen by one of them."""
 
     rank: int
     size: int
 
-    def tell(self, value: Any) -> Any:
+    def bcast(self, value: Any) -> Any:
         """Give everyone what rank 0 has."""
 
-    def collect(self, value: Any) -> list[Any]:
+    def allgather(self, value: Any) -> list[Any]:
         """Give everyone what each has, by rank."""
 
-    def bring(self, value: Any) -> list[Any] | None:
+    def gather(self, value: Any) -> list[Any] | None:
         """Give rank 0 what each has, by rank; the others get None."""
 
-    def swap(self, values: Sequence[Any]) -> list[Any]:
+    def alltoall(self, values: Sequence[Any]) -> list[Any]:
         """Give values[r] to rank r; get what each rank has for this one, by rank."""
 
-    def checking(self) -> AbstractContextManager[None]:
+    def raise_on_all(self) -> AbstractContextManager[None]:
         """Raise, in all processes, the first rank's error that is raised within.
 
         There is no call of the crew within.
         """
 
-    def together(self) -> AbstractContextManager[None]:
+    def abort_on_failure(self) -> AbstractContextManager[None]:
         """End the whole job if one process fails within, and others do not."""
 
 
-class Alone:
+class SingleProcess:
     """The crew of one process.
 
-    >>> Alone().collect("mine"), Alone().size
+    >>> SingleProcess().allgather("mine"), SingleProcess().size
     (['mine'], 1)
     """
 
     rank = 0
     size = 1
 
-    def tell(self, value: Any) -> Any:
+    def bcast(self, value: Any) -> Any:
         """Give the value."""
         return value
 
-    def collect(self, value: Any) -> list[Any]:
+    def allgather(self, value: Any) -> list[Any]:
         """Give the value alone."""
         return [value]
 
-    def bring(self, value: Any) -> list[Any] | None:
+    def gather(self, value: Any) -> list[Any] | None:
         """Give the value alone."""
         return [value]
 
-    def swap(self, values: Sequence[Any]) -> list[Any]:
+    def alltoall(self, values: Sequence[Any]) -> list[Any]:
         """Give the values."""
         return list(values)
 
-    def checking(self) -> AbstractContextManager[None]:
+    def raise_on_all(self) -> AbstractContextManager[None]:
         """Do nothing: an error is raised anyway."""
         return nullcontext()
 
-    def together(self) -> AbstractContextManager[None]:
+    def abort_on_failure(self) -> AbstractContextManager[None]:
         """Do nothing: there is nobody else."""
         return nullcontext()
 
 
-def lead(crew: Crew, do: Callable[[], T]) -> T:
+def run_on_root(group: ProcessGroup, do: Callable[[], T]) -> T:
     """Give everyone what a call gives in rank 0; its error is raised in all processes.
 
     There is no call of the crew within.
 
-    >>> lead(Alone(), lambda: 3)
+    >>> run_on_root(SingleProcess(), lambda: 3)
     3
     """
-    if crew.size == 1:
+    if group.size == 1:
         return do()
     given: T | None = None
     error: Exception | None = None
-    if crew.rank == 0:
+    if group.rank == 0:
         try:
             given = do()
         except Exception as raised:  # whatever it is, the others must not wait
             error = raised
-    given, told = crew.tell((given, error))
+    given, told = group.bcast((given, error))
     if told is not None:
         # Rank 0 raises its own, which knows where it comes from.
         raise error or told

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
-from peerclust.ranks.distribution import Share, share_out
+from peerclust.ranks.distribution import Distribution, distribute_users
 from peerclust.ranks.fingerprint import digest
-from peerclust.ranks.group import Crew
+from peerclust.ranks.group import ProcessGroup
 from peerclust.types import Array, Ints
 from peerclust.validation import (
     NO_ROWS,
@@ -28,9 +28,9 @@ from peerclust.validation import (
 )
 
 
-def count_users(parts: Any, crew: Crew) -> int:
+def count_users(parts: Any, group: ProcessGroup) -> int:
     """Give how many users there are in all processes."""
-    with crew.checking():
+    with group.raise_on_all():
         # How many, and whether they are this process's own; else what tells two lists apart.
         if isinstance(parts, Mapping):
             held: tuple[int, str] = len(parts), ""
@@ -39,7 +39,7 @@ def count_users(parts: Any, crew: Crew) -> int:
                 check_offsets(parts[1], len(parts[0]))
             sizes = _find_sizes(parts)
             held = len(sizes), digest([sizes])
-    given = crew.collect(held)
+    given = group.allgather(held)
     for rank, each in enumerate(given):
         if each != given[0] and not each[1] == given[0][1] == "":
             raise ParameterError(
@@ -53,27 +53,29 @@ def count_users(parts: Any, crew: Crew) -> int:
     return m
 
 
-def share_parts(parts: Any, graph: Graph, crew: Crew) -> Share:
+def distribute(parts: Any, graph: Graph, group: ProcessGroup) -> Distribution:
     """Give each process its users: those it was given in a mapping, or by the graph."""
     if isinstance(parts, Mapping):
-        return _share_mapped(parts, graph, crew)
-    if crew.size == 1:
-        return Share(crew, graph, [np.arange(graph.m)])
-    check_ranks(crew, graph.m)
-    return Share(crew, graph, share_out(graph, _find_sizes(parts), crew.size))
+        return _distribute_mapping(parts, graph, group)
+    if group.size == 1:
+        return Distribution(group, graph, [np.arange(graph.m)])
+    check_ranks(group, graph.m)
+    return Distribution(group, graph, distribute_users(graph, _find_sizes(parts), group.size))
 
 
-def check_ranks(crew: Crew, m: int) -> None:
+def check_ranks(group: ProcessGroup, m: int) -> None:
     """Raise if there are fewer users than processes."""
-    if crew.size > m:
+    if group.size > m:
         raise ParameterError(
             f"`runtime` of cluster must have at most as many ranks as there are users ({m})."
-            f" Got {crew.size}."
+            f" Got {group.size}."
         )
 
 
-def _share_mapped(parts: Mapping[Any, Any], graph: Graph, crew: Crew) -> Share:
-    held = crew.collect(list(parts))
+def _distribute_mapping(
+    parts: Mapping[Any, Any], graph: Graph, group: ProcessGroup
+) -> Distribution:
+    held = group.allgather(list(parts))
     if [] in held:
         raise ParameterError(
             f"Each rank must have users in its dict of `parts`. Rank {held.index([])} has none."
@@ -97,21 +99,21 @@ def _share_mapped(parts: Mapping[Any, Any], graph: Graph, crew: Crew) -> Share:
             "The users in all ranks' dicts of `parts` must be numbered from 0 on."
             f" Got {graph.m} of them, but no user {missing[0]}."
         )
-    return Share(crew, graph, [np.array(sorted(part), dtype=np.int64) for part in held])
+    return Distribution(group, graph, [np.array(sorted(part), dtype=np.int64) for part in held])
 
 
-def take_parts(parts: Any, share: Share) -> tuple[NDArray[Any], Ints]:
+def local_rows(parts: Any, distribution: Distribution) -> tuple[NDArray[Any], Ints]:
     """Give this process's rows in flat form, checked, with the features that all have.
 
-    Called by all processes at once, as is `take_weights`.
+    Called by all processes at once, as is `local_weights`.
     """
-    crew, own = share.crew, share.own.tolist()
-    with crew.checking():
+    group, own = distribution.group, distribution.local.tolist()
+    with group.raise_on_all():
         taken = _take(parts, own)
         held = [(i, each) for i, each in zip(own, taken, strict=True) if each.ndim == 2]
         shapes = [(i, each.shape[1], str(each.dtype)) for i, each in held if len(each)]
-    shapes = sorted(shape for part in crew.collect(shapes) for shape in part)
-    with crew.checking():
+    shapes = sorted(shape for part in group.allgather(shapes) for shape in part)
+    with group.raise_on_all():
         if not shapes:
             raise DataError(NO_ROWS)
         flat, offsets = check_parts(taken, numbers=own, features=shapes[0][:2])
@@ -119,19 +121,21 @@ def take_parts(parts: Any, share: Share) -> tuple[NDArray[Any], Ints]:
         return (flat if single else flat.astype(np.float64, copy=False)), offsets
 
 
-def take_weights(weights: Any, parts: Any, share: Share, offsets: Ints) -> float | Array:
+def local_weights(
+    weights: Any, parts: Any, distribution: Distribution, offsets: Ints
+) -> float | Array:
     """Give this process's weights, one for all rows or one for each."""
-    crew = share.crew
-    n = sum(crew.collect(int(offsets[-1])))
+    group = distribution.group
+    n = sum(group.allgather(int(offsets[-1])))
     if weights is None or isinstance(weights, str):
         return check_weights(weights, offsets, of_all=n)
-    with crew.checking():
-        if crew.size > 1 and isinstance(weights, np.ndarray):
-            weights = np.concatenate(_take_flat(weights, parts, share, n))
-        elif crew.size > 1 or isinstance(weights, Mapping):
-            weights = _take(weights, share.own.tolist(), "`weights`")
+    with group.raise_on_all():
+        if group.size > 1 and isinstance(weights, np.ndarray):
+            weights = np.concatenate(_take_flat(weights, parts, distribution, n))
+        elif group.size > 1 or isinstance(weights, Mapping):
+            weights = _take(weights, distribution.local.tolist(), "`weights`")
         given = check_weights(weights, offsets, may_be_zero=True)
-    if not share.any(bool(np.any(given))):
+    if not distribution.any_rank(bool(np.any(given))):
         raise DataError("`weights` of cluster must not all be zero.")
     return given
 
@@ -151,14 +155,14 @@ def _take(parts: Any, own: Sequence[int], what: str = "The rows") -> list[NDArra
     return taken
 
 
-def _take_flat(weights: Array, parts: Any, share: Share, n: int) -> list[Array]:
+def _take_flat(weights: Array, parts: Any, distribution: Distribution, n: int) -> list[Array]:
     if isinstance(parts, Mapping) or weights.shape != (n,):
         raise DataError(
             f"`weights` of cluster must have one weight for each of the {n} rows, as the parts"
             f" are. Got shape {weights.shape}."
         )
     begins = np.concatenate([[0], np.cumsum(_find_sizes(parts))])
-    return [weights[begins[i] : begins[i + 1]] for i in share.own.tolist()]
+    return [weights[begins[i] : begins[i + 1]] for i in distribution.local.tolist()]
 
 
 def _find_sizes(parts: Any) -> Ints:

@@ -1,4 +1,4 @@
-"""Draws the pictures of `experiments.pictures` into PNG files.
+"""Draws the pictures of `report.pictures` into PNG files.
 
 What is shown is decided there, how it looks here: colors that can be told apart by all, and line
 styles, markers and hatches that do without color. Nothing here touches pyplot or its settings.

@@ -33,7 +33,7 @@ from peerclust import tables
 from peerclust.clustering.solution import Solution
 from peerclust.errors import DataError, ParameterError
 from peerclust.files import explain, new_directory
-from peerclust.ranks.group import Crew, lead
+from peerclust.ranks.group import ProcessGroup, run_on_root
 from peerclust.tables import ByUser, Table
 
 FILES = (
@@ -45,14 +45,14 @@ APART = ("as_json", "force", "resume")
 
 
 def describe(
-    solution: Solution, table: Table, *, settings: Mapping[str, Any], crew: Crew
+    solution: Solution, table: Table, *, settings: Mapping[str, Any], group: ProcessGroup
 ) -> dict[str, Any]:
     """Give what certificate.json holds; `settings` are the options that fit was given.
 
     Called by all processes of a crew at once, each with its own users' solution.
     """
     sizes = count(np.concatenate(solution.labels), solution.centers.shape[1])
-    sizes = np.sum(crew.collect(sizes), axis=0).tolist()
+    sizes = np.sum(group.allgather(sizes), axis=0).tolist()
     return {
         "status": asdict(solution.status),
         "certificate": asdict(solution.certificate),
@@ -107,8 +107,8 @@ def write(
     table: Table,
     record: dict[str, Any],
     *,
-    crew: Crew,
-    in_parts: bool = False,
+    group: ProcessGroup,
+    per_rank: bool = False,
     force: bool = False,
 ) -> None:
     """Write the whole directory, or nothing.
@@ -116,18 +116,18 @@ def write(
     Called by all processes of a crew at once, each with its own users' solution.
     """
     users = table.users()
-    lead(crew, lambda: check_directory(out, force=force))
-    with crew.checking():
+    run_on_root(group, lambda: check_directory(out, force=force))
+    with group.raise_on_all():
         labels = _labels(solution, table, users)
-    if in_parts:
-        with _new_directory_of_all(out, crew) as folder:
-            part = f"-{crew.rank}"
+    if per_rank:
+        with _new_directory_of_all(out, group) as folder:
+            part = f"-{group.rank}"
             _write_own(folder, part, solution, table, users.numbers, labels)
-            if crew.rank == 0:
+            if group.rank == 0:
                 _write_joint(folder, solution, table, record)
-            solution.save(folder / f"solution{part if crew.rank else ''}.npz")
+            solution.save(folder / f"solution{part if group.rank else ''}.npz")
         return
-    whole, labels = _bring_solution(solution, crew), _bring_labels(labels, crew)
+    whole, labels = _bring_solution(solution, group), _bring_labels(labels, group)
 
     def write_all() -> None:
         with new_directory(out) as folder:
@@ -135,7 +135,7 @@ def write(
             _write_joint(folder, whole, table, record)
             whole.save(folder / "solution.npz")
 
-    lead(crew, write_all)
+    run_on_root(group, write_all)
 
 
 def read(directory: Path) -> tuple[Solution, list[str]]:
@@ -176,33 +176,35 @@ def check_directory(out: Path, *, force: bool) -> None:
         raise ParameterError(f"{out} holds an earlier result; replace it with --force.")
 
 
-def check_shared(out: Path, crew: Crew) -> None:
+def check_shared(out: Path, group: ProcessGroup) -> None:
     """Raise, in all processes, if not all see what rank 0 writes where `out` is to be."""
     there = next(folder for folder in out.absolute().parents if folder.exists())
     with ExitStack() as stack:
         try:
-            made = lead(crew, lambda: stack.enter_context(tempfile.TemporaryDirectory(dir=there)))
+            made = run_on_root(
+                group, lambda: stack.enter_context(tempfile.TemporaryDirectory(dir=there))
+            )
         except OSError as error:
             raise ParameterError(f"{out} cannot be written: {error.strerror}.") from None
-        seen = crew.collect(Path(made).is_dir())
+        seen = group.allgather(Path(made).is_dir())
     if not all(seen):
         raise ParameterError(
-            "`--out` of fit must be on a disk of all ranks with --in-parts. Rank"
-            f" {seen.index(False)} of {crew.size} does not see that of rank 0. Got {out}."
+            "`--out` of fit must be on a disk of all ranks with --per-rank. Rank"
+            f" {seen.index(False)} of {group.size} does not see that of rank 0. Got {out}."
         )
 
 
 @contextmanager
-def _new_directory_of_all(out: Path, crew: Crew) -> Iterator[Path]:
+def _new_directory_of_all(out: Path, group: ProcessGroup) -> Iterator[Path]:
     """Give all processes a place to write a directory that appears once all are done."""
     with ExitStack() as stack:
-        folder = lead(crew, lambda: stack.enter_context(new_directory(out)))
-        with crew.checking():
+        folder = run_on_root(group, lambda: stack.enter_context(new_directory(out)))
+        with group.raise_on_all():
             try:
                 yield folder
             except OSError as error:
                 raise DataError(explain(error)) from None
-        lead(crew, stack.close)
+        run_on_root(group, stack.close)
 
 
 def _write_own(
@@ -247,12 +249,12 @@ def _labels(solution: Solution, table: Table, users: ByUser) -> dict[str, NDArra
     return where | {"label": label, "outlier_score": score}
 
 
-def _bring_labels(own: dict[str, NDArray[Any]], crew: Crew) -> dict[str, NDArray[Any]]:
+def _bring_labels(own: dict[str, NDArray[Any]], group: ProcessGroup) -> dict[str, NDArray[Any]]:
     """Give rank 0 the labels of all rows, in the order of the files."""
-    if crew.size == 1:
+    if group.size == 1:
         return own
     # One column after the other: a message is no longer than a column.
-    brought = {name: crew.bring(column) for name, column in own.items()}
+    brought = {name: group.gather(column) for name, column in own.items()}
     whole = {name: np.concatenate(parts) for name, parts in brought.items() if parts is not None}
     if not whole:
         return own
@@ -260,12 +262,12 @@ def _bring_labels(own: dict[str, NDArray[Any]], crew: Crew) -> dict[str, NDArray
     return {name: column[order] for name, column in whole.items()}
 
 
-def _bring_solution(solution: Solution, crew: Crew) -> Solution:
+def _bring_solution(solution: Solution, group: ProcessGroup) -> Solution:
     """Give rank 0 the whole solution; the others keep their part."""
     if solution.part is None:
         return solution
-    numbers = crew.bring(solution.part.users)
-    centers, labels = crew.bring(solution.centers), crew.bring(solution.labels)
+    numbers = group.gather(solution.part.users)
+    centers, labels = group.gather(solution.centers), group.gather(solution.labels)
     if numbers is None or centers is None or labels is None:
         return solution
     order = np.argsort(np.concatenate(numbers))

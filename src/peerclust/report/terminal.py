@@ -22,7 +22,6 @@ from rich.progress import (
 from rich.table import Table
 
 from peerclust.clustering.solution import Solution
-from peerclust.demo import NAMES, Outcome
 
 # Seconds between two lines of progress where there is no terminal.
 PAUSE = 2.0
@@ -155,28 +154,8 @@ def solution_table(solution: Solution, users: int) -> Table:
     return table
 
 
-def demo_table(outcomes: list[Outcome]) -> Table:
-    """Give what each run of the demo found."""
-    table = Table("run", "found", "missed", box=SIMPLE, collapse_padding=True, pad_edge=False)
-    for name in ("furthest", "AUC", "rounds"):
-        table.add_column(name, justify="right")
-    table.add_column("status")
-    for outcome in outcomes:
-        missed = [name for name in NAMES if name not in outcome.found]
-        table.add_row(
-            outcome.title,
-            f"{len(outcome.found)} of {len(NAMES)}",
-            ", ".join(missed) or "none",
-            f"{outcome.distances.max():.2f}",
-            f"{outcome.auc:.3f}",
-            f"{outcome.solution.certificate.rounds:,}",
-            outcome.solution.status.name,
-        )
-    return table
-
-
 def experiments_table(rows: Sequence[tuple[str, str, int, tuple[str, ...]]]) -> Table:
-    """Give the experiments' names, titles and runs, and the data they need from files."""
+    """Return the table of experiments: name, title, runs, and the data they need from files."""
     table = Table("name", "what it shows", "runs", "data from files", box=SIMPLE, pad_edge=False)
     for name, title, runs, needs in rows:
         table.add_row(name, title, str(runs), ", ".join(needs))

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from peerclust.errors import ParameterError
-from peerclust.ranks.distribution import Share
-from peerclust.ranks.group import Alone, Crew
+from peerclust.ranks.distribution import Distribution
+from peerclust.ranks.group import ProcessGroup, SingleProcess
 from peerclust.runtimes.loopback import Loopback
 from peerclust.runtimes.protocol import Run, Runtime
 from peerclust.runtimes.simulator import Simulator
@@ -21,36 +21,36 @@ from peerclust.validation import check_name
 # Those that run in this process alone.
 RUNTIMES: dict[str, type[Any]] = {"simulator": Simulator, "loopback": Loopback}
 
-__all__ = ["RUNTIMES", "Loopback", "Run", "Runtime", "Simulator", "muster", "resolve"]
+__all__ = ["RUNTIMES", "Loopback", "Run", "Runtime", "Simulator", "process_group", "resolve"]
 
 
-def muster(runtime: Any) -> Crew:
+def process_group(runtime: Any) -> ProcessGroup:
     """Give the processes that a runtime runs in: this one alone, but for MPI.
 
-    >>> muster("simulator").size
+    >>> process_group("simulator").size
     1
     """
     if isinstance(runtime, str) and runtime == "mpi":
         from peerclust.runtimes.mpi import world
 
         return world()
-    crew: Crew = runtime if hasattr(runtime, "drive") else Alone()
-    return crew
+    group: ProcessGroup = runtime if hasattr(runtime, "make_runtime") else SingleProcess()
+    return group
 
 
-def resolve(runtime: Any, share: Share, of: str = "cluster") -> Runtime:
+def resolve(runtime: Any, distribution: Distribution, of: str = "cluster") -> Runtime:
     """Return the runtime for users shared out so that a name or an object stands for.
 
-    It may be a class of the user's own, or `mpi.Ranks` of a communicator.
+    It may be a class of the user's own, or `mpi.MPIGroup` of a communicator.
 
     >>> from peerclust.graphs import ring
-    >>> type(resolve("simulator", Share.of_all(ring(3)))).__name__
+    >>> type(resolve("simulator", Distribution.of_all(ring(3)))).__name__
     'Simulator'
     """
-    crew: Any = share.crew
+    group: Any = distribution.group
     made: Runtime
-    if hasattr(crew, "drive"):
-        made = crew.drive(share)
+    if hasattr(group, "make_runtime"):
+        made = group.make_runtime(distribution)
         return made
     if isinstance(runtime, str):
         runtime = RUNTIMES[check_name(runtime, (*RUNTIMES, "mpi"), "runtime", of)]
@@ -59,5 +59,5 @@ def resolve(runtime: Any, share: Share, of: str = "cluster") -> Runtime:
             f"`runtime` of {of} must be a name or a class that takes a graph and has run(...)."
             f" Got {show(runtime)}."
         )
-    made = runtime(share.graph)
+    made = runtime(distribution.graph)
     return made

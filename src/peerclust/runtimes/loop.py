@@ -6,43 +6,43 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum
-from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, check_finite
+from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax, Program
+from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, check_finite
 from peerclust.runtimes.stopping import Vote, first_vote, next_vote
 from peerclust.types import Array
 from peerclust.users import Users
 
 Heard = tuple[Sequence[HeardSum | HeardMax], Traffic]
-Deliver = Callable[[Sequence[Sum | Max], Sequence[Vote]], Heard]
-Least = Callable[[Sequence[Vote]], Sequence[Vote]]
+Deliver = Callable[[Sequence[NeighborSum | NetworkMax], Sequence[Vote]], Heard]
+NeighborMin = Callable[[Sequence[Vote]], Sequence[Vote]]
 
 
-def drive(
+def run_rounds(
     program: Program,
     blocks: Sequence[Users],
     starts: Sequence[Array],
     *,
     deliver: Deliver,
-    least: Least,
+    neighbor_min: NeighborMin,
     D: int,
     rounds: int,
     threshold: float,
-    watch: Watch | None,
-    keep: Keep | None = None,
-    middle: Middle | None = None,
+    on_round: OnRound | None,
+    on_checkpoint: OnCheckpoint | None = None,
+    resume_from: Snapshot | None = None,
 ) -> Run:
-    """Give where the blocks end; `least` gives the least votes among each user's neighbors.
+    """Give where the blocks end; `neighbor_min` gives the least votes among each user's neighbors.
 
     Votes go with what is said; they are read in a round's first exchange.
     """
     for block in blocks:
-        block.forget()
-    if middle is None:
+        block.reset_cache()
+    if resume_from is None:
         states = [program.start(b, x) for b, x in zip(blocks, starts, strict=True)]
-        middle = Middle(states, [first_vote(block.m) for block in blocks], Traffic())
-    states, votes, traffic = list(middle.states), middle.votes, middle.traffic
-    for block, labels in zip(blocks, middle.labels, strict=False):
-        block.forget(labels)
+        resume_from = Snapshot(states, [first_vote(block.m) for block in blocks], Traffic())
+    states, votes, traffic = list(resume_from.states), resume_from.votes, resume_from.traffic
+    for block, labels in zip(blocks, resume_from.labels, strict=False):
+        block.reset_cache(labels)
     with np.errstate(over="ignore", invalid="ignore"):
         while states[0].round < rounds:
             now, voting = states[0].round, threshold >= 0 and states[0].update == 0
@@ -54,13 +54,13 @@ def drive(
                     check_finite(state.residual, now + 1)
                 votes = [
                     next_vote(vote, near, state.residual <= threshold, now, D)
-                    for vote, near, state in zip(votes, least(votes), states, strict=True)
+                    for vote, near, state in zip(votes, neighbor_min(votes), states, strict=True)
                 ]
             if states[0].update == 0:
-                if watch is not None:
-                    watch(states, blocks)
-                if keep is not None:
-                    keep(Middle(states, votes, traffic), blocks)
+                if on_round is not None:
+                    on_round(states, blocks)
+                if on_checkpoint is not None:
+                    on_checkpoint(Snapshot(states, votes, traffic), blocks)
                 if votes[0].due(now):
                     break
     done = states[0].round

@@ -11,9 +11,16 @@ from typing import Any
 import numpy as np
 
 from peerclust.graphs import Graph
-from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum, hear_letters
-from peerclust.runtimes.loop import drive
-from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, letter_bytes
+from peerclust.programs.protocol import (
+    HeardMax,
+    HeardSum,
+    NeighborSum,
+    NetworkMax,
+    Program,
+    reduce_messages,
+)
+from peerclust.runtimes.loop import run_rounds
+from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.types import Array
 from peerclust.users import Users
@@ -43,29 +50,29 @@ class Loopback:
         *,
         rounds: int,
         threshold: float = -1.0,
-        watch: Watch | None = None,
-        keep: Keep | None = None,
-        middle: Middle | None = None,
+        on_round: OnRound | None = None,
+        on_checkpoint: OnCheckpoint | None = None,
+        resume_from: Snapshot | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`."""
-        return drive(
+        return run_rounds(
             program,
-            [users.block(i) for i in range(users.m)],
+            [users.single_user(i) for i in range(users.m)],
             [x[i : i + 1] for i in range(users.m)],
             deliver=self._deliver,
-            least=self._least,
+            neighbor_min=self._neighbor_min,
             D=self._D,
             rounds=rounds,
             threshold=threshold,
-            watch=watch,
-            keep=keep,
-            middle=middle,
+            on_round=on_round,
+            on_checkpoint=on_checkpoint,
+            resume_from=resume_from,
         )
 
     def _deliver(
         self, said: Sequence[Any], _: Any
     ) -> tuple[Sequence[HeardSum | HeardMax], Traffic]:
-        return self._maxima(said) if isinstance(said[0], Max) else self._totals(said)
+        return self._maxima(said) if isinstance(said[0], NetworkMax) else self._totals(said)
 
     def _send(self, letters: list[Array], size: int) -> tuple[list[list[Array]], Traffic]:
         """Carry each user's letter to its neighbors; an inbox is in ascending order of sender."""
@@ -77,12 +84,12 @@ class Loopback:
                 sent += Traffic(1, size)
         return inboxes, sent
 
-    def _totals(self, said: Sequence[Sum]) -> tuple[list[HeardSum], Traffic]:
-        inboxes, sent = self._send([s.x[0] for s in said], letter_bytes(said[0]))
+    def _totals(self, said: Sequence[NeighborSum]) -> tuple[list[HeardSum], Traffic]:
+        inboxes, sent = self._send([s.x[0] for s in said], message_bytes(said[0]))
         most: list[list[Array]] = [[] for _ in said]
-        if said[0].most is not None:
-            most, _ = self._send([s.most[0] for s in said], 0)  # type: ignore[index]
-        return [hear_letters(*each) for each in zip(said, inboxes, most, strict=True)], sent
+        if said[0].extra_max is not None:
+            most, _ = self._send([s.extra_max[0] for s in said], 0)  # type: ignore[index]
+        return [reduce_messages(*each) for each in zip(said, inboxes, most, strict=True)], sent
 
     def _maxima(self, said: Sequence[Any]) -> tuple[list[HeardMax], Traffic]:
         """Flood the maximum: after D exchanges everyone has heard of everyone."""
@@ -95,7 +102,7 @@ class Loopback:
             ]
         return [HeardMax(v) for v in held], traffic
 
-    def _least(self, votes: Sequence[Vote]) -> list[Vote]:
+    def _neighbor_min(self, votes: Sequence[Vote]) -> list[Vote]:
         least = []
         for near in self._neighbors:
             s = min((int(votes[j].s[0]) for j in near), default=NEVER)

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from peerclust.errors import DivergedError
 from peerclust.graphs import Graph
-from peerclust.programs.protocol import Program, State, Sum
-from peerclust.ranks.distribution import Share
+from peerclust.programs.protocol import NeighborSum, Program, State
+from peerclust.ranks.distribution import Distribution
 from peerclust.runtimes.stopping import VOTE_BYTES, Vote
 from peerclust.types import Array
 from peerclust.users import Users
 
 # Called between rounds with the blocks' states and the blocks.
-Watch = Callable[[Sequence[State], Sequence[Users]], None]
+OnRound = Callable[[Sequence[State], Sequence[Users]], None]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Middle:
+class Snapshot:
     """Where a run is between two rounds: all that it needs to go on.
 
     Without the blocks' last `labels`, all count as changed in the next round.
@@ -76,7 +76,7 @@ class Middle:
 
 
 # Called between rounds with where the run is, without labels, and the blocks.
-Keep = Callable[[Middle, Sequence[Users]], None]
+OnCheckpoint = Callable[[Snapshot, Sequence[Users]], None]
 
 
 class Runtime(Protocol):
@@ -92,29 +92,29 @@ class Runtime(Protocol):
         *,
         rounds: int,
         threshold: float = -1.0,
-        watch: Watch | None = None,
+        on_round: OnRound | None = None,
     ) -> Run:
         """Start the program at x and drive it for at most so many rounds.
 
         x is (m, k, d), each user's own centers. The users stop by themselves once every residual
         has been at most `threshold` (see `stopping`); below zero they never do.
 
-        A runtime that can keep checkpoints also takes `keep`, called after `watch`, and `middle`,
+        A runtime that can keep checkpoints also takes `on_checkpoint`, called after `on_round`, and `resume_from`,
         where to go on from.
         """
 
 
-def share_of(runtime: Runtime) -> Share:
+def distribution_of(runtime: Runtime) -> Distribution:
     """Give which users a runtime drives in this process: all, unless it says otherwise."""
-    share: Share | None = getattr(runtime, "share", None)
-    return Share.of_all(runtime.graph) if share is None else share
+    distribution: Distribution | None = getattr(runtime, "share", None)
+    return Distribution.of_all(runtime.graph) if distribution is None else distribution
 
 
-def letter_bytes(said: Sum) -> int:
+def message_bytes(said: NeighborSum) -> int:
     """Give what one letter takes: what the program says it does, or its numbers and the votes."""
     if said.size is not None:
         return said.size
-    most = 0 if said.most is None else said.most[0].nbytes
+    most = 0 if said.extra_max is None else said.extra_max[0].nbytes
     return int(said.x[0].nbytes) + most + VOTE_BYTES
 
 

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from peerclust import kernels
 from peerclust.graphs import Graph
 from peerclust.kernels import buffers
-from peerclust.kernels.threads import spread
+from peerclust.kernels.threads import parallel_for
 from peerclust.programs.protocol import (
-    Each,
-    HeardEach,
     HeardMax,
     HeardSum,
-    Max,
+    HeardValues,
+    NeighborSum,
+    NeighborValues,
+    NetworkMax,
     Program,
-    Sum,
 )
-from peerclust.runtimes.loop import drive
-from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, letter_bytes
+from peerclust.runtimes.loop import run_rounds
+from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.types import Array
 from peerclust.users import Users
@@ -51,52 +51,56 @@ class Simulator:
         *,
         rounds: int,
         threshold: float = -1.0,
-        watch: Watch | None = None,
-        keep: Keep | None = None,
-        middle: Middle | None = None,
+        on_round: OnRound | None = None,
+        on_checkpoint: OnCheckpoint | None = None,
+        resume_from: Snapshot | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`."""
 
-        def deliver(said: Sequence[Sum | Max], _: Any) -> tuple[list[HeardSum | HeardMax], Traffic]:
+        def deliver(
+            said: Sequence[NeighborSum | NetworkMax], _: Any
+        ) -> tuple[list[HeardSum | HeardMax], Traffic]:
             heard, sent = self.deliver(said[0])
             return [heard], sent
 
-        return drive(
+        return run_rounds(
             program,
             [users],
             [x],
             deliver=deliver,
-            least=lambda votes: [self._least(votes[0])],
+            neighbor_min=lambda votes: [self._neighbor_min(votes[0])],
             D=self._D,
             rounds=rounds,
             threshold=threshold,
-            watch=watch,
-            keep=keep,
-            middle=middle,
+            on_round=on_round,
+            on_checkpoint=on_checkpoint,
+            resume_from=resume_from,
         )
 
-    def deliver(self, said: Sum | Max) -> tuple[HeardSum | HeardMax, Traffic]:
+    def deliver(self, said: NeighborSum | NetworkMax) -> tuple[HeardSum | HeardMax, Traffic]:
         """Give what all users hear, and what it sent over the links."""
         links = 2 * self.graph.edges
-        if isinstance(said, Max):
+        if isinstance(said, NetworkMax):
             size = said.v[0].nbytes
             return HeardMax(said.v.max(axis=0)), Traffic(self._D * links, self._D * links * size)
         u = len(said.x)
         x = np.ascontiguousarray(said.x).reshape(u, -1)
         total = buffers.empty(x.shape)
         indptr, indices = self.graph.indptr, self.graph.indices
-        spread(
+        parallel_for(
             lambda first, last: kernels.sum_neighbors(indptr, indices, x, first, last, total),
             u, x.size,
         )  # fmt: skip
         degree = self.graph.degree.reshape((u,) + (1,) * (said.x.ndim - 1))
-        most = None if said.most is None else self._reduce(np.maximum, said.most, -np.inf)
+        most = None if said.extra_max is None else self._reduce(np.maximum, said.extra_max, -np.inf)
         heard = HeardSum(total.reshape(said.x.shape), degree, most)
-        if isinstance(said, Each):
-            heard = HeardEach(**vars(heard), each=said.x[indices], begins=indptr.astype(np.int64))
-        return heard, Traffic(links, links * letter_bytes(said))
+        if isinstance(said, NeighborValues):
+            heard = HeardValues(
+                **vars(heard), each=said.x[indices], offsets=indptr.astype(np.int64)
+            )
+        return heard, Traffic(links, links * message_bytes(said))
 
-    def _least(self, vote: Vote) -> Vote:
+    def _neighbor_min(self, vote: Vote) -> Vote:
         """Give the least s and R among each user's neighbors."""
         return Vote(*(self._reduce(np.minimum, each, NEVER) for each in (vote.s, vote.R)))
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from peerclust.errors import DataError, ParameterError
-from peerclust.ranks.group import Crew
+from peerclust.ranks.group import ProcessGroup
 from peerclust.text import guess, shorten
 from peerclust.types import Array, Ints
 
@@ -41,14 +41,16 @@ class Piece:
     row: Ints
 
 
-def settle(crew: Crew, complaints: Collection[Complaint]) -> None:
+def settle(group: ProcessGroup, complaints: Collection[Complaint]) -> None:
     """Raise, in all processes, the complaint that comes first, if somebody has one."""
-    said = [each for each in crew.collect(min(complaints, default=None)) if each is not None]
+    said = [each for each in group.allgather(min(complaints, default=None)) if each is not None]
     if said:
         raise DataError(min(said).sentence)
 
 
-def open_each(numbers: Iterable[int], open_: Callable[[int], T], crew: Crew) -> dict[int, T]:
+def open_each(
+    numbers: Iterable[int], open_: Callable[[int], T], group: ProcessGroup
+) -> dict[int, T]:
     """Open files by their numbers; called by all processes at once, each with its own."""
     opened: dict[int, T] = {}
     complaints = []
@@ -58,7 +60,7 @@ def open_each(numbers: Iterable[int], open_: Callable[[int], T], crew: Crew) -> 
         except DataError as error:
             complaints.append(Complaint(i, 0, 0, str(error)))
             break
-    settle(crew, complaints)
+    settle(group, complaints)
     return opened
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from peerclust.errors import DataError
-from peerclust.ranks.group import Alone, Crew
+from peerclust.ranks.group import ProcessGroup, SingleProcess
 from peerclust.tables.columns import (
     Complaint,
     Piece,
@@ -58,38 +58,38 @@ def read(
     `users_column` each file is a user, named by the file without its folder and suffix; one whose
     file has a header only has no rows.
     """
-    asked, crew = Asked(files, columns, users_column, weights_column), Alone()
-    pieces = read_pieces(asked, range(len(files)), crew)
+    asked, group = Asked(files, columns, users_column, weights_column), SingleProcess()
+    pieces = read_pieces(asked, range(len(files)), group)
     features = choose_features(
         files, [each.frame.columns for each in pieces], columns, asked.beside
     )
-    held = put_together(asked, pieces, features, crew, may_be_empty=may_be_empty)
+    held = put_together(asked, pieces, features, group, may_be_empty=may_be_empty)
     if users_column is None:
         return Table(names=tuple(path.stem for path in files), user=held["file"], **held)
     complaints: list[Complaint] = []
     column = pl.concat(
         [find_users(p.number, p.path, p.frame, users_column, complaints) for p in pieces]
     )
-    settle(crew, complaints)
+    settle(group, complaints)
     names = sort_names(column.unique().to_list())
     return Table(names=tuple(names), user=_number(column, names), **held)
 
 
-def read_pieces(asked: Asked, numbers: Iterable[int], crew: Crew) -> list[Piece]:
+def read_pieces(asked: Asked, numbers: Iterable[int], group: ProcessGroup) -> list[Piece]:
     """Read whole files; called by all processes of a crew at once, each with its own."""
 
     def read_whole(i: int) -> Piece:
         frame = read_frame(asked.files[i], asked.users_column)
         return Piece(i, asked.files[i], frame, np.arange(frame.height))
 
-    return list(open_each(numbers, read_whole, crew).values())
+    return list(open_each(numbers, read_whole, group).values())
 
 
 def put_together(
     asked: Asked,
     pieces: Sequence[Piece],
     features: Sequence[str],
-    crew: Crew,
+    group: ProcessGroup,
     *,
     may_be_empty: bool = False,
 ) -> dict[str, Any]:
@@ -102,16 +102,16 @@ def put_together(
         )
         for p in pieces
     ]
-    settle(crew, complaints)
+    settle(group, complaints)
     sizes = [len(block) for block in blocks]
-    if not any(crew.collect(any(sizes))) and not may_be_empty:
+    if not any(group.allgather(any(sizes))) and not may_be_empty:
         raise no_rows(asked.files)
     weights = None
     if asked.weights_column is not None:
         weights = np.concatenate(
             [find_weights(each, asked.weights_column, complaints) for each in pieces]
         )
-        settle(crew, complaints)
+        settle(group, complaints)
     return {
         "features": tuple(features),
         "rows": np.concatenate(blocks),

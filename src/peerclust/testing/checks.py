@@ -13,7 +13,7 @@ from peerclust.graphs import Graph
 from peerclust.losses import Loss
 from peerclust.programs.protocol import State
 from peerclust.runtimes.loopback import Loopback
-from peerclust.runtimes.protocol import Run, share_of
+from peerclust.runtimes.protocol import Run, distribution_of
 from peerclust.runtimes.simulator import Simulator
 from peerclust.testing.cases import Case, cases as every_case
 from peerclust.testing.programs import PROGRAMS, Trial
@@ -86,12 +86,12 @@ def check_runtime(
     trials = [(case, name) for case in tried for name in names]
     for i, (case, name) in enumerate(trials):
         trial = PROGRAMS[name]
-        x, crew = trial.start(case), share_of(runtime(case.graph)).crew
+        x, group = trial.start(case), distribution_of(runtime(case.graph)).group
         ends = [_end(runtime, trial, case, x)]
         if name in ("dgc", "accelerated"):
             # Where nobody looks between rounds, a runtime may do many at once.
             ends.append(ends[0] | _end(runtime, trial, case, x, watched=False))
-        if i % crew.size == crew.rank:
+        if i % group.size == group.rank:
             expected = _end(reference, trial, case, x)
             for end in ends:
                 _check_same(f"{name}, {case.name}", expected, end)
@@ -103,24 +103,24 @@ def _end(
     """Give everything by which two ends are compared; labels changed only if `watched`."""
     changes: list[int] = []
     made = runtime(case.graph)
-    share = share_of(made)
+    share = distribution_of(made)
 
-    def watch(_: Sequence[State], blocks: Sequence[Users]) -> None:
+    def on_round(_: Sequence[State], blocks: Sequence[Users]) -> None:
         changes.append(sum(block.changed for block in blocks))
 
     run: Run = made.run(
         trial.make(case),
-        case.users(share.own.tolist()),
+        case.users(share.local.tolist()),
         # The start itself where it is all of it, which a program must not write to.
-        x if len(share.own) == len(x) else x[share.own],
+        x if len(share.local) == len(x) else x[share.local],
         rounds=trial.most_rounds(case),
         threshold=trial.threshold,
-        watch=watch if watched else None,
+        on_round=on_round if watched else None,
     )
-    everyone = [state for states in share.crew.collect(run.states) for state in states]
+    everyone = [state for states in share.group.allgather(run.states) for state in states]
     told = {"rounds": run.rounds, "stopped": run.stopped, "traffic": run.traffic}
     if watched:
-        told["labels changed"] = np.sum(share.crew.collect(changes), axis=0).tolist()
+        told["labels changed"] = np.sum(share.group.allgather(changes), axis=0).tolist()
     return told | _join(everyone, np.concatenate(share.members), case.graph)
 
 

@@ -16,18 +16,18 @@ from typing import Any
 Spoil = Callable[[bytes, bool], bytes]
 
 
-class Proxies:
+class FaultProxies:
     """Wires that run in a thread of their own until they are closed."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
-        self._wires: list[Proxy] = []
+        self._wires: list[FaultProxy] = []
 
-    def add(self, target: tuple[str, int]) -> Proxy:
+    def add(self, target: tuple[str, int]) -> FaultProxy:
         """Lay a wire to a target; its `port` on 127.0.0.1 is the near end."""
-        wire = Proxy(self.loop, target)
+        wire = FaultProxy(self.loop, target)
         self._wires.append(wire)
         return wire
 
@@ -40,7 +40,7 @@ class Proxies:
         self.loop.close()
 
 
-class Proxy:
+class FaultProxy:
     """One wire."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, target: tuple[str, int]) -> None:

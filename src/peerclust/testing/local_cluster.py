@@ -29,14 +29,14 @@ from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.identity import make_identity, read_certificate
 from peerclust.runtimes.network.status import ask
 from peerclust.runtimes.network.terms import make_contract
-from peerclust.testing.fault_proxy import Proxies, Proxy
+from peerclust.testing.fault_proxy import FaultProxies, FaultProxy
 from peerclust.types import Array
 
 # Seconds between two looks at a peer that is waited for.
 _LOOK = 0.02
 
 
-class Fleet:
+class LocalCluster:
     """Peers named p0, p1, ... on loopback, with their files in one folder.
 
     Parameters
@@ -78,8 +78,8 @@ class Fleet:
             graph, hosts or ["127.0.0.1"] * graph.m, {"features": features, **settings}
         )
         contract_file.write(self.network, self.contract)
-        self._proxies = Proxies() if proxied else None
-        self._wires: dict[tuple[str, str], Proxy] = {}
+        self._proxies = FaultProxies() if proxied else None
+        self._wires: dict[tuple[str, str], FaultProxy] = {}
         if self._proxies is not None:
             for a, b in self.contract.links:
                 target = self.contract.peers[self.contract.number(b)].endpoint
@@ -88,7 +88,7 @@ class Fleet:
         self._context.set_forkserver_preload(["peerclust.testing.preload"])
         self.processes: dict[str, Any] = {}
 
-    def __enter__(self) -> Fleet:
+    def __enter__(self) -> LocalCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -107,7 +107,7 @@ class Fleet:
         """Give the folder of a peer's result."""
         return self.folder / f"out-{name}"
 
-    def wire(self, a: str, b: str) -> Proxy:
+    def wire(self, a: str, b: str) -> FaultProxy:
         """Give the wire between two neighbors."""
         return self._wires[min(a, b), max(a, b)]
 
@@ -210,11 +210,11 @@ class Fleet:
         return (self.folder / f"{name}.err").read_text()
 
     def replay(
-        self, watch: Callable[[int, dict[int, Array]], None] = lambda *_: None
+        self, on_round: Callable[[int, dict[int, Array]], None] = lambda *_: None
     ) -> dict[str, Any]:
         """Compute the run again, from the rows and journals of all peers that have one."""
         sites = [(name, self.data(name), self.out(name)) for name in self.names]
-        return commands.replay(self.network, sites, watch)
+        return commands.replay(self.network, sites, on_round)
 
     def close(self) -> None:
         """End whatever still runs."""

@@ -13,7 +13,7 @@ import numpy as np
 from peerclust import datasets, partition
 from peerclust.errors import PeerError
 from peerclust.graphs import erdos_renyi
-from peerclust.testing.local_cluster import Fleet
+from peerclust.testing.local_cluster import LocalCluster
 
 PEERS = 10
 KILLED = "p3"
@@ -66,7 +66,7 @@ def run(folder: Path, seed: int, say: Callable[[str], None]) -> Demo:
     rows, species = datasets.iris()
     parts = [rows[mine] for mine in partition.homogeneous(species, PEERS, random_state=seed)]
     graph = erdos_renyi(PEERS, 0.35, random_state=seed)
-    with Fleet(folder, parts, graph, seed=seed, **_SETTINGS) as fleet:
+    with LocalCluster(folder, parts, graph, seed=seed, **_SETTINGS) as fleet:
         links = len(fleet.contract.links)
         say(f"{PEERS} peers with a key each and 15 flowers each, {links} links over TLS 1.3")
         fleet.start()

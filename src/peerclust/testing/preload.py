@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from peerclust import cli
+from peerclust.cli import peer_display
 from peerclust.clustering.cluster import cluster
 from peerclust.peers import commands
-from peerclust.report import peers, terminal
+from peerclust.report import terminal
 from peerclust.runtimes.network.rounds import Box
 
 
@@ -48,4 +49,4 @@ def run_peer(words: list[str], folder: Path) -> None:
 warm_up()
 
 # Imported so that no peer need import them again.
-__all__ = ["commands", "peers", "run_peer", "terminal", "warm_up"]
+__all__ = ["commands", "peer_display", "run_peer", "terminal", "warm_up"]

@@ -16,10 +16,10 @@ from peerclust.programs.dgc import DGC, DGCState
 from peerclust.programs.draw import Draw
 from peerclust.programs.exact import Exact
 from peerclust.programs.group_lasso import GroupLasso
-from peerclust.programs.lossy import Inexact
+from peerclust.programs.lossy import Lossy
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.programs.nk_means import NKMeans
-from peerclust.programs.protocol import UNKNOWN, Max, Program, Sum
+from peerclust.programs.protocol import UNKNOWN, NeighborSum, NetworkMax, Program
 from peerclust.testing.cases import Case
 from peerclust.types import Array
 from peerclust.users import Users
@@ -49,7 +49,7 @@ class Trial:
 
 
 def _in_form(form: str) -> Trial:
-    return Trial(lambda case: Inexact(DGC(rho=20.0, alpha=case.step(20.0)), form=form))
+    return Trial(lambda case: Lossy(DGC(rho=20.0, alpha=case.step(20.0)), dtype=form))
 
 
 def _certify(case: Case) -> Certify:
@@ -66,7 +66,7 @@ class _Hail(DGC):
 
     def say(self, state: DGCState) -> Any:
         """Tell all the centers' sizes, then the neighbors the centers."""
-        return Max(np.abs(state.x)) if state.update == 0 else Sum(state.x)
+        return NetworkMax(np.abs(state.x)) if state.update == 0 else NeighborSum(state.x)
 
     def hear(self, users: Users, state: DGCState, heard: Any) -> DGCState:
         """Move the centers in the second exchange."""
@@ -94,10 +94,10 @@ PROGRAMS = {
         threshold=-1.0,
     ),
     **{f"dgc in {form}": _in_form(form) for form in ("float32", "float16", "8-bit")},
-    "admm in 8-bit": Trial(lambda _: Inexact(ADMM(c=50.0, D=12), form="8-bit"), rounds=40),
-    "group lasso, drops": Trial(lambda _: Inexact(GroupLasso(40.0, 20.0), drop=0.2), rounds=20),
+    "admm in 8-bit": Trial(lambda _: Lossy(ADMM(c=50.0, D=12), dtype="8-bit"), rounds=40),
+    "group lasso, drops": Trial(lambda _: Lossy(GroupLasso(40.0, 20.0), drop=0.2), rounds=20),
     "dgc, all noise": Trial(
-        lambda case: Inexact(
+        lambda case: Lossy(
             DGC(rho=20.0, alpha=case.step(20.0)), noise=1e-3, drop=0.1, gradient_noise=1e-3, seed=5
         ),
         rounds=30,

@@ -124,7 +124,13 @@ def _shake_hands(connection: socket.socket, context: ssl.SSLContext) -> None:
 def _send_hello(connection: socket.socket, context: ssl.SSLContext, hello: bytes) -> None:
     with (
         suppress(WebSocketException),
-        connect("wss://localhost/", sock=connection, ssl=context, compression=None) as link,
+        connect(
+            "wss://localhost/",
+            sock=connection,
+            ssl=context,
+            compression=None,
+            open_timeout=_TIMEOUT,
+        ) as link,
     ):
         link.send(hello)
         while True:

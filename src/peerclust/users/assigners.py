@@ -1,6 +1,6 @@
 """How a block's users are assigned when every row is read; `lazy` has those who remember.
 
-Users with a handful of rows each, who may be very many, are a case of their own (`Few`).
+Users with a handful of rows each, who may be very many, are a case of their own (`SmallUsersAssigner`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.kernels.exact_sums import Sums, no_sums
-from peerclust.kernels.threads import spread
+from peerclust.kernels.threads import parallel_for
 from peerclust.types import Array, Ints
 from peerclust.users.chunks import plan_tasks
 
@@ -49,7 +49,7 @@ class Data:
         return self.code in (kernels.HUBER, kernels.LOGISTIC, kernels.FAIR)
 
     @property
-    def stays(self) -> bool:
+    def gamma_is_constant(self) -> bool:
         """Whether there are rows whose gamma stays what it is beside others."""
         return self.code in (kernels.HUBER, kernels.LOGISTIC)
 
@@ -59,7 +59,7 @@ class Data:
         return np.diff(self.offsets)
 
 
-class Part:
+class Assigner:
     """Some of the users, in tasks.
 
     Attributes
@@ -73,7 +73,7 @@ class Part:
     """
 
     changed: Ints | int = 0
-    looked: Ints | int = 0
+    rows_scanned: Ints | int = 0
 
     def __init__(self, data: Data, owner: Ints, sums: list[Sums]) -> None:
         self._data, self.owner, self.sums = data, owner, sums
@@ -94,7 +94,7 @@ class Part:
         """Find the sums, if `assign` has not; z and labels are those of the last one."""
 
 
-def add_up(parts: Sequence[Part], shape: tuple[int, ...]) -> tuple[Array, Array]:
+def add_up(parts: Sequence[Assigner], shape: tuple[int, ...]) -> tuple[Array, Array]:
     """Give the sums of w gamma and w gamma y by user, (m, K) and (m, K, d)."""
     if len(parts) == 1 and len(parts[0].sums) == 1 and parts[0].all_once:
         return parts[0].sums[0].hi0, parts[0].sums[0].hi1
@@ -107,19 +107,19 @@ def add_up(parts: Sequence[Part], shape: tuple[int, ...]) -> tuple[Array, Array]
     return total.hi0, total.hi1
 
 
-class Anew(Part):
+class FullAssigner(Assigner):
     """Every row is read every time."""
 
     changed: Ints
-    looked: Ints
+    rows_scanned: Ints
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
         self._tasks = plan_tasks(data.offsets, members)
         owner = self._tasks[0]
         super().__init__(data, owner, [no_sums(len(owner), K, data.d)])
-        self.looked = self._tasks[2] - self._tasks[1]
-        self._ends = np.cumsum(self.looked)
-        self.changed = np.zeros_like(self.looked)
+        self.rows_scanned = self._tasks[2] - self._tasks[1]
+        self._ends = np.cumsum(self.rows_scanned)
+        self.changed = np.zeros_like(self.rows_scanned)
 
     def assign(
         self,
@@ -137,10 +137,10 @@ class Anew(Part):
                 data.code, data.parameter, labels, self.sums[0], self.changed,
             )  # fmt: skip
 
-        spread(loop, self._ends, float(self.looked.sum() * z[0].size))
+        parallel_for(loop, self._ends, float(self.rows_scanned.sum() * z[0].size))
 
 
-class Few(Part):
+class SmallUsersAssigner(Assigner):
     """Users with a handful of rows, who may be very many: a task each.
 
     Their rows are summed, plainly and in order, only when that is asked for.
@@ -148,10 +148,10 @@ class Few(Part):
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
         super().__init__(data, members, [])
-        self.looked = int(data.sizes[members].sum())
+        self.rows_scanned = int(data.sizes[members].sum())
         # A loop is compiled for each small number of features.
         self.row = (0.0,) * data.d if data.d <= _COUNTED else ()
-        self._work = float((self.looked + len(members)) * K * data.d)
+        self._work = float((self.rows_scanned + len(members)) * K * data.d)
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z."""
@@ -159,12 +159,12 @@ class Few(Part):
 
         def loop(first: int, last: int) -> None:
             changed.append(
-                kernels.assign_few(
+                kernels.assign_small(
                     data.rows, data.offsets, self.owner, first, last, z, self.row, labels
                 )
             )
 
-        spread(loop, len(self.owner), self._work)
+        parallel_for(loop, len(self.owner), self._work)
         self.changed = sum(changed)
         self.sums = []
 
@@ -174,12 +174,12 @@ class Few(Part):
         sums = no_sums(len(self.owner), *z.shape[1:])
 
         def loop(first: int, last: int) -> None:
-            kernels.sum_few(
+            kernels.sum_small(
                 data.rows, data.weights, data.unit, data.offsets, self.owner, first, last, z,
                 data.code, data.parameter, self.row, labels, sums.hi0, sums.hi1,
             )  # fmt: skip
 
-        spread(loop, len(self.owner), self._work)
+        parallel_for(loop, len(self.owner), self._work)
         self.sums = [sums]
 
     def descend(
@@ -190,13 +190,13 @@ class Few(Part):
         out: Array,
         size: Array,
     ) -> None:
-        """Move all users' centers as `kernels.descend` does, which `others` is for, unsummed."""
+        """Move all users' centers as `kernels.gradient_step` does, which `others` is for, unsummed."""
         data = self._data
 
         def loop(first: int, last: int) -> None:
-            kernels.descend_few(
+            kernels.small_gradient_step(
                 data.rows, data.weights, data.unit, data.offsets, first, last, x, data.code,
                 data.parameter, self.row, labels, *others, out, size,
             )  # fmt: skip
 
-        spread(loop, len(self.owner), self._work)
+        parallel_for(loop, len(self.owner), self._work)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.kernels.threads import spread
+from peerclust.kernels.threads import parallel_for
 from peerclust.types import Array, Ints
 from peerclust.users.assigners import Data
 from peerclust.users.chunks import plan_tasks
@@ -75,9 +75,9 @@ def _make(data: Data, members: Ints) -> Layout:
     tiles, (mid, half) = rows.reshape(-1), np.empty((2, len(inside), data.d))
 
     def loop(first: int, last: int) -> None:
-        kernels.lay_out(tiles, begin, first, last, mid, half)
+        kernels.transpose_boxes(tiles, begin, first, last, mid, half)
 
-    spread(loop, len(inside), tiles.size)
+    parallel_for(loop, len(inside), tiles.size)
     return Layout(members, order, tiles, weights, begin, mid, half, members[owner], start, stop)
 
 
@@ -91,7 +91,7 @@ def _sort(data: Data, members: Ints, offsets: Ints) -> tuple[NDArray[Any], NDArr
     stretches = []
     while todo:
         first, last = todo.pop()
-        middle = kernels.halve(rows, order, first, last) if last - first > _STRETCH else last
+        middle = kernels.split_median(rows, order, first, last) if last - first > _STRETCH else last
         if middle < last:
             todo += [(first, middle), (middle, last)]
         else:
@@ -101,5 +101,5 @@ def _sort(data: Data, members: Ints, offsets: Ints) -> tuple[NDArray[Any], NDArr
     def loop(first: int, last: int) -> None:
         kernels.sort_into_boxes(rows, order, start, stop, first, last)
 
-    spread(loop, stop, 10.0 * rows.size)
+    parallel_for(loop, stop, 10.0 * rows.size)
     return rows, order

@@ -2,8 +2,8 @@
 
 How long a row's label holds is told by how far centers have gone (see `kernels.drifts`). Users with
 many rows in few dimensions have them sorted into boxes of nearby rows, which are skipped as a whole
-(`Boxes`, `kernels.boxes`); the rows of others stay where they are (`InPlace`,
-`kernels.remembered`). Users with a handful of rows remember nothing (`Few`): to read them again
+(`BoxAssigner`, `kernels.boxes`); the rows of others stay where they are (`BoundedAssigner`,
+`kernels.remembered`). Users with a handful of rows remember nothing (`SmallUsersAssigner`): to read them again
 costs less.
 
 Labels are those of a full assignment, always. Sums over labels are kept to twice the precision of a
@@ -19,26 +19,26 @@ from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.kernels.exact_sums import no_sums
-from peerclust.kernels.threads import spread
+from peerclust.kernels.threads import parallel_for
 from peerclust.types import Array, Ints
-from peerclust.users.assigners import Anew, Data, Few, Part
+from peerclust.users.assigners import Assigner, Data, FullAssigner, SmallUsersAssigner
 from peerclust.users.boxes import find_layout
 from peerclust.users.chunks import plan_tasks
 
 # Users with fewer rows remember nothing.
-WORTH_REMEMBERING = 16
+MIN_ROWS_CACHED = 16
 # Boxes pay with at least so many rows a user, and at most so many features.
-WORTH_BOXES = 512
+MIN_ROWS_BOXED = 512
 FEW_FEATURES = 8
 # From so many features on, a bound for each row and center saves more than it costs.
 MANY_FEATURES = 16
 
 
-class _Memory(Part):
+class CachedAssigner(Assigner):
     """The ways of the centers of the users `members`, and sums that rows enter and leave."""
 
     changed: Ints
-    looked: Ints
+    rows_scanned: Ints
 
     def __init__(self, data: Data, owner: Ints, K: int, members: Ints) -> None:
         kept = no_sums(len(owner), K, data.d)
@@ -46,7 +46,7 @@ class _Memory(Part):
         super().__init__(data, owner, [kept, others] if data.varies else [kept])
         self._others = others
         self.members = members
-        self.changed, self.looked = np.zeros((2, len(owner)), np.int64)
+        self.changed, self.rows_scanned = np.zeros((2, len(owner)), np.int64)
         self._begins = True
         m = len(data.offsets) - 1
         self._z = np.empty((m, K, data.d))
@@ -69,10 +69,12 @@ class _Memory(Part):
         rows, d = self._data.rows.shape
         if self._begins:
             return float(rows * z[0].size)
-        return float(self.looked.sum() * z[0].size + each + (rows * d if self._data.varies else 0))
+        return float(
+            self.rows_scanned.sum() * z[0].size + each + (rows * d if self._data.varies else 0)
+        )
 
 
-class InPlace(_Memory):
+class BoundedAssigner(CachedAssigner):
     """Rows in their own order, with an expiry each and, of many features, a bound a center."""
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
@@ -81,7 +83,7 @@ class InPlace(_Memory):
         self._ends = np.cumsum(stop - start)
         rows = int(self._ends[-1])
         self._tasks = owner, start, stop, self._ends - (stop - start)
-        self._kept = np.zeros(rows if data.stays else 0, np.bool_)
+        self._kept = np.zeros(rows if data.gamma_is_constant else 0, np.bool_)
         self._expiry = np.empty(rows)
         bounded = data.d >= MANY_FEATURES and K > 1
         self._bounds = np.empty((rows, K) if bounded else (0, K), np.float32)
@@ -92,18 +94,18 @@ class InPlace(_Memory):
         self._follow(z)
 
         def loop(first: int, last: int) -> None:
-            kernels.assign_remembered(
+            kernels.assign_bounded(
                 data.rows, data.weights, data.unit, *self._tasks, first, last, z, self._gone,
                 self._drift, data.code, data.parameter, self._begins, labels, self._kept,
                 self._expiry, self._bounds, self.sums[0], self._marks, self._others, self.changed,
-                self.looked,
+                self.rows_scanned,
             )  # fmt: skip
 
-        spread(loop, self._ends, self._work(z, int(self._ends[-1])))
+        parallel_for(loop, self._ends, self._work(z, int(self._ends[-1])))
         self._begins = False
 
 
-class Boxes(_Memory):
+class BoxAssigner(CachedAssigner):
     """Rows sorted into boxes, in a copy."""
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
@@ -112,7 +114,7 @@ class Boxes(_Memory):
         self._ends = np.cumsum(self._layout.stop - self._layout.start)
         rows, boxes = len(self._layout.order), len(self._layout.mid)
         self._labels = np.empty(rows, np.int32)
-        self._kept = np.zeros(rows if data.stays else 0, np.bool_)
+        self._kept = np.zeros(rows if data.gamma_is_constant else 0, np.bool_)
         self._expiry = np.empty(rows)
         self._due, self._common = np.empty(boxes), np.full(boxes, -1, np.int32)
         self._fresh = np.diff(self._layout.begin).astype(np.int32) * np.int32(data.varies)
@@ -130,30 +132,32 @@ class Boxes(_Memory):
                 at.owner, at.start, at.stop, first, last, z, self._clock, data.code,
                 data.parameter, self._begins, self._labels, self._kept, self._expiry, self._due,
                 self._common, self._fresh, self.sums[0], self._marks, self._others,
-                self.changed, self.looked,
+                self.changed, self.rows_scanned,
             )  # fmt: skip
 
-        spread(loop, self._ends, self._work(z, len(self._due)))
+        parallel_for(loop, self._ends, self._work(z, len(self._due)))
         self._begins = False
 
     def write(self, labels: NDArray[np.int32]) -> None:
         """Write the labels where their rows are."""
-        kernels.put(self._labels, self._layout.order, labels)
+        kernels.scatter(self._labels, self._layout.order, labels)
 
 
-def begin(data: Data, K: int) -> list[Part]:
+def begin(data: Data, K: int) -> list[Assigner]:
     """Give the users what reads all rows, for an assignment that may be the only one."""
-    few = data.sizes < WORTH_REMEMBERING
-    return _plan(data, K, (Few, few), (Anew, ~few))
+    few = data.sizes < MIN_ROWS_CACHED
+    return _plan(data, K, (SmallUsersAssigner, few), (FullAssigner, ~few))
 
 
-def remember(data: Data, K: int) -> list[Part]:
+def remember(data: Data, K: int) -> list[Assigner]:
     """Give each user the memory that suits it."""
     sizes = data.sizes
-    few = sizes < WORTH_REMEMBERING
-    boxed = ~few & (sizes >= WORTH_BOXES) & (data.d <= FEW_FEATURES)
-    return _plan(data, K, (Few, few), (InPlace, ~few & ~boxed), (Boxes, boxed))
+    few = sizes < MIN_ROWS_CACHED
+    boxed = ~few & (sizes >= MIN_ROWS_BOXED) & (data.d <= FEW_FEATURES)
+    return _plan(
+        data, K, (SmallUsersAssigner, few), (BoundedAssigner, ~few & ~boxed), (BoxAssigner, boxed)
+    )
 
 
-def _plan(data: Data, K: int, *kinds: tuple[Any, NDArray[np.bool_]]) -> list[Part]:
+def _plan(data: Data, K: int, *kinds: tuple[Any, NDArray[np.bool_]]) -> list[Assigner]:
     return [kind(data, np.flatnonzero(of), K) for kind, of in kinds if of.any()]

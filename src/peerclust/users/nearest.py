@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from peerclust import kernels
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance
-from peerclust.kernels.threads import spread
+from peerclust.kernels.threads import parallel_for
 from peerclust.types import Array, Rows
 
 CHUNK = 1 << 17
@@ -83,7 +83,7 @@ def _spread(kernel: Callable[..., None], y: Rows, z: Array, *rest: Array | NDArr
     def loop(first: int, last: int) -> None:
         kernel(y, first * kernels.SEGMENT, int(ends[last - 1]), z, *rest)
 
-    spread(loop, ends, y.size * len(z))
+    parallel_for(loop, ends, y.size * len(z))
 
 
 def _divergence(loss: Bregman, centers: Array, rows: Rows) -> Array:

@@ -18,11 +18,11 @@ from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean
 from peerclust.errors import DivergedError
 from peerclust.kernels.exact_sums import no_sums
-from peerclust.kernels.threads import spread
+from peerclust.kernels.threads import parallel_for
 from peerclust.losses import KMeans
 from peerclust.types import Array, Rows
 from peerclust.users import cached
-from peerclust.users.assigners import Anew, Data, Few, Part, add_up
+from peerclust.users.assigners import Assigner, Data, FullAssigner, SmallUsersAssigner, add_up
 from peerclust.users.chunks import plan_tasks, sum_by_label, sum_values
 from peerclust.users.nearest import nearest
 from peerclust.users.unique import distinct_rows
@@ -49,7 +49,7 @@ class Users:
     >>> users = Users(np.array([[0.0], [2.0], [10.0]]), np.array([0, 2, 3]))
     >>> x = np.array([[[0.0], [9.0]], [[0.0], [9.0]]])
     >>> users.assign(x)
-    >>> users.labels.tolist(), users.pull(x).tolist(), users.cost(x).tolist()
+    >>> users.labels.tolist(), users.gradient(x).tolist(), users.cost(x).tolist()
     ([0, 0, 1], [[[-2.0], [0.0]], [[0.0], [-1.0]]], [2.0, 0.5])
     """
 
@@ -68,7 +68,7 @@ class Users:
         self.weights = weights
         self.loss: Any = KMeans() if loss is None else loss
         self.distance = Euclidean() if distance is None else distance
-        self.numbers = tuple(range(len(offsets) - 1) if numbers is None else numbers)
+        self.ids = tuple(range(len(offsets) - 1) if numbers is None else numbers)
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
         self._y = self.distance.forward(rows)
         whole = isinstance(weights, float)
@@ -80,7 +80,7 @@ class Users:
         self._data = Data(self._y, offsets, self._weights, float(self._unit), *compiled)
         self._owner, self._start, self._stop = self._tasks = plan_tasks(offsets)
         self._ends = np.cumsum(self._stop - self._start)
-        self.forget()
+        self.reset_cache()
 
     @property
     def m(self) -> int:
@@ -105,16 +105,16 @@ class Users:
         return sum(int(np.sum(memory.changed)) for memory in self._memory)
 
     @property
-    def looked(self) -> int:
+    def rows_scanned(self) -> int:
         """How many rows the last assignment measured against the centers."""
-        return sum(int(np.sum(memory.looked)) for memory in self._memory)
+        return sum(int(np.sum(memory.rows_scanned)) for memory in self._memory)
 
     @property
-    def few(self) -> Few | None:
+    def all_small(self) -> SmallUsersAssigner | None:
         """The part that all users are in, if none has more than a few rows; for `DGC`."""
         plain = isinstance(self.distance, Euclidean) and self._code != kernels.GIVEN
         part = self._memory[0] if plain and len(self._memory) == 1 else None
-        return part if isinstance(part, Few) else None
+        return part if isinstance(part, SmallUsersAssigner) else None
 
     @cached_property
     def total_weights(self) -> Array:
@@ -123,29 +123,29 @@ class Users:
             return np.diff(self.offsets) * float(self._unit)
         return self._sum_values(lambda a, b: np.ones(self._stop[b - 1] - self._start[a]))
 
-    def everywhere(self, centers: Array) -> Array:
+    def broadcast_centers(self, centers: Array) -> Array:
         """Give common centers (k, d) to each user of the block, (u, k, d)."""
         return np.repeat(centers[None], self.m, axis=0)
 
-    def forget(self, labels: NDArray[np.int32] | None = None) -> None:
+    def reset_cache(self, labels: NDArray[np.int32] | None = None) -> None:
         """Drop labels and sums, as before the first assignment, or all but these labels."""
         self._labels = np.full(len(self.rows), -1, np.int32) if labels is None else labels.copy()
         self._sums: tuple[Array, Array] | None = None
         self._summed_at: Array | None = None
         self._shape: tuple[int, ...] = ()
         self._times = 0
-        self._memory: list[Part] = []
+        self._memory: list[Assigner] = []
 
-    def block(self, i: int) -> Users:
+    def single_user(self, i: int) -> Users:
         """Return the block of user i of this block alone; its rows are a view."""
         here = slice(self.offsets[i], self.offsets[i + 1])
         weights = self.weights if isinstance(self.weights, float) else self.weights[here]
         offsets = self.offsets[i : i + 2] - self.offsets[i]
-        return self._alike(self.rows[here], offsets, weights, (self.numbers[i],))
+        return self._copy_with(self.rows[here], offsets, weights, (self.ids[i],))
 
-    def weighted(self, weights: Array) -> Users:
+    def with_weights(self, weights: Array) -> Users:
         """Return the same users with other weights, a weight a row."""
-        return self._alike(self.rows, self.offsets, weights, self.numbers)
+        return self._copy_with(self.rows, self.offsets, weights, self.ids)
 
     def assign(self, x: Array) -> None:
         """Label each row with its nearest center among its user's x[i] (steps 2-5 of Algorithm 1).
@@ -164,7 +164,7 @@ class Users:
         self._sums = self._summed_at = None
         self._shape, self._times, self._memory = z.shape, 0, []
         if affine:
-            memory = [Anew(self._data, np.arange(self.m), z.shape[1])]
+            memory = [FullAssigner(self._data, np.arange(self.m), z.shape[1])]
         elif times == 0:
             memory = cached.begin(self._data, z.shape[1])
         elif times == 1:
@@ -174,7 +174,7 @@ class Users:
             each.assign(z, labels, *affine)
         self._times, self._memory, self._summed_at = times + 1, memory, x
 
-    def pull(self, x: Array) -> Array:
+    def gradient(self, x: Array) -> Array:
         """Give the gradient of each user's cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
 
         The labels are those of the last `assign`. For K-means and Bregman losses rows are read once
@@ -188,14 +188,14 @@ class Users:
             return self.loss.back(x, pull)
         return self.distance.back(pull)
 
-    def pull_in_parts(self, x: Array) -> tuple[Array, Array]:
+    def gradient_terms(self, x: Array) -> tuple[Array, Array]:
         """Give (s0, s1), (u, K) and (u, K, d), of which the pull is s0 x - s1.
 
         They hold until the next `assign` and are not to be written to.
         """
         if isinstance(self.distance, Euclidean) and not isinstance(self.loss, Bregman):
             return self._find_sums(x, np.ascontiguousarray(x))
-        return np.zeros(x.shape[:2]), -self.pull(x)
+        return np.zeros(x.shape[:2]), -self.gradient(x)
 
     def curvature(self, x: Array) -> Array:
         """Bound the curvature of each user's cost, (u, K): no step x - pull / curvature raises it.
@@ -223,7 +223,7 @@ class Users:
                 centers = x[owner, labels[here]]
                 return self.loss.divergence(centers, self.rows[here].astype(np.float64))
             r2 = np.empty(self._stop[last - 1] - self._start[first])
-            kernels.own_r2(self._y, *self._tasks, first, last, z, labels, r2)
+            kernels.own_distance2(self._y, *self._tasks, first, last, z, labels, r2)
             r2[:] = self.loss.value(r2)
             return r2
 
@@ -248,10 +248,10 @@ class Users:
 
     def generator(self, i: int, seed: int, step: int) -> np.random.Generator:
         """Return user i's random stream for a step, the same on every runtime."""
-        children = np.random.SeedSequence(seed, spawn_key=(self.numbers[i], step))
+        children = np.random.SeedSequence(seed, spawn_key=(self.ids[i], step))
         return np.random.default_rng(children)
 
-    def _alike(self, rows: Rows, offsets: Any, weights: Any, numbers: tuple[int, ...]) -> Users:
+    def _copy_with(self, rows: Rows, offsets: Any, weights: Any, numbers: tuple[int, ...]) -> Users:
         kept: Any = {"loss": self.loss, "distance": self.distance}
         return Users(rows, offsets, weights=weights, numbers=numbers, **kept)
 
@@ -276,17 +276,17 @@ class Users:
         labels, given = self.labels, np.empty(0)
         if self._code == kernels.GIVEN and len(self.rows):
             given = np.empty(len(self.rows))
-            kernels.own_r2(self._y, *self._tasks, 0, len(self._owner), z, labels, given)
+            kernels.own_distance2(self._y, *self._tasks, 0, len(self._owner), z, labels, given)
             given[:] = self.loss.gamma(given)
 
         def loop(first: int, last: int) -> None:
-            kernels.pull(
+            kernels.gradient(
                 self._y, self._weights, self._unit, *self._tasks, first, last, z, labels,
                 self._code, self._parameter, given, sums,
             )  # fmt: skip
 
-        spread(loop, self._ends, self._y.size)
-        parts = [Part(self._data, self._owner, [sums])]
+        parallel_for(loop, self._ends, self._y.size)
+        parts = [Assigner(self._data, self._owner, [sums])]
         self._sums, self._summed_at = add_up(parts, x.shape), x
 
     def _sum_values(self, values: Callable[[int, int], Array]) -> Array:

@@ -29,5 +29,5 @@ def main(words):
 
 
 if __name__ == "__main__":
-    with world().together():
+    with world().abort_on_failure():
         main(sys.argv[1:])

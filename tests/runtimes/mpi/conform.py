@@ -4,7 +4,7 @@ import sys
 
 from conformance_cases import covering_trials
 from peerclust import testing
-from peerclust.ranks.distribution import Share, share_out
+from peerclust.ranks.distribution import Distribution, distribute_users
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.mpi import world
 
@@ -25,7 +25,9 @@ class Old:
 
 
 def runtime(graph):
-    made = ranks.drive(Share(ranks, graph, share_out(graph, [1] * graph.m, ranks.size)))
+    made = ranks.make_runtime(
+        Distribution(ranks, graph, distribute_users(graph, [1] * graph.m, ranks.size))
+    )
     if "old" in sys.argv:
         made._around = Old(made._around)
         made._posts.clear()
@@ -49,7 +51,7 @@ def check_covering(programs=testing.PROGRAMS):
 
 
 if __name__ == "__main__":
-    with ranks.together():
+    with ranks.abort_on_failure():
         if "old" in sys.argv:
             check_covering(["dgc", "accelerated", "admm", "group lasso", "draw"])
         else:

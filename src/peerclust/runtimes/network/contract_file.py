@@ -43,7 +43,7 @@ SECTIONS = {
         "checkpoint_every": "seconds between two checkpoints",
     },
     "absence": {
-        "on_loss": "if a peer is lost: go-on without it, or stop",
+        "on_loss": "if a peer is lost: continue without it, or stop",
         "on_absent": "if a peer has not come in join_timeout: start without it, or stop",
     },
     "graph": {"links": "who talks with whom"},

@@ -16,7 +16,14 @@ import numpy as np
 
 from peerclust import kernels
 from peerclust.programs.certificate import Certify, Found
-from peerclust.programs.protocol import HeardMax, Max, Program, Sum, hear_letters, set_round
+from peerclust.programs.protocol import (
+    HeardMax,
+    NeighborSum,
+    NetworkMax,
+    Program,
+    reduce_messages,
+    set_round,
+)
 from peerclust.runtimes.network import wire
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.lockstep import Check
@@ -47,7 +54,7 @@ class Box:
 
     def refuse(self, x: Array) -> str:
         """Give why centers cannot be used, or ""."""
-        if kernels.within(x, self.low, self.high):
+        if kernels.all_in_box(x, self.low, self.high):
             return ""
         finite = np.isfinite(x).all()
         return f"centers {'outside the box of the data' if finite else 'that are not finite'}"
@@ -180,23 +187,23 @@ class Running:
             s=s,
             R=R,
             view=max(self._view, 0),
-            most=None if said.most is None else said.most[0],
+            most=None if said.extra_max is None else said.extra_max[0],
             codes=codes,
             dtype=wire.FLOAT32 if single else wire.FLOAT64,
         )
         self.journal.heard(at, list(heard))
         return heard
 
-    def _said(self) -> Sum:
+    def _said(self) -> NeighborSum:
         said = self.program.say(self.state)
-        assert isinstance(said, Sum)
+        assert isinstance(said, NeighborSum)
         return said
 
     async def _hear(self, frames: dict[int, Frame]) -> Any:
         """Give the state after what was heard."""
         letters = [frame.payload for frame in frames.values()]
         most = [frame.most for frame in frames.values()]
-        heard = hear_letters(self._said(), letters, most)
+        heard = reduce_messages(self._said(), letters, most)
         begin = perf_counter()
         if self._took > _LONG_STEP:
             loop = self.node.loop
@@ -220,7 +227,7 @@ class Running:
         apart, good = 0.0, True
         while state.round < program.rounds:
             said = program.say(state)
-            if isinstance(said, Max):
+            if isinstance(said, NetworkMax):
                 held = said.v[0]
                 for _ in range(program.D):
                     letters, came = await self._hear_numbers(held)
@@ -232,7 +239,7 @@ class Running:
             if state.round == 0:
                 apart = self._apart(letters)
             state = await executor(
-                None, program.hear, self.users, state, hear_letters(said, letters)
+                None, program.hear, self.users, state, reduce_messages(said, letters)
             )
         return apart, program.read(state) if good else None
 

@@ -15,14 +15,21 @@ import numpy as np
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import build
 from peerclust.programs.consensus import Average
-from peerclust.programs.protocol import HeardMax, HeardSum, Max, Program, Sum, hear_letters
+from peerclust.programs.protocol import (
+    HeardMax,
+    HeardSum,
+    NeighborSum,
+    NetworkMax,
+    Program,
+    reduce_messages,
+)
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Lost
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.views import Pair, living_part
 from peerclust.runtimes.network.wire import TAG_BYTES, Kind
-from peerclust.runtimes.protocol import Run, Traffic, Watch
+from peerclust.runtimes.protocol import OnRound, Run, Traffic
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -78,10 +85,10 @@ class Agreeing:
         *,
         rounds: int,
         threshold: float = -1.0,
-        watch: Watch | None = None,
+        on_round: OnRound | None = None,
     ) -> Run:
         """Drive the program; see `Runtime.run`. Nobody stops early and nobody watches."""
-        if threshold >= 0 or watch is not None:
+        if threshold >= 0 or on_round is not None:
             raise NotImplementedError("an agreement runs all its rounds, unwatched")
         return self.node.loop.run_until_complete(self._drive(program, users, x, rounds))
 
@@ -101,7 +108,7 @@ class Agreeing:
         while state.round < rounds:
             said = program.say(state)
             heard: HeardSum | HeardMax
-            if isinstance(said, Max):
+            if isinstance(said, NetworkMax):
                 heard = HeardMax(await self._maximum(said.v[0]))
             else:
                 heard = await self._total(program, state.round, said, largest)
@@ -116,15 +123,19 @@ class Agreeing:
             held = np.maximum.reduce([held, *(frame.payload for frame in heard.values())])
         return held
 
-    async def _total(self, program: Any, round_: int, said: Sum, largest: Array) -> HeardSum:
+    async def _total(
+        self, program: Any, round_: int, said: NeighborSum, largest: Array
+    ) -> HeardSum:
         """Hear the neighbors' total; none may tell more than the program lets numbers grow."""
-        limit = largest * program.strays(round_, float(self.graph.degree.max())) * (1 + _ROUNDING)
+        limit = (
+            largest * program.max_growth(round_, float(self.graph.degree.max())) * (1 + _ROUNDING)
+        )
 
         def refuse(array: Array) -> str:
             return "" if (np.abs(array) <= limit).all() else "numbers larger than they can be"
 
         heard = await self.node.exchange(Kind.AGREE, said.x[0], refuse)
-        return hear_letters(said, [frame.payload for frame in heard.values()])
+        return reduce_messages(said, [frame.payload for frame in heard.values()])
 
     async def _pass_barrier(self) -> None:
         for _ in self.members:

@@ -234,6 +234,6 @@ _CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
     "join_timeout": _positive,
     "linger": partial(check_number, at_least=0),
     "checkpoint_every": _positive,
-    "on_loss": _one_of("go-on", "stop"),
+    "on_loss": _one_of("continue", "stop"),
     "on_absent": _one_of("start", "stop"),
 }

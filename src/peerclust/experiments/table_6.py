@@ -1,8 +1,0 @@
-"""Table 6: the effect of rho on accuracy, on Iris with B = 1 and T = 500."""
-
-from __future__ import annotations
-
-from peerclust.experiments.measure import sweep
-from peerclust.experiments.paper import BY_RHO
-
-EXPERIMENT = sweep("table-6", "effect of rho on accuracy", "rho", BY_RHO, rounds=500)

@@ -1,0 +1,105 @@
+"""What a run reports of itself: certificate, trace, progress and status."""
+
+import numpy as np
+import pytest
+from five_users import OPTIONS, PARTS, START
+
+import peerclust as pc
+
+
+def test_the_certificate_is_what_its_definition_says():
+    solution = pc.cluster(PARTS, **OPTIONS, graph="path")
+    x, rho = solution.centers, solution.rho
+    rows = np.concatenate(PARTS)
+    spread = np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
+    L = pc.graphs.path(5).laplacian.toarray()
+    gradient, cost = np.einsum("ij,jkd->ikd", L, x), 0.0
+    for i, part in enumerate(PARTS):
+        for y in part:
+            k = ((x[i] - y) ** 2).sum(axis=1).argmin()
+            gradient[i, k] += (x[i, k] - y) / rho
+            cost += 0.5 * ((x[i, k] - y) ** 2).sum() / rho
+    cost += 0.5 * np.einsum("ikd,ij,jkd->", x, L, x)
+    mean = x.mean(axis=0)
+    nearest = ((rows[:, None] - mean) ** 2).sum(axis=2).argmin(axis=1)
+    pooled = [np.linalg.norm((mean[k] - rows[nearest == k]).sum(axis=0)) for k in range(3)]
+    got = solution.certificate
+    worst = np.linalg.norm(gradient, axis=2).max()
+    assert got.spread == pytest.approx(spread)
+    assert got.largest_weight == 40
+    assert got.residual == pytest.approx(rho * worst / (40 * spread), rel=1e-6)
+    assert got.pooled_residual == pytest.approx(max(pooled) / (97 * spread), rel=1e-6)
+    assert got.cost == pytest.approx(cost)
+    assert got.pooled_cost == pytest.approx(0.5 * ((rows - mean[nearest]) ** 2).sum())
+    assert got.messages == got.rounds * 8
+    assert got.bytes == got.messages * (3 * 2 * 8 + 16)
+
+
+def test_the_residual_has_no_units():
+    a = pc.cluster(PARTS, **OPTIONS)
+    big = [1000.0 * part for part in PARTS]
+    b = pc.cluster(big, **OPTIONS | {"init": 1000.0 * START})
+    assert a.certificate.rounds == b.certificate.rounds
+    assert a.certificate.residual == pytest.approx(b.certificate.residual, rel=1e-3)
+    assert a.certificate.pooled_residual == pytest.approx(b.certificate.pooled_residual, rel=1e-6)
+    A = np.array([[2.0, 0.3], [0.3, 1.0]])
+    c = pc.cluster(PARTS, **OPTIONS, distance=pc.Mahalanobis(A))
+    d = pc.cluster(big, **OPTIONS | {"init": 1000.0 * START}, distance=pc.Mahalanobis(A))
+    assert c.certificate.rounds == d.certificate.rounds
+
+
+def test_the_trace_has_a_row_a_round_and_says_what_happened():
+    solution = pc.cluster(PARTS, trace=True, **OPTIONS)
+    trace = solution.trace
+    assert len(trace) == solution.certificate.rounds
+    assert (np.diff(trace.cost) <= 1e-12 * trace.cost[:-1]).all()
+    assert trace.changed[0] == 97
+    assert trace.cost[-1] == pytest.approx(solution.certificate.cost)
+    assert trace.disagreement[-1] == pytest.approx(solution.certificate.disagreement)
+    assert trace.disagreement_stacked[-1] == pytest.approx(
+        solution.certificate.disagreement_stacked
+    )
+    assert pc.cluster(PARTS, **OPTIONS).trace is None
+
+
+@pytest.mark.parametrize("options", [{"rho": "auto"}, {"n_init": 3, "init": "random"}])
+def test_traces_are_the_same_on_every_runtime(options):
+    options = OPTIONS | {"rounds": 30, "random_state": 0, "trace": True} | options
+    ends = [pc.cluster(PARTS, runtime=runtime, **options) for runtime in ("simulator", "loopback")]
+    for name, value in vars(ends[0].trace).items():
+        assert np.array_equal(value, getattr(ends[1].trace, name)), name
+    assert ends[0].trace.changed[0] == 97
+    assert ends[0].certificate == ends[1].certificate
+
+
+def test_progress_is_called_after_every_round():
+    calls = []
+    pc.cluster(PARTS, **OPTIONS | {"tol": 0}, progress=lambda *news: calls.append(news))
+    assert [round_ for round_, _ in calls] == list(range(1, 101))
+    assert calls[-1][1] < calls[0][1]
+
+
+def test_status_says_how_it_ended_with_advice():
+    out = pc.cluster(PARTS, **OPTIONS | {"rounds": 2})
+    assert out.status.name == "ran out of rounds"
+    assert "more `rounds`" in out.status.advice
+    assert out.certificate.rounds == 2
+    done = pc.cluster(PARTS, **OPTIONS | {"rounds": 10_000, "tol": 1e-4})
+    assert done.status.converged
+    assert done.certificate.residual <= 1e-4
+    two = [PARTS[0] - 4.0, PARTS[3] + 4.0]
+    apart = pc.cluster(two, **OPTIONS | {"rounds": 10_000, "tol": 1e-4, "rho": 1})
+    assert "a larger `rho`" in apart.status.advice
+
+
+def test_a_stop_that_did_not_last_is_not_called_converged():
+    # With a loose tol a row may change cluster in the rounds until all have heard of the stop.
+    rng = np.random.default_rng(4)
+    ends = []
+    for _ in range(40):
+        parts = [rng.normal(size=(6, 2)) for _ in range(8)]
+        start = rng.normal(size=(8, 3, 2))
+        solution = pc.cluster(parts, n_clusters=3, rho=8, init=start, tol=1e-2, graph="path")
+        ends.append(solution.status.name)
+        assert solution.status.converged == (solution.certificate.residual <= 1e-2)
+    assert set(ends) == {"converged", "stopped"}

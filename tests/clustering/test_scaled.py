@@ -1,0 +1,83 @@
+"""Clustering of scaled rows, with centers in their own units."""
+
+import numpy as np
+import pytest
+from five_users import OPTIONS, PARTS, START
+
+import peerclust as pc
+
+
+def standardize(parts, mean=None, deviation=None):
+    rows = np.concatenate(parts)
+    mean = rows.mean(axis=0) if mean is None else mean
+    deviation = rows.std(axis=0) if deviation is None else deviation
+    return [(np.asarray(part).reshape(-1, rows.shape[1]) - mean) / deviation for part in parts]
+
+
+@pytest.mark.parametrize("runtime", ["simulator", "loopback"])
+@pytest.mark.parametrize("distance", ["euclidean", pc.Mahalanobis([[2.0, 0.3], [0.3, 1.0]])])
+def test_scaling_is_clustering_of_scaled_rows_with_centers_in_their_own_units(distance, runtime):
+    parts = [part * [1.0, 300.0] + [5.0, -1e4] for part in PARTS]
+    rows = np.concatenate(parts)
+    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+    options = OPTIONS | {"init": rows[[0, 40, 80]], "distance": distance, "trace": True}
+    scaled = pc.cluster(parts, scale="standard", runtime=runtime, **options)
+    options["init"] = (rows[[0, 40, 80]] - mean) / deviation
+    by_hand = pc.cluster(standardize(parts), **options)
+    np.testing.assert_allclose(scaled.centers, by_hand.centers * deviation + mean, rtol=1e-8)
+    assert np.array_equal(np.concatenate(scaled.labels), np.concatenate(by_hand.labels))
+    assert scaled.alpha == by_hand.alpha
+    assert scaled.certificate.rounds == by_hand.certificate.rounds
+    assert scaled.certificate.spread == pytest.approx(np.sqrt(2), rel=1e-12)
+    for name in ("cost", "pooled_cost", "disagreement", "spread"):
+        ours, theirs = (getattr(each.certificate, name) for each in (scaled, by_hand))
+        assert ours == pytest.approx(theirs, rel=1e-7), name
+    np.testing.assert_allclose(scaled.trace.cost, by_hand.trace.cost, rtol=1e-7)
+    # Two averages of a ring of five: 2 factors and 2 rounds of a maximum, a sum and two sums wide.
+    extra = scaled.certificate.setup_messages - by_hand.certificate.setup_messages
+    assert extra == 2 * (2 + 2) * 10
+
+
+@pytest.mark.parametrize("options", [{"init": "k-means++"}, {"init": "random", "rho": "auto"}])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_scaled_runs_are_the_same_on_every_runtime(options, dtype):
+    parts = [part.astype(dtype) for part in PARTS]
+    options = OPTIONS | {"rounds": 30, "random_state": 0, "scale": "standard"} | options
+    a, b = (pc.cluster(parts, runtime=each, **options) for each in ("simulator", "loopback"))
+    assert np.array_equal(a.centers, b.centers)
+    assert np.array_equal(a.scale.mean, b.scale.mean)
+    assert np.array_equal(a.scale.deviation, b.scale.deviation)
+    assert a.certificate == b.certificate
+    assert a.centers.dtype == np.float64
+
+
+def test_units_of_a_feature_do_not_matter_to_scaled_clustering():
+    a = pc.cluster(PARTS, scale="standard", **OPTIONS)
+    unit = np.array([1000.0, 1.0])
+    b = pc.cluster(
+        [part * unit for part in PARTS], scale="standard", **OPTIONS | {"init": START * unit}
+    )
+    assert np.array_equal(np.concatenate(a.labels), np.concatenate(b.labels))
+    np.testing.assert_allclose(b.centers, a.centers * unit, rtol=1e-8)
+    assert b.certificate.pooled_cost == pytest.approx(a.certificate.pooled_cost, rel=1e-8)
+
+
+def test_units_that_are_powers_of_two_do_not_change_a_bit():
+    # Other units round otherwise, and what k-means++ draws goes by the bits of the rows.
+    options = OPTIONS | {"init": "k-means++", "random_state": 0, "scale": "standard"}
+    unit = np.array([1024.0, 0.25])
+    a, b = pc.cluster(PARTS, **options), pc.cluster([part * unit for part in PARTS], **options)
+    assert np.array_equal(b.centers, a.centers * unit)
+    assert b.certificate == a.certificate
+
+
+def test_scaled_rows_that_are_all_equal_converge():
+    solution = pc.cluster([np.full((5, 2), 3.7)] * 3, n_clusters=1, scale="standard")
+    assert solution.status.converged
+    np.testing.assert_allclose(solution.consensus, 3.7, rtol=1e-12)
+
+
+def test_without_a_scale_nothing_is_scaled_nor_sent_for_it():
+    solution = pc.cluster(PARTS, **OPTIONS)
+    assert solution.scale is None
+    assert solution.certificate.setup_messages == 0

@@ -1,0 +1,87 @@
+"""The outlier detector: what it finds, and what contamination and delta mean."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris
+from sklearn.metrics import roc_auc_score
+
+import peerclust as pc
+from peerclust import datasets
+from peerclust.errors import InputError
+
+X, CLASSES = load_iris(return_X_y=True)
+
+
+SITE = np.array(["north", "south", "west", "east"])[np.arange(150) % 4]
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 0.6, "many", np.nan])
+def test_contamination_must_be_a_share(share):
+    with pytest.raises(InputError, match="`contamination` of DGCOutlierDetector"):
+        pc.PeerOutlierDetector(contamination=share).fit(X)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
+def test_contamination_is_the_share_of_outliers_found(share):
+    detector = pc.PeerOutlierDetector(contamination=share, random_state=0)
+    found = detector.fit_predict(X, users=SITE) == -1
+    assert found.sum() == pytest.approx(share * 150, abs=2)
+    assert np.array_equal(found, detector.score_samples(X) < detector.offset_)
+
+
+def test_the_scale_of_the_weights_does_not_change_which_rows_are_outliers():
+    w = np.random.default_rng(0).integers(1, 4, 150).astype(float)
+    found = [
+        pc.PeerOutlierDetector(contamination=0.2, rho=20, random_state=0).fit(
+            X, sample_weight=s * w
+        )
+        for s in (1.0, 0.1, 1 / w.sum())
+    ]
+    share = [w[fit.score_samples(X) < fit.offset_].sum() / w.sum() for fit in found]
+    assert share == pytest.approx([0.2] * 3, abs=0.03)
+
+
+def test_agreeing_on_delta_is_counted():
+    auto, given = (
+        pc.PeerOutlierDetector(delta=delta, rho=20, random_state=0).fit(X, users=SITE)
+        for delta in ("auto", 1.0)
+    )
+    more = auto.solution_.certificate.setup_bytes - given.solution_.certificate.setup_bytes
+    assert more > 1000 * 8
+
+
+def test_scattered_outliers_are_found_with_defaults():
+    rows, outlier = datasets.scattered_outliers(random_state=0)
+    detector = pc.PeerOutlierDetector(random_state=0).fit(rows, users=np.arange(1000) % 10)
+    assert roc_auc_score(outlier, -detector.score_samples(rows)) > 0.95
+
+
+def test_a_tight_group_of_outliers_is_a_cluster_unless_the_start_says_otherwise():
+    noisy = datasets.noisy_iris(random_state=0)
+    start = datasets.noisy_means(noisy.means, 5, random_state=0)
+
+    group = noisy.rows[noisy.outlier].mean(axis=0)
+
+    def fit(**options):
+        detector = pc.PeerOutlierDetector(n_clusters=3, random_state=0, **options)
+        detector.fit(noisy.rows, users=noisy.users)
+        auc = roc_auc_score(noisy.outlier, -detector.score_samples(noisy.rows))
+        return auc, np.linalg.norm(detector.cluster_centers_ - group, axis=1).min()
+
+    auc, far = fit()
+    assert auc < 0.99
+    assert far < 1.0
+    auc, far = fit(init=start, delta=0.05, rho=10, solver="dgc")
+    assert auc > 0.999
+    assert far > 15.0
+
+
+def test_delta_auto_is_about_the_median_distance_and_scales_with_the_data():
+    def median_delta(rows):
+        fits = [pc.PeerOutlierDetector(n_init=1, random_state=seed) for seed in range(15)]
+        return np.median([fit.fit(rows, users=SITE).delta_ for fit in fits])
+
+    distances = KMeans(n_clusters=3, n_init=5, random_state=0).fit(X).transform(X).min(axis=1)
+    assert median_delta(X) == pytest.approx(np.median(distances), rel=0.5)
+    assert median_delta(100 * X) == pytest.approx(100 * median_delta(X), rel=0.15)

@@ -1,0 +1,83 @@
+"""Sums of two numbers beside sums of fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from assignment_modes import MODES, use_mode
+from peerclust.kernels import exact_sums
+from peerclust.users import Users
+from peerclust.users.assigners import no_sums
+
+ULP = 2.0**-52
+
+
+def no_marks(K, d):
+    return np.zeros((1, K)), np.zeros((1, K), bool), np.zeros((1, K, d)), np.zeros((1, K, d), bool)
+
+
+def true_sum(rows, weights):
+    """The sum of w y, each product rounded as the loops do."""
+    columns = (weights[:, None] * rows).T.tolist()
+    return [sum((Fraction(v) for v in column), Fraction(0)) for column in columns]
+
+
+@pytest.mark.parametrize("spread", [0, 3, 12, 40])
+def test_moves_are_within_the_bound_or_ask_to_be_added_up_anew(spread):
+    rng = np.random.default_rng(spread)
+    rows = rng.normal(size=(60, 3)) * 10.0 ** rng.uniform(-spread, spread, (60, 3))
+    w = rng.uniform(0.5, 2.0, 60)
+    sums, marks = no_sums(1, 1, 3), no_marks(1, 3)
+    inside = np.zeros(60, bool)
+    asked = 0
+    for step in range(2000):
+        row = int(rng.integers(60))
+        weight = -w[row] if inside[row] else w[row]
+        inside[row] = not inside[row]
+        if exact_sums.move(rows, row, weight, 0, 0, sums, marks):
+            asked += 1
+            sums, marks = no_sums(1, 1, 3), no_marks(1, 3)
+            for each in np.flatnonzero(inside):
+                exact_sums.move(rows, each, w[each], 0, 0, sums, marks)
+        if step % 4:
+            continue
+        for found, truth in zip(sums.hi1[0, 0], true_sum(rows[inside], w[inside]), strict=True):
+            # Rounded once, and by n 2^-65 before.
+            assert abs(Fraction(found) - truth) <= abs(truth) * Fraction(ULP), step
+        weight_sum = sum(map(Fraction, w[inside].tolist()), Fraction(0))
+        assert abs(Fraction(sums.hi0[0, 0]) - weight_sum) <= weight_sum * Fraction(ULP)
+    assert (asked > 0) == (spread == 40)
+
+
+def test_a_feature_that_few_rows_have_need_not_be_added_up_anew():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 256, (50, 2)) / 255.0
+    rows[1:, 1] = 0.0
+    sums, marks = no_sums(1, 1, 2), no_marks(1, 2)
+    for row in range(50):
+        assert not exact_sums.move(rows, row, 1.0, 0, 0, sums, marks)
+    assert not exact_sums.move(rows, 0, -1.0, 0, 0, sums, marks)
+    assert sums.hi1[0, 0, 1] == 0.0
+    assert not marks[3].any()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_of_very_different_size_leave_no_trace(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
+    # One after the other goes to the second center, the largest first.
+    rows = np.array(
+        [[2.0**78, 0.0], [2.0**39, 1.0], [1.1, 2.0**39], [2.0**-40, 1.1], [0.3, 2.0**-70]]
+    )
+    users = Users(rows, np.array([0, 5]))
+    for gone in range(-1, 4):
+        near = np.zeros((1, 2, 2))
+        near[0, 1] = rows[gone] if gone >= 0 else 1e300
+        for _ in range(2):
+            users.assign(near)
+        mine = rows[users.labels == 0]
+        _, s1 = users.gradient_terms(near)
+        for found, truth in zip(s1[0, 0], true_sum(mine, np.ones(len(mine))), strict=True):
+            assert abs(Fraction(found) - truth) <= abs(truth) * Fraction(ULP)

@@ -1,0 +1,108 @@
+"""Compiled loops over centers: products, gradient steps, sums over neighbors; boxes of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from peerclust import graphs, kernels
+from peerclust.kernels import TILE
+from reference_impl import same
+
+
+@pytest.mark.parametrize("d", [1, 2, 9])
+@pytest.mark.parametrize("matrices", [1, 6])
+def test_times_multiplies_each_vector_by_its_matrix(matrices, d):
+    rng = np.random.default_rng(d)
+    v, matrix = rng.normal(size=(12, d)), rng.normal(size=(matrices, d, d))
+    out = np.empty_like(v)
+    kernels.matvec(v, matrix, out)
+    for i in range(12):
+        np.testing.assert_allclose(out[i], v[i] @ matrix[i % matrices], rtol=1e-12, atol=1e-13)
+        ordered = np.zeros(d)
+        for e in range(d):
+            ordered += v[i, e] * matrix[i % matrices][e]
+        same(out[i], ordered)
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 9, 64])
+def test_descend_takes_the_step_that_numpy_computes(d):
+    rng = np.random.default_rng(d)
+    x, s1, total = rng.normal(size=(3, 5, 3, d))
+    s0, degree = rng.uniform(0, 9, (5, 3)), rng.integers(0, 4, 5).astype(float)
+    rho, alpha, factor = 7.0, 0.03, 0.5
+    gradient = (s0[..., None] * x - s1) * (1.0 / rho) + (degree[:, None, None] * x - total) * factor
+    out, size = np.zeros_like(x), np.zeros(5)
+    flat = [each.reshape(5, -1) for each in (x, s1, total, out)]
+    for first, last in ((0, 2), (2, 5)):
+        kernels.gradient_step(
+            flat[0], s0, *flat[1:3], degree, first, last, rho, alpha, factor, flat[3], size
+        )
+    same(out, x - alpha * gradient)
+    np.testing.assert_allclose(size, np.linalg.norm(gradient, axis=2).max(axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_descend_reports_a_center_that_is_not_finite(k, value):
+    x = np.ones((2, 6))
+    x[1, 2 * k] = value
+    none, size = np.zeros((2, 3)), np.zeros(2)
+    kernels.gradient_step(
+        x, none, np.zeros_like(x), np.zeros_like(x), np.ones(2), 0, 2, 1.0, 0.1, 1.0,
+        np.empty_like(x), size,
+    )  # fmt: skip
+    assert np.isfinite(size).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("at", [(0, 0), (2, 7), (1, 3)])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.0 + 1e-15, -1.0 - 1e-15])
+def test_within_finds_one_number_outside(at, value):
+    x = np.random.default_rng(0).uniform(-1, 1, (3, 8))
+    x[0, :2] = -1.0, 1.0
+    low, high = -np.ones(8), np.ones(8)
+    assert kernels.all_in_box(x, low, high)
+    x[at] = value
+    assert not kernels.all_in_box(x, low, high)
+
+
+@pytest.mark.parametrize("name", ["ring", "star", "path", "complete"])
+def test_sum_neighbors_is_the_product_with_the_adjacency_matrix_to_the_last_bit(name):
+    graph = graphs.resolve(name, 12)
+    x = np.random.default_rng(0).normal(size=(12, 5))
+    total = np.full((12, 5), np.nan)
+    for first, last in ((0, 7), (7, 12)):
+        kernels.sum_neighbors(graph.indptr, graph.indices, x, first, last, total)
+    same(total, graph.adjacency @ x)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["normal", "lattice", "sorted", "same"])
+def test_rows_are_sorted_into_boxes_of_nearby_rows(kind, dtype):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5000, 2)).astype(dtype)
+    if kind == "lattice":
+        rows = np.round(rows)
+    if kind == "sorted":
+        rows = np.sort(rows, axis=0)
+    if kind == "same":
+        rows[:] = rows[0]
+    moved, order = rows.copy(), np.arange(5000, dtype=np.int32)
+    middle = kernels.split_median(moved, order, 0, 5000)
+    if kind != "same":
+        j = np.argmax(np.ptp(rows, axis=0))
+        assert middle == 39 * TILE
+        assert moved[:middle, j].max() <= moved[middle:, j].min()
+    kernels.sort_into_boxes(moved, order, np.array([0]), np.array([5000]), 0, 1)
+    np.testing.assert_array_equal(np.sort(order), np.arange(5000))
+    same(moved, rows[order])
+    begin = np.append(np.arange(0, 5000, TILE), 5000)
+    mid, half = np.empty((2, 79, 2))
+    kernels.transpose_boxes(moved.reshape(-1), begin, 0, 79, mid, half)
+    for b in range(79):
+        here = rows[order[begin[b] : begin[b + 1]]]
+        same(moved.reshape(-1)[2 * begin[b] : 2 * begin[b + 1]].reshape(2, -1), here.T.copy())
+        assert (np.abs(here.astype(np.float64) - mid[b]) <= half[b]).all()
+    if kind == "normal":
+        # Of rows in any order a box would be as wide as all of them.
+        assert np.median(half) < 0.15 * np.ptp(rows, axis=0).min()

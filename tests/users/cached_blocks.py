@@ -1,0 +1,77 @@
+"""A block that caches beside one that reads all rows, for the tests of cached assignment."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from peerclust.users import Users
+from reference_impl import same
+
+MOVES = ["stay", "creep", "drift", "one", "jump", "far", "swap", "meet", "back", "onto"]
+
+
+def move(x, how, rows, scale, rng):
+    """The centers' next place; `scale` is the size of the rows."""
+    m, K = x.shape[:2]
+    step = rng.normal(size=x.shape) * scale
+    if how == "creep":  # down to steps whose squares underflow, or that rounding swallows
+        return x + step * 10.0 ** rng.integers(-20, -5)
+    if how == "drift":
+        return x + step * 0.02
+    if how == "one":
+        moved = x.copy()
+        moved[:, rng.integers(K)] += step[:, 0]
+        return moved
+    if how == "jump":
+        return step
+    if how == "far":  # where squares overflow
+        return x + step / scale * 1e155
+    if how == "swap":
+        return np.ascontiguousarray(x[:, rng.permutation(K)])
+    if how == "meet":  # equally near centers
+        moved = x.copy()
+        moved[:, rng.integers(K)] = moved[:, rng.integers(K)]
+        return moved
+    if how == "back":
+        return np.round(np.clip(x, -1e6 * scale, 1e6 * scale) / scale) * scale
+    if how == "onto" and len(rows):
+        return rows[rng.integers(len(rows), size=(m, K))].astype(np.float64)
+    return x.copy()
+
+
+def some_rows(shape, kind, scale, rng):
+    if kind == "lattice":  # ties and duplicates
+        return rng.integers(-2, 3, size=shape) * scale
+    if kind == "line":
+        return np.linspace(-1.0, 1.0, shape[0])[:, None] * np.ones(shape[1]) * scale
+    if kind == "clusters":
+        return (rng.normal(size=shape) * 0.1 + rng.integers(-3, 4, size=(shape[0], 1))) * scale
+    return rng.normal(size=shape) * scale
+
+
+def fresh_block(users, x):
+    fresh = Users(
+        users.rows, users.offsets, weights=users.weights, loss=users.loss, distance=users.distance
+    )
+    fresh.assign(x)
+    return fresh
+
+
+def check_against_fresh(users, x):
+    """Assign x and compare all that comes of it with a block that knows nothing yet."""
+    before = users.labels.copy()
+    with np.errstate(all="ignore"):  # some centers are where squares overflow
+        fresh = fresh_block(users, x)
+        users.assign(x)
+        same(users.labels, fresh.labels)
+        assert users.changed == np.count_nonzero(fresh.labels != before)
+        assert users.rows_scanned <= fresh.rows_scanned == len(users.rows)
+        check_sums(users, fresh, x)
+
+
+def check_sums(users, fresh, x):
+    same(users.curvature(x), fresh.curvature(x))
+    for found, sums in zip(users._find_sums(x, x), fresh._find_sums(x, x), strict=True):
+        if np.isfinite(sums).all():
+            same(found, sums)
+        np.testing.assert_array_equal(found, sums)  # a NaN may have any sign

@@ -1,0 +1,217 @@
+"""Gradient and cost of a block, beside plain sums over rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from all_pairs import by_pairs
+from instances import (
+    BREGMANS,
+    DISTANCES,
+    LOSSES,
+    OBJECTIVES,
+    SIZES,
+    WEIGHTS,
+    random_block,
+)
+from peerclust import kernels
+from peerclust.bregman import generalized_kl
+from peerclust.distances import Mahalanobis
+from peerclust.errors import DivergedError
+from peerclust.losses import KMeans
+from peerclust.users import Users
+from reference_impl import of_each_user, plain_cost, plain_gradient, same
+
+losses = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+
+
+distances = pytest.mark.parametrize("distance", DISTANCES, ids=repr)
+
+
+bregmans = pytest.mark.parametrize("bregman", BREGMANS, ids=repr)
+
+
+all_weights = pytest.mark.parametrize("weights", WEIGHTS, ids=repr)
+
+
+objectives = pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+
+
+def each_weight(weights, n):
+    return np.broadcast_to(weights, n)
+
+
+@by_pairs(objective=OBJECTIVES, weights=WEIGHTS, segment=[16, kernels.SEGMENT])
+def test_gradient_is_the_plain_sum_of_weighted_gradients(monkeypatch, objective, weights, segment):
+    monkeypatch.setattr(kernels, "SEGMENT", segment)
+    rows, offsets, x = random_block(SIZES, 3, 4)
+    w = weights(len(rows))
+    users = Users(rows, offsets, weights=w, **objective(3))
+    users.assign(x)
+    expected, size = plain_gradient(
+        rows, offsets, users.labels, x, each_weight(w, len(rows)), users.loss, users.distance
+    )
+    # x and y are of size 5, and S0 x - S1 is a difference
+    scale = 1e-12 * (1.0 + size.max())
+    np.testing.assert_allclose(users.gradient(x), expected, rtol=1e-12, atol=scale)
+    s0, s1 = users.gradient_terms(x)
+    np.testing.assert_allclose(s0[..., None] * x - s1, users.gradient(x), rtol=1e-15, atol=0)
+
+
+@by_pairs(objective=OBJECTIVES, weights=WEIGHTS, segment=[16, kernels.SEGMENT])
+def test_cost_is_the_plain_sum_of_weighted_losses(monkeypatch, objective, weights, segment):
+    monkeypatch.setattr(kernels, "SEGMENT", segment)
+    rows, offsets, x = random_block(SIZES, 3, 4)
+    w = weights(len(rows))
+    users = Users(rows, offsets, weights=w, **objective(3))
+    users.assign(x)
+    expected = plain_cost(
+        rows, offsets, users.labels, x, each_weight(w, len(rows)), users.loss, users.distance
+    )
+    np.testing.assert_allclose(users.cost(x), expected, rtol=1e-11, atol=1e-12)
+
+
+@objectives
+def test_after_a_step_without_an_assignment_the_old_labels_count(objective):
+    # Algorithm 1 makes B steps a round with the clusters of the first.
+    rows, offsets, x = random_block(SIZES, 3, 4)
+    w = WEIGHTS[-1](len(rows))
+    users = Users(rows, offsets, weights=w, **objective(3))
+    users.assign(x)
+    labels = users.labels.copy()
+    for step in range(1, 4):
+        moved = x + 0.04 * step * np.random.default_rng(step).uniform(size=x.shape)
+        expected, size = plain_gradient(rows, offsets, labels, moved, w, users.loss, users.distance)
+        np.testing.assert_allclose(
+            users.gradient(moved), expected, rtol=1e-12, atol=1e-12 * (1.0 + size.max())
+        )
+        np.testing.assert_allclose(
+            users.cost(moved),
+            plain_cost(rows, offsets, labels, moved, w, users.loss, users.distance),
+            rtol=1e-11,
+            atol=1e-12,
+        )
+        same(users.labels, labels)
+
+
+@objectives
+@pytest.mark.parametrize("segment", [16, kernels.SEGMENT])
+def test_gradient_does_not_depend_on_earlier_calls(monkeypatch, objective, segment):
+    monkeypatch.setattr(kernels, "SEGMENT", segment)
+    rows, offsets, x = random_block(SIZES, 3, 4)
+    users = Users(rows, offsets, **objective(3))
+    users.assign(x)
+    at_once = users.gradient(x)
+    same(users.gradient(x.copy()), at_once)
+    users.gradient(x + 0.1)
+    users.cost(x + 0.2)
+    same(users.gradient(x), at_once)
+    fresh = Users(rows, offsets, **objective(3))
+    fresh.assign(x + 0.3)
+    fresh.gradient(x + 0.1)
+    fresh.assign(x)
+    same(fresh.gradient(x.copy()), at_once)
+
+
+@objectives
+def test_gradient_is_the_slope_of_the_cost(objective):
+    rows, offsets, x = random_block([30, 0, 12], 2, 3)
+    users = Users(rows, offsets, **objective(2))
+    users.assign(x)
+    numeric = np.empty_like(x)
+    for place in np.ndindex(x.shape):
+        e = np.zeros_like(x)
+        e[place] = 1e-5
+        numeric[place] = (users.cost(x + e) - users.cost(x - e))[place[0]] / 2e-5
+    np.testing.assert_allclose(users.gradient(x), numeric, rtol=1e-6, atol=1e-6)
+
+
+@bregmans
+def test_gradient_of_a_bregman_loss_is_zero_at_the_mean_of_its_rows(bregman):
+    rows, offsets, x = random_block([150, 60], 3, 2)
+    w = WEIGHTS[-1](len(rows))
+    users = Users(rows, offsets, weights=w, loss=bregman(3))
+    users.assign(x)
+    means = np.empty_like(x)
+    for i, mine in of_each_user(rows, offsets):
+        here = slice(offsets[i], offsets[i + 1])
+        for k in range(2):
+            held = users.labels[here] == k
+            means[i, k] = np.average(mine[held], axis=0, weights=w[here][held])
+    np.testing.assert_allclose(users.gradient(means), 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("distance", DISTANCES, ids=repr)
+def test_a_squared_norm_as_a_bregman_loss_does_what_kmeans_does(distance):
+    rows, offsets, x = random_block(SIZES, 3, 4)
+    radial = Users(rows, offsets, loss=KMeans(), distance=distance(3))
+    bregman = Users(rows, offsets, loss=BREGMANS[DISTANCES.index(distance)](3))
+    for users in (radial, bregman):
+        users.assign(x)
+    same(radial.labels, bregman.labels)
+    np.testing.assert_allclose(bregman.pull(x), radial.pull(x), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(bregman.cost(x), radial.cost(x), rtol=1e-11)
+
+
+@losses
+def test_mahalanobis_with_the_identity_does_what_euclidean_does_to_the_last_bit(loss):
+    rows, offsets, x = random_block(SIZES, 3, 4)
+    plain = Users(rows, offsets, loss=loss)
+    moved = Users(rows, offsets, loss=loss, distance=Mahalanobis(np.eye(3)))
+    for users in (plain, moved):
+        users.assign(x)
+    same(plain.labels, moved.labels)
+    np.testing.assert_array_equal(plain.gradient(x), moved.pull(x))
+    same(plain.cost(x), moved.cost(x))
+
+
+@losses
+@distances
+def test_rows_of_the_largest_allowed_size_keep_everything_finite(loss, distance):
+    sign = np.random.default_rng(0).choice([-1.0, 1.0], size=(40, 2))
+    rows = 0.9e150 * sign * np.geomspace(1e-300, 1.0, 40)[:, None]
+    x = np.array([[[0.9e150, 0.9e150], [0.0, 0.0], [-0.9e150, 0.9e150]]])
+    users = Users(rows, np.array([0, 40]), weights=1.0 / 40, loss=loss, distance=distance(2))
+    with np.errstate(all="raise", under="ignore"):
+        users.assign(x)
+        pull, cost = users.gradient(x), users.cost(x)
+    assert np.isfinite(pull).all()
+    assert np.isfinite(cost).all()
+
+
+def test_a_returned_gradient_is_not_changed_by_later_calls():
+    rows, offsets, x = random_block(SIZES, 3, 4)
+    for loss in LOSSES:
+        users = Users(rows, offsets, loss=loss)
+        users.assign(x)
+        pull = users.gradient(x)
+        kept = pull.copy()
+        pull += 1.0
+        same(users.gradient(x), kept)
+
+
+@objectives
+def test_users_without_rows_have_no_gradient_and_no_cost(objective):
+    users = Users(np.empty((0, 2)), np.array([0, 0, 0]), **objective(2))
+    x = np.ones((2, 3, 2))
+    users.assign(x)
+    assert users.changed == 0
+    for at in (x, x + 1.0):
+        np.testing.assert_array_equal(users.gradient(at), np.zeros((2, 3, 2)))
+        np.testing.assert_array_equal(users.cost(at), np.zeros(2))
+    np.testing.assert_array_equal(users.total_weights, np.zeros(2))
+    labels, r2 = users.nearest(x[0])
+    assert len(labels) == len(r2) == 0
+
+
+@pytest.mark.parametrize("outside", [0.0, -0.5])
+def test_a_center_outside_the_domain_is_an_error_that_says_what_to_do(outside):
+    rows, offsets, x = random_block(SIZES, 2, 3)
+    users = Users(rows, offsets, loss=generalized_kl(smoothness=1.0))
+    users.assign(x)
+    x = x.copy()
+    x[3, 1, 0] = outside
+    for method in (users.assign, users.pull):
+        with pytest.raises(DivergedError, match="left the domain of the generalized_kl loss"):
+            method(x)

@@ -1,0 +1,80 @@
+"""A loss that a user of the library wrote."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from instances import (
+    DISTANCES,
+    LOSSES,
+    SIZES,
+    WEIGHTS,
+    PseudoHuber,
+    random_block,
+)
+from peerclust.users import Users
+from reference_impl import same
+
+losses = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+
+
+distances = pytest.mark.parametrize("distance", DISTANCES, ids=repr)
+
+
+class HalfSquare:
+    """K-means, written with numpy broadcasting in mind."""
+
+    smoothness = 1.0
+
+    def value(self, r2):
+        return 0.5 * r2
+
+    def gamma(self, r2):
+        return 1.0
+
+
+def test_a_gamma_that_is_one_number_counts_for_every_row():
+    rows, offsets, x = random_block(SIZES, 3, 4)
+    own, built_in = Users(rows, offsets, loss=HalfSquare()), Users(rows, offsets)
+    for users in (own, built_in):
+        users.assign(x)
+    same(own.pull(x), built_in.pull(x))
+    same(own.cost(x), built_in.cost(x))
+
+
+@pytest.mark.parametrize("member", ["gamma", "value"])
+def test_a_loss_that_gives_too_few_numbers_is_an_error(member):
+    rows, offsets, x = random_block(SIZES, 3, 4)
+    loss = HalfSquare()
+    setattr(loss, member, lambda r2: r2[:-1])
+    users = Users(rows, offsets, loss=loss)
+    users.assign(x)
+    with pytest.raises(ValueError, match="broadcast"):
+        (users.pull if member == "gamma" else users.cost)(x)
+
+
+class Hidden:
+    """A built-in loss behind the three members that a user's own would have."""
+
+    def __init__(self, loss):
+        self.value, self.gamma, self.smoothness = loss.value, loss.gamma, loss.smoothness
+
+
+@losses
+@distances
+def test_a_loss_of_the_user_s_own_does_what_the_same_built_in_does(loss, distance):
+    rows, offsets, x = random_block(SIZES, 3, 4)
+    w = WEIGHTS[-1](len(rows))
+    own = Users(rows, offsets, weights=w, loss=Hidden(loss), distance=distance(3))
+    built_in = Users(rows, offsets, weights=w, loss=loss, distance=distance(3))
+    for users in (own, built_in):
+        users.assign(x)
+    same(own.labels, built_in.labels)
+    np.testing.assert_allclose(own.pull(x), built_in.pull(x), rtol=1e-12, atol=1e-12)
+    same(own.cost(x), built_in.cost(x))
+
+
+def test_a_frozen_loss_of_the_user_s_own_is_used_as_it_is():
+    loss = PseudoHuber(0.7)
+    assert Users(*random_block(SIZES, 2, 3)[:2], loss=loss).loss is loss
