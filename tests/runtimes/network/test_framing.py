@@ -23,10 +23,10 @@ def feed(reader, data, chunk=1 << 20):
     """Return the frames that a reader finds in bytes that come in chunks."""
     found = []
     while data:
-        room = reader.room()
+        room = reader.get_buffer()
         part = data[: min(len(room), chunk)]
         room[: len(part)] = part
-        found += [(opcode, bytes(plain)) for opcode, plain in reader.took(len(part))]
+        found += [(opcode, bytes(plain)) for opcode, plain in reader.buffer_updated(len(part))]
         data = data[len(part) :]
     return found
 
@@ -83,10 +83,10 @@ def test_what_was_given_is_not_written_over_by_what_comes_next():
     for size in (100, 20_000, 100, 20_000):
         data = b"".join(framing.encode(BINARY, bytes([size % 251]) * size, masked=False))
         while data:
-            room = reader.room()
+            room = reader.get_buffer()
             part, data = data[: len(room)], data[len(room) :]
             room[: len(part)] = part
-            given_out += reader.took(len(part))
+            given_out += reader.buffer_updated(len(part))
     assert [bytes(plain) for _, plain in given_out] == [
         bytes([size % 251]) * size for size in (100, 20_000, 100, 20_000)
     ]
@@ -140,14 +140,14 @@ def test_changed_frames_are_frames_or_a_wire_error(sizes, changes, masked, chunk
     except WireError:
         return
     assert all(len(plain) <= 1000 for _, plain in found)
-    assert len(reader.room()) > 0
+    assert len(reader.get_buffer()) > 0
 
 
 def test_frames_before_a_bad_one_are_given():
     reader = Reader(masked=False, limit=LIMIT)
     wire = b"".join(framing.encode(BINARY, b"good", masked=False)) + b"\x81\x03bad"
-    reader.room()[: len(wire)] = wire
-    frames = reader.took(len(wire))
+    reader.get_buffer()[: len(wire)] = wire
+    frames = reader.buffer_updated(len(wire))
     assert next(frames) == (BINARY, b"good")
     with pytest.raises(WireError):
         next(frames)

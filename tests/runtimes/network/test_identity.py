@@ -48,7 +48,7 @@ def der(identity):
 
 
 def handshake(client, server):
-    """Shake hands in memory; give both ends, or raise what either side raises."""
+    """Do the handshake in memory; return both ends, or raise what either side raises."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(to_client, to_server)
     two = server.wrap_bio(to_server, to_client, server_side=True)
