@@ -63,7 +63,7 @@ def check_ended(peers, survivors, *, lost=(), cut=()):
     """Check that all survivors converged, name what happened, and are what the replay gives."""
     for name in survivors:
         record = peers.certificate(name)
-        status = "converged without some" if lost else "converged"
+        status = "converged without some peers" if lost else "converged"
         assert record["status"]["name"] == status, peers.log(name)
         assert record["residual"] <= TOL
         assert record["largest_residual"] <= TOL

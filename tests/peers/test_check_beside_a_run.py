@@ -22,7 +22,7 @@ def test_a_check_before_the_start_changes_nothing_of_the_run(net):
         net.wait("b", lambda status: status["neighbors"]["a"]["connected"])
         lines = net.check("c")
         assert not bad(lines)
-        assert "agrees; it waits for the others" in lines["b"].detail
+        assert "agrees; it is waiting for others" in lines["b"].detail
         with net.running("c") as last:
             for process in (*begun.values(), *last.values()):
                 assert process.wait(LONG) == 0
@@ -30,7 +30,7 @@ def test_a_check_before_the_start_changes_nothing_of_the_run(net):
         record = json.loads((net.path / name / "out" / "certificate.json").read_text())
         assert record["status"]["name"] == "converged"
         assert record["events"] == []
-        assert "begins again" not in (net.path / name / "out" / "log.txt").read_text()
+        assert "The setup starts again" not in (net.path / name / "out" / "log.txt").read_text()
 
 
 def test_a_check_while_others_run_without_this_peer_changes_nothing_of_the_run(net):
@@ -44,11 +44,11 @@ def test_a_check_while_others_run_without_this_peer_changes_nothing_of_the_run(n
         assert not bad(lines)
         for name in ("a", "b"):
             assert lines[name].detail.startswith(f"answers at 127.0.0.1:{net.ports[name]} and")
-            assert "it runs" in lines[name].detail
+            assert "it is running" in lines[name].detail
         lines = net.check("a", seconds=0.5)
         assert [*bad(lines)] == ["c"]
-        assert lines["port"].detail == f"this peer is running at 127.0.0.1:{net.ports['a']} already"
-        assert "agrees; it runs" in lines["b"].detail
+        assert lines["port"].detail == f"this peer is already running at 127.0.0.1:{net.ports['a']}"
+        assert "agrees; it is running" in lines["b"].detail
         for name in ("a", "b"):
             now = net.status(name)
             later = net.wait(name, lambda status, now=now: status["round"] > now["round"] + 10)

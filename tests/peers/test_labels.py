@@ -12,7 +12,7 @@ from peer_runs import make_cluster
 from peerclust.clustering.solution import Status
 from peerclust.peers import setup
 from peerclust.peers.setup import Rows
-from peerclust.peers.site_directory import Folder
+from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
@@ -60,12 +60,12 @@ def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_pa
     users = sites[0].users(contract, setup.make_scale(contract, agreed))
     users.assign(x[:1, ::-1].copy())
     elsewhere = users.labels.tolist()
-    folder = Folder(tmp_path)
-    folder.write_result(
+    directory = SiteDirectory(tmp_path)
+    directory.write_result(
         contract, "p0", SimpleNamespace(rows=parts[0], row=np.arange(len(parts[0]))),
         verdict=Verdict(Status("converged", ""), 1), agreed=agreed, users=users, x=x[0], traffic={},
     )  # fmt: skip
-    folder.close()
+    directory.close()
     assert check_labels(tmp_path, parts[0]) != elsewhere
 
 

@@ -90,7 +90,7 @@ def test_an_agreement_that_loses_a_peer_starts_again_unless_all_is_agreed(tmp_pa
         assert set(peers.wait(*left).values()) == {0}
         for name in left:
             record = peers.certificate(name)
-            assert record["status"]["name"] == "converged without some"
+            assert record["status"]["name"] == "converged without some peers"
             assert record["agreed"] == peers.certificate("p0")["agreed"]
             assert record["agreed"]["members"] == members
         if members == [0, 1, 2, 4]:

@@ -91,5 +91,5 @@ def test_hosts_on_both_ends_of_a_cut_cable_say_that_they_fell_apart(tmp_path, ca
         assert set(peers.wait().values()) == {1}
         assert time.monotonic() - begin < 60
         for name in peers.names:
-            assert peers.certificate(name)["status"]["name"] == "fell apart"
+            assert peers.certificate(name)["status"]["name"] == "partitioned"
         check_replay(peers, ["p0", "p1"])
