@@ -212,6 +212,6 @@ def test_a_center_outside_the_domain_is_an_error_that_says_what_to_do(outside):
     users.assign(x)
     x = x.copy()
     x[3, 1, 0] = outside
-    for method in (users.assign, users.pull):
+    for method in (users.assign, users.gradient):
         with pytest.raises(DivergedError, match="left the domain of the generalized_kl loss"):
             method(x)

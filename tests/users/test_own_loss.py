@@ -51,7 +51,7 @@ def test_a_loss_that_gives_too_few_numbers_is_an_error(member):
     users = Users(rows, offsets, loss=loss)
     users.assign(x)
     with pytest.raises(ValueError, match="broadcast"):
-        (users.pull if member == "gamma" else users.cost)(x)
+        (users.gradient if member == "gamma" else users.cost)(x)
 
 
 class Hidden:

@@ -94,5 +94,5 @@ def test_weighted_gives_the_same_users_with_other_weights():
     for each in (other, direct):
         each.assign(x)
     same(other.gradient(x), direct.gradient(x))
-    assert other.numbers == tuple(numbers)
+    assert other.ids == tuple(numbers)
     assert other.rows is rows
