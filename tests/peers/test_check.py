@@ -41,7 +41,7 @@ def test_sites_that_check_at_the_same_time_see_each_other(net):
             assert lines[other].detail == where
 
 
-def test_a_neighbor_that_is_not_there_is_waited_for_and_named(net):
+def test_a_missing_neighbor_is_waited_for_and_named(net):
     waited = []
     lines = net.check("b", seconds=0.3, on_wait=waited.append)
     assert waited == [["a", "c"]]
@@ -59,7 +59,7 @@ def test_a_neighbor_that_answers_but_cannot_be_dialed_as_a_run_would_is_bad(net)
     lines = net.check("a", seconds=2, dial={"b": nowhere})
     other.join()
     assert "in a run this site dials, and 127.0.0.1:" in bad(lines)["b"]
-    # To b it is enough that a, which dials, has come.
+    # For b it is enough that a, which dials, has connected.
     assert found["a"].ok
 
 
@@ -75,7 +75,7 @@ def test_without_a_good_network_file_nothing_else_is_checked(net):
     assert "`--me` must be a peer of the network file: a, b, c. Got 'd'." in line.detail
 
 
-def test_a_key_that_others_can_read_is_bad_and_nobody_is_dialed(net):
+def test_a_key_that_others_can_read_is_bad_and_no_neighbor_is_dialed(net):
     (net.path / "a" / "a.key").chmod(0o644)
     lines = net.check("a")
     assert [*bad(lines)] == ["key", "port", "b"]
@@ -169,7 +169,7 @@ def test_a_neighbor_that_does_not_know_this_site_refuses_it(net):
     assert "its certificate is not one of the network's" in bad(found["b"])["a"]
 
 
-def test_a_port_that_another_process_holds_is_bad(net):
+def test_a_port_that_another_process_uses_is_bad(net):
     with closing(socket.create_server(("127.0.0.1", net.ports["a"]))):
         detail = bad(net.check("a", seconds=0.1))["port"]
     assert ": Address already in use. Stop the process that uses it" in detail

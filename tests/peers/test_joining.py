@@ -81,13 +81,13 @@ def test_all_stop_if_a_peer_never_comes_and_the_network_file_says_so(tmp_path):
         peers.start("p0", "p1", "p2", "p4")
         assert set(peers.wait(seconds=30).values()) == {2}
         for name in ("p0", "p1", "p2", "p4"):
-            said = peers.error(name)
-            assert "The run was stopped" in said
-            assert "p3 does not take part" in said
+            error = peers.error(name)
+            assert "The run was stopped" in error
+            assert "p3 does not take part" in error
             assert not peers.ended(name)
 
 
-def test_a_peer_to_whom_nobody_comes_names_all_its_neighbors(tmp_path):
+def test_a_peer_that_no_neighbor_joins_names_all_its_neighbors(tmp_path):
     with make_cluster(tmp_path, join_timeout=1.0, on_absent="stop") as peers:
         peers.start("p0")
         assert peers.wait(seconds=30) == {"p0": 2}
@@ -120,8 +120,11 @@ def test_unauthorized_clients_are_refused_with_a_reason_logged_once(tmp_path):
         kinds = make_kinds(peers.contract, "p2", tmp_path)
         for _ in range(3):
             for kind in kinds.values():
-                with socket.create_connection(("127.0.0.1", port), 5) as line, suppress(OSError):
-                    kind(line)
+                with (
+                    socket.create_connection(("127.0.0.1", port), 5) as connection,
+                    suppress(OSError),
+                ):
+                    kind(connection)
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
         log = peers.log("p2")

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.peers
 
 
 def test_a_peer_asked_to_end_says_goodbye_and_resumes_from_its_checkpoint(tmp_path):
-    # Nobody waits for a timeout: the goodbye is enough.
+    # No peer waits for a timeout: the goodbye is enough.
     with make_cluster(tmp_path, rho=400.0, timeout=30.0) as peers:
         start_paced(peers)
         peers.wait_for_round("p3", 200)
