@@ -12,8 +12,8 @@ from peerclust.peers.check import check
 from peerclust.peers.site_directory import status_socket
 from peerclust.runtimes.network import contract_file, status
 from peerclust.runtimes.network.contract import Peer
+from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.identity import make_identity, read_certificate
-from peerclust.runtimes.network.terms import make_contract
 from peerclust.testing.local_cluster import free_ports
 
 NAMES = ("a", "b", "c")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from peerclust.runtimes.network import checkpoint, membership, messages, wire
-from peerclust.runtimes.network.lockstep import Post
+from peerclust.runtimes.network.lockstep import LockstepExchange
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import Kind
 from peerclust.testing import preload
@@ -128,12 +128,12 @@ def has_a_clock_that_jumps(arguments, directory):
 
 def _exchange_instead(arguments, directory, change):
     """Run a peer that calls `change` before each exchange, and sends what it returns."""
-    exchange = Post.exchange
+    exchange = LockstepExchange.exchange
 
     async def changed(self, kind, payload, check, **vote):
         return await exchange(self, kind, change(self, kind, payload), check, **vote)
 
-    Post.exchange = changed
+    LockstepExchange.exchange = changed
     preload.run_peer(arguments, directory)
 
 
@@ -156,7 +156,7 @@ def dies_in_an_average(arguments, directory):
 
 
 def dies_at_the_barrier(arguments, directory):
-    _die_if(arguments, directory, lambda node: node.settled)
+    _die_if(arguments, directory, lambda node: node.setup_done)
 
 
 def averages_wildly(arguments, directory):
@@ -178,7 +178,7 @@ def says_it_is_done(arguments, directory):
 
     def change(node, kind, payload):
         if kind is Kind.ROUND and node.at == FROM:
-            node.broadcast(Kind.ALIVE, messages.Alive("done", True))
+            node.broadcast(Kind.HEARTBEAT, messages.Heartbeat("done", True))
             while not Path("out-p0", "certificate.json").exists():
                 time.sleep(0.1)
             time.sleep(5)

@@ -11,7 +11,7 @@ from peerclust.peers.commands import read_rows, read_table
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.runtimes.network.setup import living_graph
+from peerclust.runtimes.network.setup import active_graph
 from peerclust.testing.local_cluster import LocalCluster
 
 TOL = 1e-6
@@ -100,7 +100,7 @@ def check_replay(peers, survivors, cut=()):
         ]
     ).users(peers.contract, setup.make_scale(peers.contract, agreed))
     program = configuration.make_program(peers.contract, agreed)
-    run = Simulator(living_graph(peers.contract.graph, numbers, cut)).run(
+    run = Simulator(active_graph(peers.contract.graph, numbers, cut)).run(
         program, users, x, rounds=record["rounds"] - start
     )
     scale = setup.make_scale(peers.contract, agreed)

@@ -50,7 +50,7 @@ def test_a_process_that_ends_wrongly_is_found(run, ending, kind, what):
     assert sentence.startswith(what)
 
 
-@pytest.mark.parametrize("reason", ["it must not be ahead, and is by 2 exchanges", "it sent zeros"])
+@pytest.mark.parametrize("reason", ["it must not be ahead, but is by 2 exchanges", "it sent zeros"])
 def test_a_peer_that_is_dropped_for_misbehaving_is_found(run, reason):
     with (run.out("p4") / "log.txt").open("a") as log:
         log.write(f"2026-01-01 00:00:01 p5 was lost in round 9: {reason}.\n")

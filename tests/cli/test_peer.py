@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from peerclust.cli import app
 from peerclust.runtimes.network import contract_file
-from peerclust.runtimes.network.contract import spell
+from peerclust.runtimes.network.contract import group_hex
 from peerclust.runtimes.network.identity import (
     fingerprint,
     load_identity,
@@ -110,7 +110,7 @@ def test_init_writes_what_its_options_say(init):
         mark = fingerprint(read_certificate(Path(f"keys/{name}.crt")))
         assert peers[name] == [f"{name}.example:{4000 + i}", mark]
         assert f"{name} {mark}" in result.stdout
-    assert spell(found.digest) in result.stdout
+    assert group_hex(found.digest) in result.stdout
     assert "peerclust peer check" in result.stdout
 
 

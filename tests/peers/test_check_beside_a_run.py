@@ -55,7 +55,7 @@ def test_a_check_while_others_run_without_this_peer_changes_nothing_of_the_run(n
             assert later["events"] == before["events"]
             assert [link["counted"] for link in later["neighbors"].values()] == [True, False]
         assert (
-            "c was not taken up: it only checks."
+            "c was not accepted: it is only a check."
             in (net.path / "b" / "out" / "log.txt").read_text()
         )
         for process in running.values():

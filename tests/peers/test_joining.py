@@ -30,7 +30,7 @@ def test_a_second_process_of_a_peer_is_refused(tmp_path):
             assert peers.wait("p2", seconds=40)["p2"] == 2
             assert reason in peers.error("p2")
         # p1 dials p2 where the network file says; p2 dials p3.
-        assert peers.log("p3").count("p2 was not taken up: p2 is running already") == 1
+        assert peers.log("p3").count("p2 was not accepted: p2 is running already") == 1
         peers.processes["p2"] = first
         record = peers.status("p2")
         assert record["phase"] == "running"
@@ -64,14 +64,14 @@ def test_a_peer_that_joins_after_the_end_gets_the_result_and_a_status_that_says_
         assert set(peers.wait(*others, seconds=20).values()) == {0}
 
 
-def test_a_peer_that_joins_late_is_taken_up(tmp_path):
+def test_a_peer_that_joins_late_takes_part(tmp_path):
     with make_cluster(tmp_path, rho=300.0, join_timeout=2.0) as peers:
         start_paced(peers, "p0", "p1", "p2", "p4")
         peers.wait_for_round("p2", 100)
         peers.start("p3")
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
-        assert "p3 does not take part: it did not come within 2 s" in peers.log("p2")
+        assert "p3 does not take part: it did not connect within 2 s" in peers.log("p2")
         assert "the centers of a neighbor" in peers.log("p3")
         assert peers.certificate("p0")["agreed"]["members"] == [0, 1, 2, 4]
 
@@ -92,7 +92,7 @@ def test_a_peer_that_no_neighbor_joins_names_all_its_neighbors(tmp_path):
         peers.start("p0")
         assert peers.wait(seconds=30) == {"p0": 2}
         assert "p1 does not take part" in peers.error("p0")
-        assert "Nor did p4 come." in peers.error("p0")
+        assert "Nor did p4 connect." in peers.error("p0")
 
 
 def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
@@ -106,9 +106,7 @@ def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
         assert [codes[name] for name in others] == [0, 0, 0, 0]
         assert codes["p2"] == 2
         said = "p2 has n_clusters = 4, here it is 3."
-        assert (
-            peers.log("p1").count(f"p2 was not taken up: it has another network file: {said}") == 1
-        )
+        assert peers.log("p1").count(f"p2 was not accepted: its network file differs: {said}") == 1
         assert "n_clusters = 3, here it is 4" in peers.error("p2")
 
 
@@ -131,10 +129,10 @@ def test_unauthorized_clients_are_refused_with_a_reason_logged_once(tmp_path):
         for reason in (
             "it did not speak TLS",
             "it spoke plain HTTP",
-            "it showed no certificate",
+            "it sent no certificate",
             "it does not speak TLS 1.3",
-            "its certificate is not one of the network's",
-            "it calls itself 'p2', and its certificate is that of p1",
-            "it has another network file",
+            "its certificate is not in the network file",
+            "it calls itself 'p2', but its certificate is that of p1",
+            "its network file differs",
         ):
             assert log.count(reason) == 1, log

@@ -24,8 +24,8 @@ def test_links_that_are_cut_or_work_in_one_direction_only_are_dropped_by_both_si
         for pair in (("p0", "p1"), ("p1", "p2"), ("p3", "p4")):
             for one, other in (pair, pair[::-1]):
                 assert f"{other} was lost" in peers.log(one)
-                taken_up = f"{other} is taken up" in peers.log(one)
-                assert taken_up == (pair == ("p0", "p1"))
+                rejoined = f"{other} rejoins" in peers.log(one)
+                assert rejoined == (pair == ("p0", "p1"))
 
 
 def test_links_that_break_briefly_corrupt_bytes_or_are_slow_change_nothing(tmp_path):
@@ -46,7 +46,7 @@ def test_links_that_break_briefly_corrupt_bytes_or_are_slow_change_nothing(tmp_p
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
         assert changed
-        assert "The connection with p1 broke" in peers.log("p0")
+        assert "The connection to p1 broke" in peers.log("p0")
         assert "broke" in peers.log("p3") + peers.log("p4")
         assert all(not peers.certificate(name)["events"] for name in peers.names)
 

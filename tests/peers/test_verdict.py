@@ -10,7 +10,7 @@ from peerclust.peers.verdict import contributions, judge
 from peerclust.programs.certificate import Found
 from peerclust.runtimes.network.messages import Ended, View
 from peerclust.runtimes.network.rounds import Outcome
-from peerclust.runtimes.network.views import Views
+from peerclust.runtimes.network.views import MembershipViews
 
 END = 100
 
@@ -26,19 +26,19 @@ def agreed(spread):
 
 def node(m=5, me=0):
     terms = make_path_contract(m, links=tuple((f"p{i}", f"p{(i + 1) % m}") for i in range(m)))
-    views = Views(terms.graph, range(m), ())
+    views = MembershipViews(terms.graph, range(m), ())
     return SimpleNamespace(contract=terms, views=views, number=me, events=[])
 
 
 def end(views, peer, residual=1e-7):
     old = views[peer]
-    views.take(View(peer, old.seq + 1, END, old.counts, "", Ended(END, residual, 0.5)))
+    views.update(View(peer, old.seq + 1, END, old.counts, "", Ended(END, residual, 0.5)))
 
 
 def lose(views, peer, neighbor, round_):
     old = views[peer]
     left = [i for i in old.counts if i != neighbor]
-    views.take(View(peer, old.seq + 1, round_, left, f"lost p{neighbor}: silent"))
+    views.update(View(peer, old.seq + 1, round_, left, f"lost p{neighbor}: silent"))
 
 
 def test_a_run_converged_if_all_peers_say_so():
@@ -119,7 +119,7 @@ def test_a_peer_taken_up_again_contributed_twice():
     for peer in (1, 3):
         lose(here.views, peer, 2, 30)
         old = here.views[peer]
-        here.views.take(View(peer, old.seq + 1, 60, sorted([*old.counts, 2])))
+        here.views.update(View(peer, old.seq + 1, 60, sorted([*old.counts, 2])))
     assert contributions(here.contract, here.views, END, 0)["p2"] == [[0, 29], [60, END - 1]]
 
 

@@ -220,7 +220,7 @@ def _parse_site(value: str) -> tuple[str, Path, Path]:
 def parse_endpoint(value: str, name: str) -> tuple[str, int]:
     """Give the host and the port of an option's value."""
     from peerclust.runtimes.network.contract import Peer
-    from peerclust.runtimes.network.terms import check_address
+    from peerclust.runtimes.network.contract_validation import check_address
 
     check_address(value, f"`--{name}`")
     return Peer("", value, b"").endpoint

@@ -15,9 +15,9 @@ from pathlib import Path
 from peerclust.errors import InputError, PeerclustError
 from peerclust.peers import commands
 from peerclust.runtimes.network import contract_file
-from peerclust.runtimes.network.contract import Contract, spell
+from peerclust.runtimes.network.contract import Contract, group_hex
 from peerclust.runtimes.network.identity import Identity, certificate_dates
-from peerclust.runtimes.network.probe import Seen, Visit
+from peerclust.runtimes.network.probe import Probe, ProbeResult
 
 # Days before its expiry from which on a certificate should be renewed.
 _RENEWAL_DAYS = 30
@@ -63,7 +63,7 @@ def check(
         commands.check_dial(contract, me, dial or {})
     except InputError as error:
         return [Line("network file", False, f"{error} Nothing else can be checked without it.")]
-    lines = [Line("network file", True, f"{network}, digest {spell(contract.digest)}")]
+    lines = [Line("network file", True, f"{network}, digest {group_hex(contract.digest)}")]
     identity: Identity | None = None
     try:
         identity = commands.find_identity(contract, me, keys or network.parent)
@@ -74,17 +74,17 @@ def check(
     except PeerclustError as error:
         lines.append(Line("key", False, str(error)))
     lines.append(_certificate(contract, me, now))
-    visit = None
+    probe = None
     if identity is not None:
-        visit = Visit(contract, me, identity, listen=listen, dial=dial)
-        asyncio.run(visit.pay(seconds, on_wait))
-    lines.append(_clock(contract, {} if visit is None else visit.seen, now))
-    lines.append(_port(listen or contract.peers[contract.number(me)].endpoint, visit))
+        probe = Probe(contract, me, identity, listen=listen, dial=dial)
+        asyncio.run(probe.run(seconds, on_wait))
+    lines.append(_clock(contract, {} if probe is None else probe.results, now))
+    lines.append(_port(listen or contract.peers[contract.number(me)].endpoint, probe))
     lines.append(_data(contract, data))
-    if visit is None:
+    if probe is None:
         detail = "not tried: neighbors answer only a site that has its key"
         return lines + [Line(name, False, detail) for name in contract.neighbors(me)]
-    return lines + [_neighbor(contract, me, name, visit, now) for name in visit.seen]
+    return lines + [_neighbor(contract, me, name, probe, now) for name in probe.results]
 
 
 def _certificate(contract: Contract, name: str, now: datetime) -> Line:
@@ -102,7 +102,7 @@ def _certificate(contract: Contract, name: str, now: datetime) -> Line:
     return Line("certificate", True, f"{dates}, {days:,} days left")
 
 
-def _clock(contract: Contract, seen: Mapping[str, Seen], now: datetime) -> Line:
+def _clock(contract: Contract, results: Mapping[str, ProbeResult], now: datetime) -> Line:
     """Compare this site's clock with the certificates, all made in the past, and the neighbors."""
     newest = max(contract.peers, key=lambda peer: certificate_dates(peer.certificate)[0])
     made = certificate_dates(newest.certificate)[0]
@@ -114,7 +114,9 @@ def _clock(contract: Contract, seen: Mapping[str, Seen], now: datetime) -> Line:
             f"{time}, but the certificate of {newest.name} was made after {made:%Y-%m-%d %H:%M}:"
             " set the clock",
         )
-    ahead = {name: each.ahead for name, each in seen.items() if each.ahead is not None}
+    ahead = {
+        name: each.clock_ahead for name, each in results.items() if each.clock_ahead is not None
+    }
     if not ahead:
         return Line("clock", True, f"{time}; no neighbor reported its own")
     far = {name: by for name, by in ahead.items() if abs(by) > _MAX_CLOCK_DIFFERENCE}
@@ -128,19 +130,19 @@ def _side(ahead: float) -> str:
     return "behind" if ahead > 0 else "ahead of"
 
 
-def _port(endpoint: tuple[str, int], visit: Visit | None) -> Line:
+def _port(endpoint: tuple[str, int], probe: Probe | None) -> Line:
     address = f"{endpoint[0]}:{endpoint[1]}"
-    if visit is None:
+    if probe is None:
         return Line("port", False, f"{address} was not tried: this needs the key")
-    if not visit.port:
+    if not probe.listen_error:
         return Line("port", True, f"{address} is free to listen on")
-    if visit.runs:
+    if probe.already_running:
         return Line("port", True, f"this peer is already running at {address}", warns=True)
     return Line(
         "port",
         False,
-        f"cannot listen on {address}: {visit.port}. Stop the process that uses it, or choose an"
-        " address of this machine with --listen",
+        f"cannot listen on {address}: {probe.listen_error}. Stop the process that uses it, or choose"
+        " an address of this machine with --listen",
     )
 
 
@@ -161,42 +163,42 @@ def _data(contract: Contract, data: Path) -> Line:
     return Line("data", True, detail)
 
 
-def _neighbor(contract: Contract, me: str, name: str, visit: Visit, now: datetime) -> Line:
-    seen = visit.seen[name]
-    host, port = visit.endpoint(name)
-    if seen.differs:
-        detail = f"does not agree. {' '.join(seen.differs)} Use the same network file"
+def _neighbor(contract: Contract, me: str, name: str, probe: Probe, now: datetime) -> Line:
+    result = probe.results[name]
+    host, port = probe.endpoint(name)
+    if result.differences:
+        detail = f"does not agree. {' '.join(result.differences)} Use the same network file"
         return Line(name, False, detail)
-    if seen.hello is None:
-        return Line(name, False, _explain(seen, me < name, f"{host}:{port}"))
-    if me < name and not seen.answered:
+    if result.hello is None:
+        return Line(name, False, _explain(result, me < name, f"{host}:{port}"))
+    if me < name and not result.answered:
         detail = (
             f"dialed this site, but in a run this site dials, and {host}:{port} cannot be reached:"
-            f" {seen.reason}. Open its firewall to this site, or use another address with --dial"
+            f" {result.reason}. Open its firewall to this site, or use another address with --dial"
         )
         return Line(name, False, detail)
-    where = f"answers at {host}:{port}" if seen.answered else "dialed this site"
+    where = f"answers at {host}:{port}" if result.answered else "dialed this site"
     doing = {"agreeing": "is waiting for others", "running": "is running", "done": "has ended"}
-    activity = "is checking, too" if seen.hello.visits else doing[seen.hello.phase]
+    activity = "is checking, too" if result.hello.visits else doing[result.hello.phase]
     detail = f"{where} and agrees; it {activity}"
     dates = _certificate(contract, name, now)
     if dates.warns:
         return Line(name, True, f"{detail}. Its certificate is {dates.detail}", warns=True)
-    if name < me and not (seen.came or visit.runs):
+    if name < me and not (result.dialed_us or probe.already_running):
         detail += ". In a run it must dial this site, and it did not: check at the same time"
         return Line(name, True, detail, warns=True)
     return Line(name, True, detail)
 
 
-def _explain(seen: Seen, dials: bool, address: str) -> str:
+def _explain(result: ProbeResult, dials: bool, address: str) -> str:
     """Explain why a neighbor was not heard, and what may help."""
-    if not seen.silent:
+    if not result.unreachable:
         return (
-            f"answered at {address}, but {seen.reason}. Compare the network files' digests and the"
-            " fingerprints"
+            f"answered at {address}, but {result.reason}. Compare the digests of the network"
+            " files and the fingerprints"
         )
     other = "" if dials else ", nor did it dial this site"
     return (
-        f"cannot be reached at {address}: {seen.reason}{other}. Run `peerclust peer check`"
+        f"cannot be reached at {address}: {result.reason}{other}. Run `peerclust peer check`"
         " there at the same time, and open its firewall to this site"
     )

@@ -15,10 +15,10 @@ from peerclust.programs.exact import Exact
 from peerclust.programs.lossy import Lossy
 from peerclust.programs.protocol import Program
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.contract_validation import LOSS_TOLERANT
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.rounds import Box
-from peerclust.runtimes.network.setup import living_graph
-from peerclust.runtimes.network.terms import GO_ON
+from peerclust.runtimes.network.setup import active_graph
 from peerclust.types import Array
 
 # Centers may leave the box of the data by this fraction of its width, for rounding.
@@ -52,7 +52,7 @@ def _make_program(contract: Contract, agreed: Agreed) -> Program:
 def make_certify(contract: Contract, agreed: Agreed) -> Certify:
     """Return the program with which the sites compute their joint certificate."""
     graph = _agreed_graph(contract, agreed)
-    rho = agreed.rho if contract.solver in GO_ON else None
+    rho = agreed.rho if contract.solver in LOSS_TOLERANT else None
     D = int(graph.diameter.value)
     return Certify(graph.averaging_factors, m=graph.m, rho=rho, D=D)
 
@@ -66,7 +66,7 @@ def agreed_degree(contract: Contract, agreed: Agreed, number: int) -> int:
 
 
 def _agreed_graph(contract: Contract, agreed: Agreed) -> Graph:
-    return living_graph(contract.graph, tuple(agreed.members), agreed.lost)
+    return active_graph(contract.graph, tuple(agreed.members), agreed.lost)
 
 
 def make_guard(
@@ -87,7 +87,7 @@ def make_guard(
         # Curvatures, or the 1 of the first average; sums are at most that times a point in the box.
         limit = inner.growth(state, degree) * max(1.0, beta * agreed.W) * (1.0 + _ROUNDING)
         bounds = np.array([limit, *[limit * far] * len(box.low)])
-        return lambda sums: "" if (np.abs(sums) <= bounds).all() else "sums larger than they can be"
+        return lambda sums: "" if (np.abs(sums) <= bounds).all() else "sums larger than possible"
 
     return allow
 

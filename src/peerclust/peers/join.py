@@ -16,12 +16,12 @@ from peerclust.peers.site_directory import SiteDirectory
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.membership import Restart, Welcomed
-from peerclust.runtimes.network.messages import Agreed, View, Welcome, unpack_centers
+from peerclust.runtimes.network.contract_validation import LOSS_TOLERANT
+from peerclust.runtimes.network.membership import RestartSetup, StateReceived
+from peerclust.runtimes.network.messages import Agreed, StateReply, View, unpack_centers
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.setup import Agreeing
-from peerclust.runtimes.network.terms import GO_ON
-from peerclust.runtimes.network.views import Views
+from peerclust.runtimes.network.setup import SetupRuntime
+from peerclust.runtimes.network.views import MembershipViews
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -46,20 +46,20 @@ class JoinProcedure:
     def run(self) -> JoinResult:
         """Agree with all others, or join a run that has started.
 
-        Raises Welcomed if the run is over.
+        Raises StateReceived if the run is over.
         """
         while True:
             try:
                 return self._agree()
-            except Restart:
+            except RestartSetup:
                 self.directory.log("The setup starts again.")
-            except Welcomed as come:
-                if come.welcome.done:
+            except StateReceived as received:
+                if received.reply.done:
                     raise
-                reason = self.refuse(come.welcome)
+                reason = self.refuse(received.reply)
                 if not reason:
-                    return self._join(come.welcome)
-                self.node.ban(come.link, f"it reported an impossible run: {reason}")
+                    return self._join(received.reply)
+                self.node.ban(received.link, f"it reported an impossible run: {reason}")
 
     def scaled(self, agreed: Agreed) -> Users:
         """Return this site's rows in the agreed scale."""
@@ -67,7 +67,7 @@ class JoinProcedure:
 
     def _agree(self) -> JoinResult:
         """Agree on scale, step and start, or on resuming from the checkpoints of all sites."""
-        runtime = Agreeing(self.node)
+        runtime = SetupRuntime(self.node)
         if len(runtime.members) == 1:
             raise PeerError(
                 f"{self.node.name} could reach none of its neighbors: {self._list_absent()}."
@@ -84,7 +84,7 @@ class JoinProcedure:
         runtime.pass_barrier()
         names = ", ".join(self.contract.names[i] for i in runtime.members)
         chosen = "" if self.contract.solver in ("admm", "exact") else f": rho {agreed.rho:.6g}"
-        if self.contract.solver in GO_ON:
+        if self.contract.solver in LOSS_TOLERANT:
             chosen += f", alpha {agreed.alpha:.6g}"
         self.directory.log(f"Agreed with {names}{chosen}.")
         if saved is not None:
@@ -92,7 +92,7 @@ class JoinProcedure:
         self._start(agreed, (), round_)
         return JoinResult(agreed, users, x, round_)
 
-    def _agree_to_resume(self, runtime: Agreeing) -> tuple[Checkpoint | None, int]:
+    def _agree_to_resume(self, runtime: SetupRuntime) -> tuple[Checkpoint | None, int]:
         """Return the checkpoint and the latest round of all, if all sites have one of this run."""
         saved = self._load_checkpoint()
         if saved is not None and saved.run != setup.run_tag(self.contract, saved.agreed):
@@ -103,38 +103,38 @@ class JoinProcedure:
         latest = setup.agree_to_resume(self.contract, runtime, users, run, round_)
         return (None, 0) if latest is None else (saved, latest)
 
-    def refuse(self, welcome: Welcome) -> str:
+    def refuse(self, reply: StateReply) -> str:
         """Return why a neighbor's centers cannot be those of the run, or ""."""
-        program = configuration.make_program(self.contract, welcome.agreed)
-        x = unpack_centers(welcome.centers, self.contract.n_clusters)
-        return configuration.make_box(self.contract, program, welcome.agreed).refuse(x)
+        program = configuration.make_program(self.contract, reply.agreed)
+        x = unpack_centers(reply.centers, self.contract.n_clusters)
+        return configuration.make_box(self.contract, program, reply.agreed).refuse(x)
 
-    def _join(self, welcome: Welcome) -> JoinResult:
+    def _join(self, reply: StateReply) -> JoinResult:
         """Join a run that has started, from the checkpoint or else a neighbor's centers."""
-        agreed = welcome.agreed
+        agreed = reply.agreed
         K = self.contract.n_clusters
         users = self.scaled(agreed)
         setup.check_fits(agreed, users)
         for link in self.node.links.values():
-            link.discount()
-        x = unpack_centers(welcome.centers, K)[None]
+            link.reset()
+        x = unpack_centers(reply.centers, K)[None]
         source = "the centers of a neighbor"
         saved = self._load_checkpoint()
         if saved is not None and saved.run == setup.run_tag(self.contract, agreed):
             x = unpack_centers(saved.centers, K)[None]
             source = f"the checkpoint of round {saved.round}"
-        self.directory.log(f"The run is in round {welcome.round}; joining with {source}.")
-        self._start(agreed, welcome.views, welcome.round)
-        return JoinResult(agreed, users, x, welcome.round)
+        self.directory.log(f"The run is in round {reply.round}; joining with {source}.")
+        self._start(agreed, reply.views, reply.round)
+        return JoinResult(agreed, users, x, reply.round)
 
     def _start(self, agreed: Agreed, views: Sequence[View], round_: int) -> None:
         """Set the node to a round of the run, with the views of its members."""
         tag = setup.run_tag(self.contract, agreed)
         self.directory.journal.agreed(tag, agreed.members, agreed.lost, self.rows.digest)
-        known = Views(self.contract.graph, agreed.members, agreed.lost)
+        known = MembershipViews(self.contract.graph, agreed.members, agreed.lost)
         for view in views:
-            known.take(view)
-        self.node.begin_run(tag, known, round_)
+            known.update(view)
+        self.node.start_run(tag, known, round_)
 
     def _load_checkpoint(self) -> Checkpoint | None:
         try:

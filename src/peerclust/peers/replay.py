@@ -19,7 +19,7 @@ from peerclust.programs.protocol import Program, reduce_messages, set_round
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import unpack_array
-from peerclust.runtimes.network.setup import living_graph
+from peerclust.runtimes.network.setup import active_graph
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -183,7 +183,7 @@ def _agree_again(
         raise DataError(
             f"A replay needs every site that agreed. Got nothing of {', '.join(missing)}."
         )
-    runtime = Simulator(living_graph(contract.graph, members, lost))
+    runtime = Simulator(active_graph(contract.graph, members, lost))
     joint = setup.join_rows([rows[i] for i in members])
     agreed, _, x = setup.agree(contract, runtime, joint, members, lost)
     if setup.run_tag(contract, agreed).hex() != record["run"]:

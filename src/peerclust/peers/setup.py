@@ -26,8 +26,8 @@ from peerclust.programs.consensus import Maximum
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.contract_validation import FIXED_GRAPH
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.runtimes.network.terms import FIXED
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Runtime
 from peerclust.types import Array
@@ -78,7 +78,7 @@ class Rows:
         x = np.zeros((1, contract.n_clusters, self.rows.shape[1]))
         alone, users = Simulator(graphs.path(1)), some.users(contract)
         alone.run(Accelerated(rho=1.0, alpha=0.0, B=contract.B), users, x, rounds=3)
-        if contract.solver in FIXED:
+        if contract.solver in FIXED_GRAPH:
             alone.run(ADMM(c=1.0, D=0), users, x, rounds=4)
         alone.run(Certify((), m=1), users, x, rounds=2)
 

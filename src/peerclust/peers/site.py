@@ -22,10 +22,10 @@ from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
-from peerclust.runtimes.network.membership import Leaving, Stopping, Welcomed
-from peerclust.runtimes.network.messages import Agreed, Welcome, pack_centers, unpack_centers
+from peerclust.runtimes.network.membership import Leaving, StateReceived, Stopping
+from peerclust.runtimes.network.messages import Agreed, StateReply, pack_centers, unpack_centers
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.rounds import AloneError, Outcome, Running
+from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
 from peerclust.runtimes.network.status import StatusSocket
 from peerclust.types import Array
 from peerclust.users import Users
@@ -66,7 +66,7 @@ class Site:
         self.contract, self.me, self.rows, self.directory = contract, me, rows, directory
         self._progress = progress
         self._saved_at, self._reported_at = time.monotonic(), 0.0
-        self._running: Running | None = None
+        self._running: RoundLoop | None = None
         self._agreed: Agreed | None = None
         self._verdict: Verdict | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
@@ -101,7 +101,7 @@ class Site:
 
     def leave(self) -> None:
         """Disconnect once all others have ended; linger if some are missing."""
-        with suppress(Leaving, Stopping, Welcomed):
+        with suppress(Leaving, Stopping, StateReceived):
             self.node.loop.run_until_complete(self._linger())
         self._close("done", "")
 
@@ -113,7 +113,7 @@ class Site:
         try:
             joined = self._join.run()
             outcome = self._run_program(joined)
-        except Welcomed as late:
+        except StateReceived as late:
             return self._adopt_result(late)
         with suppress(Leaving):  # the run has a result
             self.node.loop.run_until_complete(self._hear_ends())
@@ -126,16 +126,16 @@ class Site:
         traffic = {name: link.traffic() for name, link in self.node.links.items()}
         return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in traffic.items()}
 
-    def _adopt_result(self, late: Welcomed) -> SiteResult:
+    def _adopt_result(self, late: StateReceived) -> SiteResult:
         """Return the result of a neighbor, as the run is over."""
-        welcome, agreed = late.welcome, late.welcome.agreed
+        reply, agreed = late.reply, late.reply.agreed
         users = self._join.scaled(agreed)
-        if reason := self._join.refuse(welcome):
+        if reason := self._join.refuse(reply):
             raise PeerError(f"{late.link.name} sent a result that cannot be used: {reason}.")
         name = late.link.name
-        self.directory.log(f"The run ended in round {welcome.round}; the result is that of {name}.")
-        verdict = Verdict.from_neighbor(welcome.round, name, welcome.status)
-        x = unpack_centers(welcome.centers, self.contract.n_clusters)
+        self.directory.log(f"The run ended in round {reply.round}; the result is that of {name}.")
+        verdict = Verdict.from_neighbor(reply.round, name, reply.status)
+        x = unpack_centers(reply.centers, self.contract.n_clusters)
         return SiteResult(verdict, agreed, users, x)
 
     # The rounds
@@ -144,21 +144,21 @@ class Site:
         program = configuration.make_program(self.contract, joined.agreed)
         box = configuration.make_box(self.contract, program, joined.agreed)
         self._agreed = joined.agreed
-        running = self._running = Running(
+        running = self._running = RoundLoop(
             self.node,
             program,
             joined.users,
             residual_scale=setup.residual_scale(joined.agreed, joined.users),
-            allow=configuration.make_guard(self.contract, program, joined.agreed, box),
+            make_check=configuration.make_guard(self.contract, program, joined.agreed, box),
             certify=configuration.make_certify(self.contract, joined.agreed),
             degree=configuration.agreed_degree(self.contract, joined.agreed, self.node.number),
             journal=self.directory.journal,
-            between=self._between,
+            on_round=self._on_round,
         )
-        self.node.welcome = self._welcome
+        self.node.state_reply = self._state_reply
         try:
             return running.run(joined.x, joined.round)
-        except AloneError:
+        except IsolatedError:
             names = ", ".join(self.node.links)
             self._save_checkpoint()
             raise PeerError(
@@ -166,12 +166,12 @@ class Site:
                 f" {self.node.round}. A checkpoint was saved; the same command tries again."
             ) from None
 
-    def _between(self, state: Any) -> None:
+    def _on_round(self, state: Any) -> None:
         """Report progress and save checkpoints between two rounds."""
         now = time.monotonic()
         if now - self._reported_at > _REPORT_EVERY:
             self._reported_at = now
-            alive = sum(link.counted for link in self.node.links.values())
+            alive = sum(link.active for link in self.node.links.values())
             self._progress(state.round, self._residual(), alive)
         if now - self._saved_at > self.contract.checkpoint_every:
             self._save_checkpoint()
@@ -182,15 +182,15 @@ class Site:
         residual = float(self._running.state.residual.max())
         return residual / self._running.residual_scale if residual < UNKNOWN else float("inf")
 
-    def _welcome(self) -> Welcome:
+    def _state_reply(self) -> StateReply:
         assert self._running is not None
         assert self._agreed is not None
         node = self.node
-        return Welcome(
+        return StateReply(
             self._agreed,
             self._running.state.round,
             pack_centers(self._running.state.x),
-            node.views.told(),
+            node.views.for_late_peer(),
             node.phase == "done",
             "" if self._verdict is None else self._verdict.status.name,
         )
@@ -217,7 +217,7 @@ class Site:
         """Wait until all peers of this partition have reported how they ended, or for `timeout`."""
         node = self.node
         limit = node.loop.time() + self.contract.timeout
-        while not all(node.views[i].ended for i in node.views.part(node.number)):
+        while not all(node.views[i].ended for i in node.views.component(node.number)):
             if not await node.wait_until(limit):
                 break
 

@@ -31,9 +31,9 @@ from peerclust.peers import setup
 from peerclust.peers.verdict import Verdict
 from peerclust.report.result_directory import list_versions
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.contract_validation import LOSS_TOLERANT
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.runtimes.network.terms import GO_ON
 from peerclust.tables import Table
 from peerclust.users import Users
 
@@ -130,7 +130,7 @@ class SiteDirectory:
             status=verdict.status,
             certificate=_certificate(verdict, agreed),
             rho=None if contract.solver in ("admm", "exact") else agreed.rho,
-            alpha=agreed.alpha if contract.solver in GO_ON else None,
+            alpha=agreed.alpha if contract.solver in LOSS_TOLERANT else None,
             why={"solver": "agreed"},
             solver=contract.solver,
             loss=users.loss,

@@ -8,12 +8,12 @@ from typing import Any
 
 from peerclust.clustering.solution import Status
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.messages import Agreed, tame
+from peerclust.runtimes.network.contract_validation import FIXED_GRAPH
+from peerclust.runtimes.network.messages import Agreed, sanitize
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import Outcome
 from peerclust.runtimes.network.setup import LARGEST
-from peerclust.runtimes.network.terms import FIXED
-from peerclust.runtimes.network.views import Views
+from peerclust.runtimes.network.views import MembershipViews
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +92,10 @@ def judge(node: Node, outcome: Outcome, agreed: Agreed) -> Verdict:
     """Return the verdict of a site that reached the end of the run."""
     spread = agreed.spread
     contract, views = node.contract, node.views
-    part = views.part(node.number)
+    part = views.component(node.number)
     ends = [ended for i in part if (ended := views[i].ended) is not None]
     largest = max([outcome.residual, *(ended.residual for ended in ends)])
-    disagreement = max([outcome.apart, *(ended.apart for ended in ends)]) / spread
+    disagreement = max([outcome.disagreement, *(ended.apart for ended in ends)]) / spread
     found = outcome.found if views.unchanged else None
     joint: dict[str, float] = {}
     if found is not None:
@@ -104,7 +104,7 @@ def judge(node: Node, outcome: Outcome, agreed: Agreed) -> Verdict:
         pooled = found.pooled_gradient / (agreed.weight * steepness * spread)
         joint = {"cost": found.cost, "pooled_cost": found.pooled_cost, "pooled_residual": pooled}
         own = found.gradient / (agreed.W * steepness * spread)
-        largest = max(pooled, disagreement) if contract.solver in FIXED else own
+        largest = max(pooled, disagreement) if contract.solver in FIXED_GRAPH else own
     rounds = outcome.state.round
     return Verdict(
         status=_status(node, outcome, largest, unheard=len(part) - len(ends)),
@@ -124,7 +124,7 @@ def _list_events(node: Node) -> list[tuple[int, str]]:
     """Return the events at this site, and the losses reported by others, by round."""
     names = node.contract.names
     elsewhere = [
-        (view.round, f"{names[view.peer]} {tame(view.reason)}")
+        (view.round, f"{names[view.peer]} {sanitize(view.reason)}")
         for view in node.views.history
         if view.peer != node.number and view.reason
     ]
@@ -133,10 +133,10 @@ def _list_events(node: Node) -> list[tuple[int, str]]:
 
 def _status(node: Node, outcome: Outcome, largest: float, unheard: int) -> Status:
     contract, views = node.contract, node.views
-    part = set(views.part(node.number))
+    part = set(views.component(node.number))
     gone = [name for i, name in enumerate(contract.names) if i not in part]
     without = f" Without {', '.join(gone)}; the events have the reasons." if gone else ""
-    if views.fell_apart(node.number):
+    if views.is_partitioned(node.number):
         heard = ", ".join(contract.names[i] for i in sorted(part))
         return Status(
             "partitioned",
@@ -171,20 +171,20 @@ def _status(node: Node, outcome: Outcome, largest: float, unheard: int) -> Statu
 
 
 def contributions(
-    contract: Contract, views: Views, rounds: int, me: int
+    contract: Contract, views: MembershipViews, rounds: int, me: int
 ) -> dict[str, list[list[int]]]:
     """Return for each peer the rounds, [first, last], in which it was connected with this one.
 
     They follow from the changes that were reported to this peer.
     """
-    then = Views(contract.graph, sorted(views.members), views.lost)
+    then = MembershipViews(contract.graph, sorted(views.members), views.lost)
     changes = sorted(views.history, key=lambda view: view.round)
     spans: dict[int, list[tuple[int, int]]] = {i: [] for i in range(contract.graph.m)}
     for n, start in enumerate([0, *(view.round for view in changes)]):
         if n > 0:
-            then.take(changes[n - 1])
+            then.update(changes[n - 1])
         end = min(changes[n].round if n < len(changes) else rounds, rounds)
-        for i in then.part(me) if end > start else ():
+        for i in then.component(me) if end > start else ():
             spans[i].append((start, end - 1))
     return {name: _merge(spans[i]) for i, name in enumerate(contract.names)}
 

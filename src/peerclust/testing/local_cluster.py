@@ -26,9 +26,9 @@ from peerclust.peers import commands
 from peerclust.peers.site_directory import status_socket
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract, Peer
+from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.identity import make_identity, read_certificate
 from peerclust.runtimes.network.status import ask
-from peerclust.runtimes.network.terms import make_contract
 from peerclust.testing.fault_proxy import FaultProxies, FaultProxy
 from peerclust.types import Array
 

@@ -72,7 +72,9 @@ def test_a_full_disk_is_reported_once_and_the_run_continues(path, monkeypatch):
     monkeypatch.setattr(Path, "open", full)
     journal.heard(0, [1])
     journal.heard(1, [2])
-    assert said == ["The journal cannot be written: No space left on device; no replay will do."]
+    assert said == [
+        "The journal cannot be written: No space left on device; a replay will not be possible."
+    ]
 
 
 def test_what_is_no_journal_is_a_data_error(path):
