@@ -145,4 +145,4 @@ class Agreeing:
 def _refuse_large(array: Array) -> str:
     # Minus infinity says that a peer has nothing to offer.
     good = (np.abs(array) <= LARGEST) | np.isneginf(array)
-    return "" if good.all() else f"numbers that are none, or beyond {LARGEST:g}"
+    return "" if good.all() else f"numbers that are NaN, or of magnitude above {LARGEST:g}"
