@@ -148,7 +148,7 @@ def test_bad_input_gets_one_clear_sentence(kind, options, fit, sentence):
 def test_unknown_losses_are_refused_with_the_nearest_name():
     with pytest.raises(InputError, match="Did you mean 'huber'"):
         pc.PeerClustering(loss="hubr").fit(X)
-    with pytest.raises(InputError, match="`delta` of DGCOutlierDetector"):
+    with pytest.raises(InputError, match="`delta` of PeerOutlierDetector"):
         pc.PeerOutlierDetector(delta="automatic").fit(X)
 
 
