@@ -85,5 +85,5 @@ def test_the_users_certificate_is_the_central_one_up_to_its_bounds():
 
 def test_more_users_than_can_average_are_refused():
     parts = [ROWS[i % 150 : i % 150 + 1] for i in range(1501)]
-    with pytest.raises(pc.errors.GraphError, match="if they are at most 1500"):
+    with pytest.raises(pc.errors.GraphError, match="must have at most 1500 users"):
         pc.cluster(parts, n_clusters=2, rho=10, rounds=1, certify="decentralized", random_state=0)

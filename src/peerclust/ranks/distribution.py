@@ -70,7 +70,7 @@ class Distribution:
         return self.sum_over_users(own) / self.graph.m
 
     def gather_users(self, own: NDArray[Any]) -> NDArray[Any]:
-        """Return the values of all users, (m, ...), from those of this process's users, (u, ...)."""
+        """Return the values of all users, (m, ...), from those of this process, (u, ...)."""
         return self._in_order(self.group.allgather(own)) if self.group.size > 1 else own
 
     def gather_lists(self, own: Sequence[Any]) -> list[Any]:
