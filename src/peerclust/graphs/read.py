@@ -56,8 +56,8 @@ def from_edges(edges: Iterable[Sequence[Any]], m: int | None = None) -> Graph:
 def from_file(path: str | PathLike[str]) -> Graph:
     r"""Return the graph in a file: GraphML (.graphml), GML (.gml), or text with one edge per line.
 
-    In text, whitespace or a comma separates the two names, `#` starts a comment, and names are as in
-    `from_edges`. GraphML and GML are as in `from_networkx`; labels name the nodes of GML.
+    In text, whitespace or a comma separates the two names, `#` starts a comment, and names are as
+    in `from_edges`. GraphML and GML are as in `from_networkx`; labels name the nodes of GML.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
