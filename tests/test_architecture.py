@@ -26,10 +26,9 @@ OUTSIDE = {
     "polars": {"tables"},
     "typer": {"cli"},
     "networkx": {"graphs"},
-    # testing has clients that a peer must reject.
-    "ssl": {"runtimes", "testing"},
+    "ssl": {"runtimes"},
     "cryptography": {"runtimes"},
-    "websockets": {"runtimes", "testing"},
+    "websockets": {"runtimes"},
     "msgspec": {"runtimes"},
     "mpi4py": {"runtimes"},
 }

@@ -73,7 +73,7 @@ def test_the_users_certificate_is_the_central_one_up_to_its_bounds():
             for how in ("decentralized", "central")
         ]
         by_all, central = both
-        assert (by_all.found_by, central.found_by) == ("users", "central")
+        assert (by_all.found_by, central.found_by) == ("decentralized", "central")
         for name in ("cost", "pooled_cost"):
             assert getattr(by_all, name) == pytest.approx(getattr(central, name), rel=1e-9)
         assert by_all.pooled_residual == pytest.approx(central.pooled_residual, abs=1e-9)
