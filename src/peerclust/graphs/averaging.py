@@ -19,7 +19,8 @@ as on well-connected graphs of many users, they are used instead, in Leja's orde
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from peerclust.types import Array
 
 # Eigenvalues that differ by less than this fraction of the largest count as equal.
 SAME = 1e-8
@@ -31,7 +32,7 @@ _ROUNDING = 2.0**-53
 
 
 def find_factors(
-    eigenvalues: NDArray[np.float64], degree: float, accuracy: float = DEFAULT_ACCURACY
+    eigenvalues: Array, degree: float, accuracy: float = DEFAULT_ACCURACY
 ) -> tuple[float, ...]:
     """Return the factors of the fewest steps after which no component is above `accuracy`.
 
@@ -53,7 +54,7 @@ def find_factors(
     return by_eigenvalues
 
 
-def _distinct(eigenvalues: NDArray[np.float64]) -> NDArray[np.float64]:
+def _distinct(eigenvalues: Array) -> Array:
     """Return the distinct nonzero eigenvalues, descending."""
     largest = eigenvalues[-1]
     nonzero = eigenvalues[eigenvalues > SAME * largest]
@@ -76,16 +77,12 @@ def _chebyshev(low: float, high: float, accuracy: float, limit: int) -> tuple[fl
     return tuple((1.0 / roots[order]).tolist())
 
 
-def _step(
-    size: NDArray[np.float64], distinct: NDArray[np.float64], factor: float, degree: float
-) -> NDArray[np.float64]:
+def _step(size: Array, distinct: Array, factor: float, degree: float) -> Array:
     """Return the size of each component after a step, rounding errors included."""
     return np.asarray(size * np.abs(1.0 - distinct * factor) + _ROUNDING * (1.0 + degree * factor))
 
 
-def _largest_after(
-    factors: tuple[float, ...], distinct: NDArray[np.float64], degree: float
-) -> float:
+def _largest_after(factors: tuple[float, ...], distinct: Array, degree: float) -> float:
     size = np.ones(len(distinct))
     for factor in factors:
         size = _step(size, distinct, factor, degree)
@@ -93,7 +90,7 @@ def _largest_after(
 
 
 def order_factors(
-    eigenvalues: NDArray[np.float64], degree: float, accuracy: float = DEFAULT_ACCURACY
+    eigenvalues: Array, degree: float, accuracy: float = DEFAULT_ACCURACY
 ) -> tuple[float, ...]:
     """Return 1 / lambda_k for each step, from ascending eigenvalues and the largest degree.
 

@@ -33,7 +33,7 @@ from peerclust.ranks.distribution import Distribution, Halo
 from peerclust.runtimes.loop import run_rounds
 from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
-from peerclust.types import Array
+from peerclust.types import Array, Ints
 from peerclust.users import Users
 
 # Two integers go with each message.
@@ -90,8 +90,7 @@ class MPIRuntime:
             self._last.send(nothing, nothing, votes[0])
             sent = Traffic(self._D * links, self._D * links * v[0].nbytes)
             return [HeardMax(self._max_over_users(v))], sent
-        shape, extra_max = message.x.shape, message.extra_max
-        u = len(message.x)
+        u, shape, extra_max = len(message.x), message.x.shape, message.extra_max
         x = np.ascontiguousarray(message.x).reshape(u, -1)
         extra = np.empty((u, 0)) if extra_max is None else extra_max.reshape(u, -1)
         exchange = self._last = self._exchange(x.shape[1] + extra.shape[1] + _VOTES)
@@ -124,9 +123,7 @@ class MPIRuntime:
             heard = _pending(PendingNeighborSum, receive, **known)
         return [heard], Traffic(links, links * message_bytes(message))
 
-    def _sum(
-        self, x: Array, exchange: HaloExchange, users: NDArray[np.int64], total: Array
-    ) -> None:
+    def _sum(self, x: Array, exchange: HaloExchange, users: Ints, total: Array) -> None:
         if len(users) == 0:
             return
         indptr, indices, received = self._halo.indptr, self._halo.indices, exchange.received
