@@ -23,7 +23,7 @@ COVERING = covering_trials()
 
 def is_large(case):
     """Return whether a user has more rows than a segment of the kernels."""
-    return max(case.sizes) > kernels.SEGMENT
+    return max(case.sizes) > kernels.CHUNK_ROWS
 
 
 # Loopback is the reference, and each program's check compares the simulator with it.
@@ -180,7 +180,7 @@ class OtherSegments(Simulator):
 
     def run(self, program, users, x, **options):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernels, "SEGMENT", kernels.SEGMENT // 2)
+            patch.setattr(kernels, "CHUNK_ROWS", kernels.CHUNK_ROWS // 2)
             return super().run(program, users.with_weights(users._weights), x, **options)
 
 

@@ -116,7 +116,7 @@ def local_rows(parts: Any, distribution: Distribution) -> tuple[NDArray[Any], In
     with group.raise_on_all():
         if not shapes:
             raise DataError(NO_ROWS)
-        flat, offsets = check_parts(taken, numbers=own, features=shapes[0][:2])
+        flat, offsets = check_parts(taken, ids=own, features=shapes[0][:2])
         single = all(dtype == "float32" for _, _, dtype in shapes)
         return (flat if single else flat.astype(np.float64, copy=False)), offsets
 
@@ -158,8 +158,8 @@ def _take(parts: Any, own: Sequence[int], what: str = "The rows") -> list[NDArra
 def _take_flat(weights: Array, parts: Any, distribution: Distribution, n: int) -> list[Array]:
     if isinstance(parts, Mapping) or weights.shape != (n,):
         raise DataError(
-            f"`weights` of cluster must have one weight for each of the {n} rows, as the parts"
-            f" are. Got shape {weights.shape}."
+            f"`weights` of cluster must have one weight for each of the {n} rows, in the form of"
+            f" the parts. Got shape {weights.shape}."
         )
     begins = np.concatenate([[0], np.cumsum(_find_sizes(parts))])
     return [weights[begins[i] : begins[i + 1]] for i in distribution.local.tolist()]
@@ -171,7 +171,7 @@ def _find_sizes(parts: Any) -> Ints:
         sizes = np.diff(parts[1]) if is_flat_pair(parts) else [len(part) for part in parts]
     except TypeError:
         raise DataError(
-            "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or (rows, offsets);"
-            f" for one user pass [X]. Got {type(parts).__name__}."
+            "`parts` of cluster must be a list of (N_i, d) arrays, one per user, or (rows,"
+            f" offsets); for one user pass [X]. Got {type(parts).__name__}."
         ) from None
     return np.asarray(sizes, dtype=np.int64)

@@ -54,7 +54,7 @@ class Case:
         if not isinstance(weights, float):
             weights = weights[here]
         offsets = np.concatenate([[0], np.cumsum([self.sizes[i] for i in own])])
-        return Users(rows[here], offsets, weights=weights, numbers=own, **kept)
+        return Users(rows[here], offsets, weights=weights, ids=own, **kept)
 
     def start(self) -> Array:
         """Give each user centers of its own, (13, 4, 3)."""
