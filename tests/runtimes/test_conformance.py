@@ -185,8 +185,8 @@ class OtherSegments(Simulator):
 
 
 # Costs, and users' total weights, are added up segment by segment.
-BY_SEGMENT = {"certificate", "dgc, all noise", "accelerated", "accelerated, B = 2"}
-EXACT = [name for name in testing.PROGRAMS if name not in BY_SEGMENT]
+BY_CHUNK = {"certificate", "dgc, all noise", "accelerated", "accelerated, B = 2"}
+EXACT = [name for name in testing.PROGRAMS if name not in BY_CHUNK]
 
 
 @pytest.mark.parametrize("name", EXACT)
