@@ -22,7 +22,7 @@ COVERING = covering_trials()
 
 
 def is_large(case):
-    """Return whether a user has more rows than a segment of the kernels."""
+    """Return whether a user has more rows than a chunk of the kernels."""
     return max(case.sizes) > kernels.CHUNK_ROWS
 
 
@@ -176,7 +176,7 @@ def test_a_draw_that_keeps_a_secret_is_caught():
 
 
 class OtherSegments(Simulator):
-    """Adds up rows in shorter segments."""
+    """Sums rows in shorter chunks."""
 
     def run(self, program, users, x, **options):
         with pytest.MonkeyPatch.context() as patch:
@@ -184,7 +184,7 @@ class OtherSegments(Simulator):
             return super().run(program, users.with_weights(users._weights), x, **options)
 
 
-# Costs, and users' total weights, are added up segment by segment.
+# Costs, and users' total weights, are summed chunk by chunk.
 BY_CHUNK = {"certificate", "dgc, all noise", "accelerated", "accelerated, B = 2"}
 EXACT = [name for name in testing.PROGRAMS if name not in BY_CHUNK]
 

@@ -17,7 +17,7 @@ from peerclust.theory import safe_step, smoothness
 from peerclust.types import Array
 from peerclust.users import Users
 
-# Of the 13 users two are empty, and one has more rows than two segments of the kernels.
+# Of the 13 users two are empty, and one has more rows than two chunks of the kernels.
 _SIZES = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 129)
 # Or with a handful of rows each.
 _SMALL = (5, 0, 1, 9, 2, 15, 3, 0, 7, 6, 1, 4, 12)
