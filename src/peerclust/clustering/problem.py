@@ -192,7 +192,7 @@ def prepare(
     driver = runtimes.resolve(runtime, distribution)
     moments: Moments | None = None
     sent = Traffic()
-    own: Any = {"weights": given, "numbers": distribution.local.tolist()}
+    own: Any = {"weights": given, "ids": distribution.local.tolist()}
     if scale is not None:
         moments, sent = distributed_moments(driver, Users(rows, offsets, **own))
         rows = moments.scale.forward(rows)

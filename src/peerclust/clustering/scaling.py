@@ -22,7 +22,7 @@ from peerclust.programs.consensus import Average
 from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.types import Array
 from peerclust.users import Users
-from peerclust.users.chunks import plan_tasks
+from peerclust.users.chunks import plan_chunks
 
 # A deviation below this share of the mean's size is rounding, and the feature constant.
 CONSTANT = 1e-12
@@ -138,15 +138,15 @@ def nonzero_spread(spread: float, mean: Array) -> float:
 
 def _sums(users: Users, origin: Array, power: int) -> Array:
     """Give each user's sum of w (y - origin)^power, (u, d), the same bits in any block."""
-    tasks = plan_tasks(users.offsets)
-    parts = np.empty((len(tasks[0]), users.d))
-    for task, (start, stop) in enumerate(zip(*tasks[1:], strict=True)):
+    chunks = plan_chunks(users.offsets)
+    parts = np.empty((len(chunks[0]), users.d))
+    for chunk, (start, stop) in enumerate(zip(*chunks[1:], strict=True)):
         values = (users.rows[start:stop] - origin) ** power
         weights = users.weights
         w = weights if isinstance(weights, float) else weights[start:stop, None]
-        np.add.reduce(w * values, axis=0, out=parts[task])
+        np.add.reduce(w * values, axis=0, out=parts[chunk])
     total = np.zeros((users.m, users.d))
-    kernels.by_user(tasks[0], parts, total)
+    kernels.by_user(chunks[0], parts, total)
     return total
 
 
