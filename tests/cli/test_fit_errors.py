@@ -33,7 +33,8 @@ def test_force_never_replaces_what_fit_did_not_write():
     result = run(*FIT, "--force")
     assert result.exit_code == 2
     assert result.stderr == (
-        "`--out` of fit must be new, empty or an earlier result. Got out, which contains thesis.tex.\n"
+        "`--out` of fit must be new, empty or an earlier result. Got out, which contains"
+        " thesis.tex.\n"
     )
     assert Path("out/thesis.tex").read_text() == "years of work"
 

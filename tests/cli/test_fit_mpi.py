@@ -185,7 +185,10 @@ BAD = [
     (("missing.csv",), "There is no file missing.csv for any of the 4 ranks."),
     (("text.csv",), "Column 'b' of text.csv must be numbers. Got 'x' in row 1; choose other"),
     (("other.csv",), "All files must have the same columns. other.csv lacks 'd', compared with"),
-    (("sub/u1.csv",), "Each file must be a different user, named by the file. Got u1.csv and sub/u1"),
+    (
+        ("sub/u1.csv",),
+        "Each file must be a different user, named by the file. Got u1.csv and sub/u1",
+    ),
     (("--out", "sub"), "`--out` of fit must be new, empty or an earlier result. Got sub, which"),
     (("--out", "u0.csv/out"), "u0.csv/out cannot be written: "),
     (("--out", "u0.csv/out", "--per-rank"), "u0.csv/out cannot be written: "),

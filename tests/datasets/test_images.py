@@ -61,12 +61,12 @@ def test_a_complete_format_is_preferred_to_an_incomplete_one(tmp_path):
 
 def test_a_folder_without_the_files_is_rejected_naming_them_and_their_publisher(tmp_path):
     assert rejected(datasets.mnist, tmp_path) == (
-        "`data_dir` of mnist must contain mnist.npz (the Keras file of that name) or, there or in"
+        "`data_dir` of mnist must have mnist.npz (the Keras file of that name) or, there or in"
         " MNIST/raw, the official train-images-idx3-ubyte and train-labels-idx1-ubyte (or these as"
         f" .gz). Got {tmp_path}, with none of them."
     )
     assert rejected(datasets.cifar10, tmp_path) == (
-        "`data_dir` of cifar10 must contain cifar10.npz (arrays X_train and y_train) or, unpacked"
+        "`data_dir` of cifar10 must have cifar10.npz (arrays X_train and y_train) or, unpacked"
         " from the official cifar-10-python.tar.gz or cifar-10-binary.tar.gz, data_batch_1 to"
         " data_batch_5 or data_batch_1.bin to data_batch_5.bin."
         f" Got {tmp_path}, with none of them."

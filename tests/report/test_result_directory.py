@@ -87,5 +87,7 @@ def test_a_result_per_rank_needs_a_shared_file_system(solution, monkeypatch):
         errors = run_group(2, lambda group: result_directory.check_shared(Path("new/out"), group))
     for error in errors:
         assert isinstance(error, ParameterError)
-        assert "file system that all ranks share with --per-rank. Rank 0 of 2 does not see" in str(error)
+        assert "file system that all ranks share with --per-rank. Rank 0 of 2 does not see" in str(
+            error
+        )
     assert sorted(Path.cwd().rglob("*")) == before

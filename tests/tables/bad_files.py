@@ -22,8 +22,7 @@ BAD_FILES = [
     bad("no rows", "There must be rows in some file. Got none in a.csv.", {"a.csv": "a,b\n"}),
     bad(
         "ragged",
-        "The file a.csv is not a readable CSV table: found more fields than defined in"
-        " 'Schema'.",
+        "The file a.csv is not a readable CSV table: found more fields than defined in 'Schema'.",
         {"a.csv": "a,b\n1,2\n1,2,3\n"},
     ),
     bad(
@@ -72,14 +71,14 @@ BAD_FILES = [
     ),
     bad(
         "columns that differ",
-        "All files must have the same columns. Compared with a.csv, b.csv lacks 'y' and also has 'z';"
-        " choose common columns with --columns.",
+        "All files must have the same columns. Compared with a.csv, b.csv lacks 'y' and also has"
+        " 'z'; choose common columns with --columns.",
         {"a.csv": "x,y\n1,2\n", "b.csv": "x,z\n1,2\n"},
     ),
     bad(
         "same stems",
-        "Each file must be a different user, named by the file. Got a.csv and sub/a.csv; rename one, or"
-        " name the users in a column, with --users-column.",
+        "Each file must be a different user, named by the file. Got a.csv and sub/a.csv; rename"
+        " one, or name the users in a column, with --users-column.",
         {"a.csv": "x\n1\n", "sub/a.csv": "x\n1\n"},
     ),
     bad(

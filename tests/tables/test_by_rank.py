@@ -132,7 +132,7 @@ def test_the_first_error_is_raised_whichever_process_has_the_row():
         assert str(error) == str(alone.value)
 
 
-def test_more_processes_than_users_are_refused():
+def test_more_processes_than_users_are_rejected():
     for error in read_shared(3, [csv("a.csv", "a\n1\n"), csv("b.csv", "a\n1\n")]):
         assert isinstance(error, ParameterError)
         assert "at most as many ranks as there are users (2). Got 3." in str(error)

@@ -31,7 +31,7 @@ from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.validation import check_count
 
-StartRun = Callable[..., Run]
+RunCall = Callable[..., Run]
 
 JOURNAL = "journal.json"
 
@@ -79,9 +79,9 @@ class Journal:
         self._next = 0
 
     def run(
-        self, start: StartRun, program: Program, users: Users, x: Array, on_round: OnRound | None
+        self, call: RunCall, program: Program, users: Users, x: Array, on_round: OnRound | None
     ) -> Run:
-        """Return where a run from x ends: as recorded, else by `start` from the last checkpoint."""
+        """Return where a run from x ends: as recorded, else by `call` from the last checkpoint."""
         number, runs = self._next, self._record["runs"]
         self._next += 1
         resume_from: Snapshot | None = None
@@ -95,7 +95,7 @@ class Journal:
                 return Run(resume_from.states, *ended, resume_from.traffic)
         trace: list[Any] = on_round.rows if isinstance(on_round, Traced) else []
         save = self._make_callback(number, trace)
-        run = start(on_round=on_round, on_checkpoint=save, resume_from=resume_from)
+        run = call(on_round=on_round, on_checkpoint=save, resume_from=resume_from)
         end = {"ended": True, "rounds": run.rounds, "stopped": run.stopped, "trace": trace}
         self._save(number, Snapshot(run.states, [], run.traffic), run.rounds, end)
         return run

@@ -109,13 +109,11 @@ class Problem:
     ) -> Run:
         """Run a program from x; raise if it diverges."""
         threshold = tol * self.residual_scale if tol > 0 else -1.0
-        start = partial(
-            self.runtime.run, program, self.users, x, rounds=rounds, threshold=threshold
-        )
+        call = partial(self.runtime.run, program, self.users, x, rounds=rounds, threshold=threshold)
         if self.journal is None:
-            run = start(on_round=on_round)
+            run = call(on_round=on_round)
         else:
-            run = self.journal.run(start, program, self.users, x, on_round)
+            run = self.journal.run(call, program, self.users, x, on_round)
         with self.distribution.group.raise_on_all():
             check_finite(run.x, run.rounds)
         return run
@@ -126,7 +124,7 @@ class Problem:
             self.runtime.close()
 
     def residual(self, states: Sequence[State]) -> float:
-        """Return the largest user residual at the start of the last round; NaN if one is unknown."""
+        """Return the largest residual at the start of the last round; NaN if one is unknown."""
         largest = float(
             self.distribution.max_over_ranks(max(state.residual.max() for state in states))
         )

@@ -102,27 +102,19 @@ def select_best(
     """Certify the restart with the lowest pooled cost; return this process's part of it."""
     best = min(restarts, key=lambda each: each.at_mean[0])
     sent = sum((each.sent + each.run.traffic for each in restarts), problem.sent)
-    effort: Any = {"setup": sent - best.run.traffic}
-    effort["setup_rounds"] = sum(each.pilot_rounds for each in restarts)
+    took: Any = {"setup": sent - best.run.traffic}
+    took["setup_rounds"] = sum(each.pilot_rounds for each in restarts)
     if certify == "decentralized":
-        certificate = certify_decentralized(problem, best.run, best.tuned, **effort)
+        certificate = certify_decentralized(problem, best.run, best.tuned, **took)
     else:
-        certificate = certify_centrally(
-            problem, best.run, best.tuned, at_mean=best.at_mean, **effort
-        )
+        certificate = certify_centrally(problem, best.run, best.tuned, at_mean=best.at_mean, **took)
     users, scale, format_ = problem.users, problem.scale, settings.format
+    how: Any = {"stopped": best.run.stopped, "dtype": format_.dtype, "noisy": format_.noisy}
     x = best.run.x if scale is None else scale.back(best.run.x)
     return Solution(
         centers=x,
         labels=np.split(users.labels, users.offsets[1:-1]),
-        status=decide_status(
-            certificate,
-            best.tuned,
-            stopped=best.run.stopped,
-            tol=settings.request.tol,
-            dtype=format_.dtype,
-            noisy=format_.noisy,
-        ),
+        status=decide_status(certificate, best.tuned, tol=settings.request.tol, **how),
         certificate=certificate,
         solver=settings.chosen.name,
         rho=best.tuned.rho,

@@ -43,12 +43,11 @@ class Tracer:
             x = np.concatenate([state.x for state in states])
             costs = np.concatenate([b.cost(s.x) for b, s in zip(blocks, states, strict=True)])
             cost = solver_cost(self._problem, costs, x, self._tuned)
-            disagreement = self._problem.distribution.disagreement(x)
+            found = self._problem.distribution.disagreement(x)
             changed = sum(
                 self._problem.distribution.group.allgather(sum(block.changed for block in blocks))
             )
-            row = cost, disagreement.mean, disagreement.stacked, changed, residual
-            self.rows.append(row)
+            self.rows.append((cost, found.mean, found.stacked, changed, residual))
         if report and self._progress is not None:
             self._progress(states[0].round, residual)
 

@@ -217,8 +217,7 @@ def _find(published: _Published, data_dir: str | PathLike[str]) -> tuple[Read, s
                 missing = f"{files[found.index(None)][0]} in {folder}"
     lacks = f"no {missing}" if missing else "none of them"
     raise DataError(
-        f"`data_dir` of {published.of} must contain {published.wanted}."
-        f" Got {data_dir}, with {lacks}."
+        f"`data_dir` of {published.of} must have {published.wanted}. Got {data_dir}, with {lacks}."
     )
 
 

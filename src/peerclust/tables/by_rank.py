@@ -25,20 +25,13 @@ from peerclust.tables.columns import (
     LocatedError,
     Piece,
     choose_features,
-    parse_users,
     name_users,
     open_each,
+    parse_users,
     raise_first,
 )
-from peerclust.tables.frames import Schema, Scan, scan_file
-from peerclust.tables.reading import (
-    ReadRequest,
-    no_rows_error,
-    index_users,
-    combine,
-    read,
-    read_pieces,
-)
+from peerclust.tables.frames import Scan, Schema, scan_file
+from peerclust.tables.reading import ReadRequest, combine, index_users, no_rows, read, read_pieces
 from peerclust.tables.table import Table, check_names
 from peerclust.text import sort_names
 from peerclust.types import Ints
@@ -135,7 +128,7 @@ def _read_rows(
     for counts in survey.counts:
         total.update(counts)
     if not total:
-        raise no_rows_error(request.files)
+        raise no_rows(request.files)
     names = tuple(sort_names(total))
     sizes = np.array([total[name] for name in names])
     own, graph = _distribute(names, sizes, make_graph, group)

@@ -16,11 +16,11 @@ from peerclust.tables.columns import (
     LocatedError,
     Piece,
     choose_features,
+    name_users,
+    open_each,
     parse_numbers,
     parse_users,
     parse_weights,
-    name_users,
-    open_each,
     raise_first,
 )
 from peerclust.tables.frames import read_frame
@@ -105,7 +105,7 @@ def combine(
     raise_first(group, errors)
     sizes = [len(block) for block in blocks]
     if not any(group.allgather(any(sizes))) and not may_be_empty:
-        raise no_rows_error(request.files)
+        raise no_rows(request.files)
     weights = None
     if request.weights_column is not None:
         weights = np.concatenate(
@@ -132,6 +132,6 @@ def _index(column: pl.Series, names: Sequence[str]) -> Ints:
     return column.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
 
 
-def no_rows_error(files: Sequence[Path]) -> DataError:
+def no_rows(files: Sequence[Path]) -> DataError:
     """Return the error for files none of which has rows."""
     return DataError(f"There must be rows in some file. Got none in {shorten(files)}.")
