@@ -18,7 +18,7 @@ from peerclust.types import Array
 def measure_pooled(problem: Problem, x: Array) -> tuple[float, float]:
     """Return (cost, residual) of the pooled problem at the mean of all users' centers.
 
-    x holds the centers of this process's users, (u, K, d), as everywhere in this module.
+    x is the centers of this process's users, (u, K, d), as everywhere in this module.
     """
     users, distribution = problem.users, problem.distribution
     mean = users.broadcast_centers(distribution.mean(x))

@@ -101,7 +101,7 @@ class Problem:
         if isinstance(loss, Bregman) and self.distribution.any_rank(not loss.contains(x)):
             raise DataError(
                 f"The start must lie in the domain of the {loss.name} loss, and a center of it"
-                " does not; give `init` centers that do."
+                " does not; pass centers that do as `init`."
             )
 
     def run(
