@@ -39,7 +39,7 @@ def test_a_missing_extra_is_named(package, words, sentence):
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("demo",), ("fit",), ("predict",), ("bench",), ("reproduce",), ("peer", "init")]
+    "words", [(), ("demo",), ("fit",), ("predict",), ("reproduce",), ("peer", "init")]
 )
 def test_help_answers_at_once(words):
     # The seconds of the processor, not of the clock: other tests run beside this one. Of up to
