@@ -177,7 +177,7 @@ def watched(seen):
             def look(states, blocks):
                 seen.append((states[0].x.copy(), blocks[0].labels.copy()))
 
-            return super().run(*args, **options | {"watch": look})
+            return super().run(*args, **options | {"on_round": look})
 
     return Watched
 

@@ -16,118 +16,19 @@ SOURCE = ROOT / "src" / "peerclust"
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
-# A file (or folder) and what it may import of peerclust; * is anything.
-BELOW = {
-    "errors.py": set(),
-    "names.py": set(),
-    "files.py": {"errors"},
-    "validation.py": {"names", "errors"},
-    "kernels": {"kernels"},
-    "threads.py": set(),
-    "losses.py": {"names", "kernels", "bregman", "errors", "validation"},
-    "distances.py": {"names", "kernels", "errors", "validation"},
-    "bregman.py": {"kernels", "distances", "errors", "validation"},
-    "graphs": {"graphs", "names", "errors", "validation"},
-    "distinct.py": {"kernels"},
-    "tasks.py": {"kernels"},
-    "assigning.py": {"kernels", "tasks", "threads"},
-    "layout.py": {"assigning", "kernels", "tasks", "threads"},
-    "lazy.py": {"assigning", "kernels", "layout", "tasks", "threads"},
-    "nearest.py": {"kernels", "threads", "distances", "bregman"},
-    "users.py": {
-        "assigning",
-        "distinct",
-        "lazy",
-        "tasks",
-        "nearest",
-        "kernels",
-        "threads",
-        "losses",
-        "distances",
-        "bregman",
-        "errors",
-    },
-    "recycling.py": set(),
-    "programs": {"programs", "users", "nearest", "bregman", "kernels", "recycling", "threads"},
-    "stopping.py": set(),
-    "crew.py": set(),
-    "share.py": {"crew", "graphs", "kernels", "metrics"},
-    "parts.py": {"crew", "fingerprint", "share", "graphs", "names", "errors", "validation"},
-    "fingerprint.py": {"crew", "graphs", "names", "errors"},
-    "checkpoint.py": {
-        "crew",
-        "files",
-        "programs",
-        "runtimes",
-        "stopping",
-        "users",
-        "errors",
-        "validation",
-    },
-    "moments.py": {"programs", "runtimes", "kernels", "tasks", "users", "errors"},
-    "pilot.py": {"problem", "runtimes", "solvers", "theory", "tracing"},
-    "solvers.py": {
-        "problem",
-        "programs",
-        "graphs",
-        "bregman",
-        "names",
-        "errors",
-        "theory",
-        "validation",
-    },
-    "metrics.py": {"users", "losses", "distances", "bregman", "errors", "validation"},
-    "partition.py": {"errors", "validation"},
-    "datasets": {"datasets", "partition", "names", "errors", "validation"},
-    "baselines": {
-        "names",
-        "baselines",
-        "programs",
-        "runtimes",
-        "users",
-        "nearest",
-        "graphs",
-        "losses",
-        "distances",
-        "theory",
-        "errors",
-        "validation",
-    },
-    "paper": {
-        "baselines",
-        "clustering",
-        "datasets",
-        "errors",
-        "files",
-        "graphs",
-        "initialize",
-        "losses",
-        "machine",
-        "metrics",
-        "names",
-        "paper",
-        "partition",
-        "programs",
-        "report",
-        "runtimes",
-        "share",
-        "solution",
-        "users",
-        "validation",
-    },
-}
+# What starts the command line as a shell does: the only modules below cli that import it.
+STARTS_CLI = {"__main__.py", "testing/preload.py"}
 
-# A package and the only places that may import it.
+# A package and the only entries that may import it.
 OUTSIDE = {
     "numba": {"kernels"},
-    "matplotlib": {"report"},
+    "matplotlib": {"report", "paper"},
     "polars": {"tables"},
     "typer": {"cli"},
     "networkx": {"graphs"},
-    # testing has clients that a peer must reject.
-    "ssl": {"runtimes", "testing"},
+    "ssl": {"runtimes"},
     "cryptography": {"runtimes"},
-    "websockets": {"runtimes", "testing"},
+    "websockets": {"runtimes"},
     "msgspec": {"runtimes"},
     "mpi4py": {"runtimes"},
 }
@@ -142,27 +43,50 @@ def imports(path):
             yield from (alias.name for alias in node.names)
 
 
-def place(path):
-    return path.relative_to(SOURCE).parts[0]
+def entry(path):
+    """Return the file or folder directly under peerclust that a module belongs to."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_point_one_way(path):
-    ours = {name.split(".")[1] for name in imports(path) if name.startswith("peerclust.")}
-    ours &= {p.stem for p in SOURCE.iterdir()}
-    if place(path) in BELOW:
-        assert ours <= BELOW[place(path)] | {path.stem}
-    # `nursery` starts processes as a shell does.
-    if path.name not in ("__main__.py", "nursery.py") and place(path) != "cli":
-        assert "cli" not in ours
-    assert "estimators" not in ours or place(path) in ("__init__.py", "estimators")
+def drawn_entries():
+    """Return the entries of the diagram in docs/architecture.md, top line first."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    diagram = re.search(r"## The tree\n.*?```\n(.*?)```", text, flags=re.DOTALL).group(1)
+    return [line.split()[0].rstrip("/") for line in diagram.splitlines()]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
-def test_heavy_packages_are_imported_in_one_place(path):
-    packages = {name.split(".")[0] for name in imports(path)}
-    for package, places in OUTSIDE.items():
-        assert package not in packages or place(path) in places
+def test_the_diagram_in_the_docs_has_every_entry_of_the_tree():
+    hidden = {"__init__", "__main__", "__pycache__", "py"}
+    entries = {path.name.split(".")[0] for path in SOURCE.iterdir()} - hidden
+    assert sorted(drawn_entries()) == sorted(entries)
+
+
+def test_an_entry_imports_only_from_lines_below_its_own():
+    line = {name: number for number, name in enumerate(drawn_entries())}
+    offenders = []
+    for path in MODULES:
+        here = entry(path)
+        if here == "__init__" or str(path.relative_to(SOURCE)) in STARTS_CLI:
+            continue
+        ours = {name.split(".")[1] for name in imports(path) if name.startswith("peerclust.")}
+        wrong = [name for name in sorted(ours & set(line) - {here}) if line[name] <= line[here]]
+        offenders += [f"{path.relative_to(SOURCE)} imports {name}" for name in wrong]
+    assert offenders == []
+
+
+def test_programs_know_neither_graphs_nor_runtimes():
+    line = {name: number for number, name in enumerate(drawn_entries())}
+    assert line["programs"] > max(line["graphs"], line["runtimes"])
+
+
+def test_heavy_packages_are_imported_in_one_place():
+    offenders = [
+        f"{path.relative_to(SOURCE)} imports {package}"
+        for path in MODULES
+        for package in sorted({name.split(".")[0] for name in imports(path)})
+        if entry(path) not in OUTSIDE.get(package, {entry(path)})
+    ]
+    assert offenders == []
 
 
 def test_every_public_name_can_be_had_and_is_documented():
@@ -179,11 +103,15 @@ def test_cluster_stays_a_function_whatever_is_imported_first():
     assert out.stdout.strip() == "True"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
-def test_links_in_the_documents_lead_somewhere(path):
-    for target in re.findall(r"\]\(([^)#\s]+)", path.read_text()):
-        if not target.startswith(("http:", "https:", "mailto:")):
-            assert (path.parent / target).exists(), target
+def test_links_in_the_documents_lead_somewhere():
+    broken = [
+        f"{path.name}: {target}"
+        for path in DOCUMENTS
+        for target in re.findall(r"\]\(([^)#\s]+)", path.read_text())
+        if not target.startswith(("http:", "https:", "mailto:"))
+        and not (path.parent / target).exists()
+    ]
+    assert broken == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)

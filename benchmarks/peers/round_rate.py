@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks.measures import Measure, Progress
 from benchmarks.peers import websocket_loop
+from benchmarks.peers.unauthorized_clients import UnauthorizedClients
 from peerclust import graphs
 from peerclust.errors import PeerError
 from peerclust.testing.local_cluster import LocalCluster
-from peerclust.testing.unauthorized_clients import UnauthorizedClients
 from peerclust.validation import check_count
 
 _PEERS = 4

@@ -9,7 +9,6 @@ from mpi_jobs import needs_mpi
 from peerclust import graphs
 from peerclust.errors import JobError, MissingExtraError
 from peerclust.ranks.distribution import distribute_users, find_halo
-from ranks import needs_mpi
 
 # Seconds that are easily added up by hand.
 COSTS = Costs(round=1.0, row=0.5, user=2.0, latency=100.0, byte=0.25)

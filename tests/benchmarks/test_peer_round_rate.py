@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 import benchmarks
-from benchmarks.peers import round_rate
+from benchmarks.peers import round_rate, unauthorized_clients
 from peerclust import graphs
-from peerclust.testing import unauthorized_clients
 from peerclust.testing.local_cluster import LocalCluster
 
 

@@ -157,7 +157,10 @@ def test_auto_is_accelerated_for_a_bregman_loss():
         ({"solver": "admm", "rho": 10}, "`rho` of cluster must be left at 'auto' with the solver"),
         ({"solver": "exact", "alpha": 0.1}, "`alpha` of cluster must be left at 'auto' with the"),
         ({"solver": "admm", "B": 2}, "`B` of cluster must be left at 1 with the solver 'admm'"),
-        ({"certify": "me"}, "`certify` of cluster must be one of 'onlooker', 'users'. Got 'me'."),
+        (
+            {"certify": "me"},
+            "`certify` of cluster must be one of 'central', 'decentralized'. Got 'me'.",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_get_one_sentence(given, sentence):

@@ -104,7 +104,11 @@ def test_data_frames_keep_their_names():
         pc.PeerClustering(n_clusters=3, random_state=0).set_output(transform="pandas").fit(frame)
     )
     assert model.feature_names_in_.tolist() == list("abcd")
-    assert model.transform(frame).columns.tolist() == ["dgc0", "dgc1", "dgc2"]
+    assert model.transform(frame).columns.tolist() == [
+        "peerclustering0",
+        "peerclustering1",
+        "peerclustering2",
+    ]
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.rename(columns={"a": "z"}))
 
@@ -148,7 +152,7 @@ def test_bad_input_gets_one_clear_sentence(kind, options, fit, sentence):
 def test_unknown_losses_are_refused_with_the_nearest_name():
     with pytest.raises(InputError, match="Did you mean 'huber'"):
         pc.PeerClustering(loss="hubr").fit(X)
-    with pytest.raises(InputError, match="`delta` of DGCOutlierDetector"):
+    with pytest.raises(InputError, match="`delta` of PeerOutlierDetector"):
         pc.PeerOutlierDetector(delta="automatic").fit(X)
 
 

@@ -18,7 +18,7 @@ SITE = np.array(["north", "south", "west", "east"])[np.arange(150) % 4]
 
 @pytest.mark.parametrize("share", [0, -0.1, 0.6, "many", np.nan])
 def test_contamination_must_be_a_share(share):
-    with pytest.raises(InputError, match="`contamination` of DGCOutlierDetector"):
+    with pytest.raises(InputError, match="`contamination` of PeerOutlierDetector"):
         pc.PeerOutlierDetector(contamination=share).fit(X)
 
 

@@ -37,11 +37,11 @@ def test_moves_are_within_the_bound_or_ask_to_be_added_up_anew(spread):
         row = int(rng.integers(60))
         weight = -w[row] if inside[row] else w[row]
         inside[row] = not inside[row]
-        if exact_sums.move(rows, row, weight, 0, 0, sums, marks):
+        if exact_sums.update_row(rows, row, weight, 0, 0, sums, marks):
             asked += 1
             sums, marks = no_sums(1, 1, 3), no_marks(1, 3)
             for each in np.flatnonzero(inside):
-                exact_sums.move(rows, each, w[each], 0, 0, sums, marks)
+                exact_sums.update_row(rows, each, w[each], 0, 0, sums, marks)
         if step % 4:
             continue
         for found, truth in zip(sums.hi1[0, 0], true_sum(rows[inside], w[inside]), strict=True):
@@ -58,8 +58,8 @@ def test_a_feature_that_few_rows_have_need_not_be_added_up_anew():
     rows[1:, 1] = 0.0
     sums, marks = no_sums(1, 1, 2), no_marks(1, 2)
     for row in range(50):
-        assert not exact_sums.move(rows, row, 1.0, 0, 0, sums, marks)
-    assert not exact_sums.move(rows, 0, -1.0, 0, 0, sums, marks)
+        assert not exact_sums.update_row(rows, row, 1.0, 0, 0, sums, marks)
+    assert not exact_sums.update_row(rows, 0, -1.0, 0, 0, sums, marks)
     assert sums.hi1[0, 0, 1] == 0.0
     assert not marks[3].any()
 

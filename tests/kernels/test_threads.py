@@ -144,7 +144,7 @@ def test_a_forked_child_makes_threads_of_its_own():
     script = """
 import os, signal
 import numpy as np
-from peerclust.threads import parallel_for
+from peerclust.kernels.threads import parallel_for
 def run():
     done = []
     parallel_for(lambda a, b: done.append(b - a), np.arange(1, 50), 1e9)

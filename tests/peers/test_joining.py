@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.peers.unauthorized_clients import make_kinds
 from peer_runs import check_ended, make_cluster, start_paced
 from peerclust.runtimes.network import contract_file
-from peerclust.testing.unauthorized_clients import make_kinds
 
 pytestmark = pytest.mark.peers
 

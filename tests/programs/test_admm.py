@@ -138,7 +138,7 @@ def test_a_penalty_that_is_far_off_mends_itself_alike_for_all_users(wrong):
 
 def test_the_penalty_is_looked_at_ever_more_rarely():
     _, states = run_on_iris(ADMM(c=4.0, D=5))
-    looks = sorted({state.look for state in states})
+    looks = sorted({state.next_check for state in states})
     gaps = np.diff(looks)
     assert (np.diff(gaps) > 0).all()
     assert looks[0] == 5

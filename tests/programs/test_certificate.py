@@ -68,9 +68,12 @@ def test_the_users_certificate_is_the_central_one_up_to_its_bounds():
     parts = [ROWS[i] for i in partition.homogeneous(CLASSES, 10, random_state=0)]
     for solver in ("accelerated", "admm"):
         given = {"n_clusters": 3, "solver": solver, "random_state": 0}
-        both = [pc.cluster(parts, certify=how, **given).certificate for how in ("users", "central")]
+        both = [
+            pc.cluster(parts, certify=how, **given).certificate
+            for how in ("decentralized", "central")
+        ]
         by_all, central = both
-        assert (by_all.found_by, central.found_by) == ("users", "central")
+        assert (by_all.found_by, central.found_by) == ("decentralized", "central")
         for name in ("cost", "pooled_cost"):
             assert getattr(by_all, name) == pytest.approx(getattr(central, name), rel=1e-9)
         assert by_all.pooled_residual == pytest.approx(central.pooled_residual, abs=1e-9)

@@ -150,7 +150,7 @@ def test_a_squared_norm_as_a_bregman_loss_does_what_kmeans_does(distance):
     for users in (radial, bregman):
         users.assign(x)
     same(radial.labels, bregman.labels)
-    np.testing.assert_allclose(bregman.pull(x), radial.pull(x), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(bregman.gradient(x), radial.gradient(x), rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(bregman.cost(x), radial.cost(x), rtol=1e-11)
 
 
@@ -162,7 +162,7 @@ def test_mahalanobis_with_the_identity_does_what_euclidean_does_to_the_last_bit(
     for users in (plain, moved):
         users.assign(x)
     same(plain.labels, moved.labels)
-    np.testing.assert_array_equal(plain.gradient(x), moved.pull(x))
+    np.testing.assert_array_equal(plain.gradient(x), moved.gradient(x))
     same(plain.cost(x), moved.cost(x))
 
 
@@ -212,6 +212,6 @@ def test_a_center_outside_the_domain_is_an_error_that_says_what_to_do(outside):
     users.assign(x)
     x = x.copy()
     x[3, 1, 0] = outside
-    for method in (users.assign, users.pull):
+    for method in (users.assign, users.gradient):
         with pytest.raises(DivergedError, match="left the domain of the generalized_kl loss"):
             method(x)

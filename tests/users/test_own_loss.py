@@ -39,7 +39,7 @@ def test_a_gamma_that_is_one_number_counts_for_every_row():
     own, built_in = Users(rows, offsets, loss=HalfSquare()), Users(rows, offsets)
     for users in (own, built_in):
         users.assign(x)
-    same(own.pull(x), built_in.pull(x))
+    same(own.gradient(x), built_in.gradient(x))
     same(own.cost(x), built_in.cost(x))
 
 
@@ -51,7 +51,7 @@ def test_a_loss_that_gives_too_few_numbers_is_an_error(member):
     users = Users(rows, offsets, loss=loss)
     users.assign(x)
     with pytest.raises(ValueError, match="broadcast"):
-        (users.pull if member == "gamma" else users.cost)(x)
+        (users.gradient if member == "gamma" else users.cost)(x)
 
 
 class Hidden:
@@ -71,7 +71,7 @@ def test_a_loss_of_the_user_s_own_does_what_the_same_built_in_does(loss, distanc
     for users in (own, built_in):
         users.assign(x)
     same(own.labels, built_in.labels)
-    np.testing.assert_allclose(own.pull(x), built_in.pull(x), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(own.gradient(x), built_in.gradient(x), rtol=1e-12, atol=1e-12)
     same(own.cost(x), built_in.cost(x))
 
 

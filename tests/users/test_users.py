@@ -95,7 +95,7 @@ def test_a_block_of_many_users_computes_what_blocks_of_one_do_to_the_last_bit(
     together = all_of(users, x, x + 0.1)
     for i in range(users.m):
         block = users.single_user(i)
-        assert (block.m, block.d, block.numbers) == (1, d, (3 * i + 2,))
+        assert (block.m, block.d, block.ids) == (1, d, (3 * i + 2,))
         alone = all_of(block, x[i : i + 1], x[i : i + 1] + 0.1)
         for name, value in alone.items():
             here = slice(offsets[i], offsets[i + 1]) if "labels" in name else slice(i, i + 1)
@@ -254,5 +254,5 @@ def test_the_default_is_kmeans_under_the_euclidean_distance_with_unit_weights():
     given_all = Users(rows, offsets, weights=1.0, loss=KMeans(), distance=Euclidean())
     for each in (users, given_all):
         each.assign(x)
-    same(users.gradient(x), given_all.pull(x))
+    same(users.gradient(x), given_all.gradient(x))
     same(users.cost(x), given_all.cost(x))

@@ -41,7 +41,7 @@ def test_twice_the_weight_is_twice_the_gradient_and_twice_the_cost(objective):
     for users in (once, twice):
         users.assign(x)
     same(once.labels, twice.labels)
-    same(2.0 * once.pull(x), twice.pull(x))
+    same(2.0 * once.gradient(x), twice.gradient(x))
     same(2.0 * once.cost(x), twice.cost(x))
 
 
@@ -58,7 +58,7 @@ def test_a_row_given_three_times_counts_as_once_with_a_weight_of_three(data):
     for users in (weighted, repeated):
         users.assign(x)
     np.testing.assert_array_equal(np.repeat(weighted.labels, times), repeated.labels)
-    np.testing.assert_array_equal(weighted.pull(x), repeated.pull(x))
+    np.testing.assert_array_equal(weighted.gradient(x), repeated.gradient(x))
     np.testing.assert_array_equal(weighted.cost(x), repeated.cost(x))
     np.testing.assert_array_equal(weighted.total_weights, repeated.total_weights)
 
@@ -93,6 +93,6 @@ def test_weighted_gives_the_same_users_with_other_weights():
     direct = Users(rows, offsets, weights=w, loss=Huber(0.5), distance=Mahalanobis(spd(3)))
     for each in (other, direct):
         each.assign(x)
-    same(other.gradient(x), direct.pull(x))
-    assert other.numbers == tuple(numbers)
+    same(other.gradient(x), direct.gradient(x))
+    assert other.ids == tuple(numbers)
     assert other.rows is rows

@@ -232,7 +232,7 @@ def _add(letters: Array, shape: tuple[int, ...]) -> Array:
 class _Noisy:
     """Users whose gradients are noisy."""
 
-    few = None
+    all_small = None
 
     def __init__(self, users: Users, draw: Callable[[int], np.random.Generator], of: Lossy) -> None:
         self._users, self._draw, self._size = users, draw, of.gradient_noise

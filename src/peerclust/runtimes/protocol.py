@@ -106,7 +106,7 @@ class Runtime(Protocol):
 
 def distribution_of(runtime: Runtime) -> Distribution:
     """Give which users a runtime drives in this process: all, unless it says otherwise."""
-    distribution: Distribution | None = getattr(runtime, "share", None)
+    distribution: Distribution | None = getattr(runtime, "distribution", None)
     return Distribution.of_all(runtime.graph) if distribution is None else distribution
 
 

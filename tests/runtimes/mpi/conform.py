@@ -2,11 +2,8 @@
 
 import sys
 
-from peerclust.runtimes.mpi.marching import may_march
-
 from conformance_cases import covering_trials
 from peerclust import testing
-from peerclust.programs.dgc import DGC
 from peerclust.ranks.distribution import Distribution, distribute_users
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.mpi import world
@@ -45,24 +42,17 @@ def check(programs, cases):
         print(f"conforms on {ranks.size} ranks")
 
 
-def check_covering():
-    """Check every program, in few cases that have every pair of properties."""
-    covering = covering_trials()
-    for name, cases in covering.items():
+def check_covering(programs=testing.PROGRAMS):
+    """Check these programs, in few cases that have every pair of properties."""
+    for name, cases in covering_trials(programs).items():
         testing.check_runtime(runtime, Simulator, programs=[name], cases=cases)
-    if ranks.rank == 0:
-        print(f"conforms on {ranks.size} ranks")
-
-
-def main():
-    some = ("dgc", "accelerated", "admm", "group lasso", "draw") if "old" in sys.argv else None
-    testing.check_runtime(runtime, Simulator, programs=some)
-    small = [case for case in testing.cases() if max(case.sizes) < 16]
-    assert all(may_march(DGC(rho=5.0, alpha=0.1), case.users(), case.start()) for case in small)
     if ranks.rank == 0:
         print(f"conforms on {ranks.size} ranks")
 
 
 if __name__ == "__main__":
     with ranks.abort_on_failure():
-        main()
+        if "old" in sys.argv:
+            check_covering(["dgc", "accelerated", "admm", "group lasso", "draw"])
+        else:
+            check(testing.PROGRAMS, list(testing.cases()))

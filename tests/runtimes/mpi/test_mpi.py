@@ -33,7 +33,7 @@ def test_every_program_ends_with_the_simulators_bits_and_so_does_clustering(n):
 
 
 def test_clustering_in_ten_ranks_is_clustering():
-    done = run_ranks(10, *PYTHON, HERE / "claims.py", "same", timeout=600)
+    done = run_ranks(10, *PYTHON, HERE / "claims.py", "some", timeout=600)
     assert done.stdout == "the same on 10 ranks\n", done.stderr
 
 

@@ -160,7 +160,7 @@ BAD_FILES = [
     ("seed = 0", 'seed = 0\nweights_column = "x"', "`weights_column` of network.toml must not be a"
      " feature too. Got 'x'."),
     ('solver = "accelerated"', 'solver = "admm"', "`on_loss` of network.toml must be 'stop'"),
-    ('on_loss = "continue"', 'on_loss = "go"', "Got 'go'. Did you mean 'continue'?"),
+    ('on_loss = "continue"', 'on_loss = "contine"', "Got 'contine'. Did you mean 'continue'?"),
     ('on_absent = "stop"', 'on_absent = "wait"', "must be one of 'start', 'stop'. Got 'wait'."),
     ('["0", "10"]', '["0", "11"]', "must be of its peers. Got '11'. Did you mean '10'?"),
     ('["0", "10"]', '["0", 10]', "`links` of network.toml must be of its peers. Got 10."),

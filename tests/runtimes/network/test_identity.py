@@ -169,14 +169,14 @@ def test_a_key_is_never_readable_by_others(tmp_path, monkeypatch):
     opened = []
     real = os.open
 
-    def on_round(path, flags, mode=0o777, **more):
+    def record(path, flags, mode=0o777, **more):
         file = real(path, flags, mode, **more)
         opened.append((flags & os.O_EXCL, stat.S_IMODE(os.fstat(file).st_mode)))
         return file
 
     before = os.umask(0)  # the worst that a user's settings can do
     try:
-        monkeypatch.setattr(identities.os, "open", on_round)
+        monkeypatch.setattr(identities.os, "open", record)
         made = make_identity("a", tmp_path)
     finally:
         os.umask(before)
