@@ -82,7 +82,7 @@ def status_table(status: dict[str, Any]) -> Table:
     for name in ("neighbor", "", "last heard, s ago", "bytes sent", "bytes received"):
         table.add_column(name, justify="left" if name in ("neighbor", "") else "right")
     for name, link in status["neighbors"].items():
-        state = "counted" if link["counted"] else "not counted"
+        state = "active" if link["counted"] else "inactive"
         if not link["connected"]:
             state += ", not connected"
         if link["refused"]:
@@ -123,9 +123,9 @@ def demo_table(demo: dict[str, Any]) -> Table:
         (f"{demo['killed']} killed in round", str(demo["killed_in_round"])),
         (f"{demo['killed']} took part in rounds", spans),
         ("largest residual", f"{demo['largest_residual']:.2g}"),
-        ("largest distance of a center from the mean", f"{demo['farthest']:.2g} cm"),
+        ("largest distance from the mean", f"{demo['farthest']:.2g} cm"),
         ("replayed centers", replayed),
-        ("seconds in all", f"{demo['seconds']:.1f}"),
+        ("total seconds", f"{demo['seconds']:.1f}"),
     ):
         table.add_row(name, value)
     return table
