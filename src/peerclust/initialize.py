@@ -223,7 +223,7 @@ def sample_distances(
     runtime: Runtime, users: Users, centers: Array, seed: int, step: int
 ) -> tuple[Array, Traffic]:
     """Agree on the D^2 to common centers (k, d) of rows drawn from the joint data, (1000,)."""
-    program = Draw(seed, _OTHER_STEPS + 1 + step, n=QUANTILE_SAMPLE, tell="distance")
+    program = Draw(seed, _OTHER_STEPS + 1 + step, n=QUANTILE_SAMPLE, reveal="distance")
     run = runtime.run(program, users, users.broadcast_centers(centers), rounds=2)
     return run.states[0].drawn[:, 0], run.traffic
 

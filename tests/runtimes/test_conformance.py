@@ -171,7 +171,7 @@ class Secret(Draw):
 
 
 def test_a_draw_that_keeps_a_secret_is_caught():
-    with pytest.raises(AssertionError, match="taken up half way"):
+    with pytest.raises(AssertionError, match="resumed half way"):
         testing.check_program(Trial(lambda _: Secret(seed=3, step=1, n=5), True, 2, -1.0))
 
 

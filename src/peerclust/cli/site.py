@@ -58,7 +58,7 @@ def check(
             listen=None if listen is None else parse_endpoint(listen, "listen"),
             dial=dict(_parse_dial(each) for each in dial),
             seconds=seconds,
-            tell=tell,
+            on_wait=tell,
         )
     if as_json:
         print_json([asdict(each) for each in lines])
@@ -82,14 +82,14 @@ def run(
 ) -> None:
     """Cluster with the other sites.
 
-    Exit code 0: it converged, or came late and has the result; 1: it ended otherwise; 2: an error;
-    3: it was asked to end (SIGTERM), and the same command goes on from its checkpoint.
+    Exit code 0: converged, or joined late and has the result; 1: ended otherwise; 2: an error;
+    3: was asked to end (SIGTERM); the same command resumes from the checkpoint.
     """
     from peerclust.cli import peer_display
     from peerclust.peers import commands
 
     with _left(), peer_display.rounds(quiet=as_json) as progress:
-        record = commands.run(
+        record = commands.run_site(
             network,
             me,
             data,
@@ -99,10 +99,10 @@ def run(
             dial=dict(_parse_dial(each) for each in dial),
             force=force,
             progress=progress,
-            say=lambda line: tell(line, as_json),
-            done=lambda record: _show(record, out, as_json),
+            on_log=lambda line: tell(line, as_json),
+            on_result=lambda record: _show(record, out, as_json),
         )
-    if record["status"]["name"] not in ("converged", "converged without some", "came late"):
+    if record["status"]["name"] not in ("converged", "converged without some peers", "joined late"):
         raise typer.Exit(1)
 
 
@@ -220,7 +220,7 @@ def _parse_site(value: str) -> tuple[str, Path, Path]:
 def parse_endpoint(value: str, name: str) -> tuple[str, int]:
     """Give the host and the port of an option's value."""
     from peerclust.runtimes.network.contract import Peer
-    from peerclust.runtimes.network.terms import check_address
+    from peerclust.runtimes.network.contract_validation import check_address
 
     check_address(value, f"`--{name}`")
     return Peer("", value, b"").endpoint

@@ -184,7 +184,7 @@ def make_exact(
     """
     if name == "exact":
         factors = graph.find_averaging_factors(theory.AVERAGING * tol)
-        return Exact(factors, share=W * graph.m / W_total)
+        return Exact(factors, weight_ratio=W * graph.m / W_total)
     lambda_2 = graph.lambda_2.value
     # ||x_i - x_j|| is at most about ||L x|| / lambda_2.
     disagreement_weight = W * steepness / lambda_2 if lambda_2 > 0 else 0.0
