@@ -96,7 +96,7 @@ class DGC:
         degree = heard.degree.reshape(-1)
         step = float(self.rho), self.alpha, self.consensus_factor
         if self.B == 1 and users.all_small is not None:
-            users.all_small.descend(
+            users.all_small.gradient_step(
                 x, users.labels, heard.total, degree, *step, out=moved, size=size
             )
         else:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.graphs import Graph
-from peerclust.metrics import MOST_USERS_IN_PAIRS, Disagreement, bound_pairs, measure_pairs
+from peerclust.metrics import MAX_USERS_PAIRWISE, Disagreement, bound_pairs, measure_pairs
 from peerclust.ranks.group import ProcessGroup, SingleProcess
 from peerclust.types import Array, Ints
 
@@ -89,7 +89,7 @@ class Distribution:
     def disagreement(self, x: Array) -> Disagreement:
         """Return the disagreement of the users' centers; see `metrics.disagreement`."""
         m, K = self.graph.m, x.shape[1]
-        if m <= MOST_USERS_IN_PAIRS:
+        if m <= MAX_USERS_PAIRWISE:
             return measure_pairs(m, (self.gather_users(x[:, k]) for k in range(K)))
         return bound_pairs(-self.max_over_ranks(-x.min(axis=0)), self.max_over_ranks(x.max(axis=0)))
 

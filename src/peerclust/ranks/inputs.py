@@ -116,7 +116,7 @@ def local_rows(parts: Any, distribution: Distribution) -> tuple[NDArray[Any], In
     with group.raise_on_all():
         if not shapes:
             raise DataError(NO_ROWS)
-        flat, offsets = check_parts(taken, numbers=own, features=shapes[0][:2])
+        flat, offsets = check_parts(taken, ids=own, features=shapes[0][:2])
         single = all(dtype == "float32" for _, _, dtype in shapes)
         return (flat if single else flat.astype(np.float64, copy=False)), offsets
 

@@ -66,7 +66,7 @@ AGREED = {
     " has 'unit'.",
     "graph": "All ranks must be given the same `graph` of cluster. Rank 1 has"
     f" {fingerprint(STAR)}, rank 0 has {fingerprint(PATH)}.",
-    "offsets": "The offsets of `parts` must be whole numbers that rise from 0 to the 60 rows.",
+    "offsets": "The offsets of `parts` must be whole numbers that increase from 0 to the 60 rows.",
     "detector": "All ranks must be given the same `n_clusters` of cluster. Rank 1 has 3, rank 0"
     " has 2.",
     "estimator": "Rank 1 of 3: Row 3 of X must be finite and below 1e+150 (no NaN, no infinity)."
