@@ -15,8 +15,8 @@ from .schedules import NAMES, draw
 def run(tmp_path):
     """A run in which every peer was killed, which violates nothing."""
     schedule = draw(0)
-    with LocalCluster(tmp_path, schedule.parts, schedule.graph, **schedule.settings) as fleet:
-        contract = fleet.contract
+    with LocalCluster(tmp_path, schedule.parts, schedule.graph, **schedule.settings) as cluster:
+        contract = cluster.contract
     processes = [PeerProcess(name, None, 0, {9}, -9) for name in NAMES]
     for name in NAMES:
         (tmp_path / f"out-{name}").mkdir()

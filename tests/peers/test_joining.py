@@ -1,4 +1,4 @@
-"""How peers join: in time, late, after the end, twice, as strangers, or never: real processes."""
+"""How real processes join: in time, late, after the end, twice, unauthorized, or never."""
 
 import json
 import signal
@@ -20,13 +20,13 @@ def test_a_second_process_of_a_peer_is_refused(tmp_path):
         start_paced(peers)
         peers.wait_for_round("p2", 50)
         first = peers.processes["p2"]
-        # In the same folder by the lock, in another by its port, at another by its neighbors.
-        for words, reason in (
-            ((), "is running in out-p2 already"),
+        # By the lock in the same directory, by the port in another, by neighbors on another port.
+        for options, reason in (
+            ((), "is already running in out-p2"),
             (("--out", "again"), "Address already in use. Is this peer running already?"),
             (("--out", "again", "--listen", "127.0.0.1:19999"), "p2 is running already"),
         ):
-            peers.start("p2", words=words)
+            peers.start("p2", options=options)
             assert peers.wait("p2", seconds=40)["p2"] == 2
             assert reason in peers.error("p2")
         # p1 dials p2 where the network file says; p2 dials p3.
@@ -40,7 +40,7 @@ def test_a_second_process_of_a_peer_is_refused(tmp_path):
         check_ended(peers, peers.names)
 
 
-def test_a_peer_that_comes_after_the_end_gets_the_result_and_a_status_that_says_so(tmp_path):
+def test_a_peer_that_joins_after_the_end_gets_the_result_and_a_status_that_says_so(tmp_path):
     given = {"rho": 30.0, "join_timeout": 2.0, "linger": 30.0}
     with make_cluster(tmp_path, **given) as peers:
         others = ["p0", "p1", "p2", "p4"]
@@ -50,8 +50,8 @@ def test_a_peer_that_comes_after_the_end_gets_the_result_and_a_status_that_says_
         peers.start("p3")
         assert peers.wait("p3", seconds=30)["p3"] == 0
         record = peers.certificate("p3")
-        assert record["status"]["name"] == "came late"
-        assert "as 'converged without some'" in record["status"]["advice"]
+        assert record["status"]["name"] == "joined late"
+        assert "as 'converged without some peers'" in record["status"]["advice"]
         assert record["rounds"] == peers.certificate("p2")["rounds"]
         assert peers.centers("p3").tolist() in [peers.centers(n).tolist() for n in ("p2", "p4")]
         assert len((peers.out("p3") / "labels.csv").read_text().splitlines()) == 31
@@ -64,7 +64,7 @@ def test_a_peer_that_comes_after_the_end_gets_the_result_and_a_status_that_says_
         assert set(peers.wait(*others, seconds=20).values()) == {0}
 
 
-def test_a_peer_that_comes_late_is_rejoined(tmp_path):
+def test_a_peer_that_joins_late_takes_part(tmp_path):
     with make_cluster(tmp_path, rho=300.0, join_timeout=2.0) as peers:
         start_paced(peers, "p0", "p1", "p2", "p4")
         peers.wait_for_round("p2", 100)
@@ -81,13 +81,13 @@ def test_all_stop_if_a_peer_never_comes_and_the_network_file_says_so(tmp_path):
         peers.start("p0", "p1", "p2", "p4")
         assert set(peers.wait(seconds=30).values()) == {2}
         for name in ("p0", "p1", "p2", "p4"):
-            said = peers.error(name)
-            assert "The run was stopped" in said
-            assert "p3 does not take part" in said
+            error = peers.error(name)
+            assert "The run was stopped" in error
+            assert "p3 does not take part" in error
             assert not peers.ended(name)
 
 
-def test_a_peer_to_whom_nobody_comes_names_all_its_neighbors(tmp_path):
+def test_a_peer_that_no_neighbor_joins_names_all_its_neighbors(tmp_path):
     with make_cluster(tmp_path, join_timeout=1.0, on_absent="stop") as peers:
         peers.start("p0")
         assert peers.wait(seconds=30) == {"p0": 2}
@@ -101,7 +101,7 @@ def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
         other = tmp_path / "other.toml"
         contract_file.write(other, replace(peers.contract, n_clusters=4))
         peers.start(*others)
-        peers.start("p2", words=["--network", other.name])
+        peers.start("p2", options=["--network", other.name])
         codes = peers.wait()
         assert [codes[name] for name in others] == [0, 0, 0, 0]
         assert codes["p2"] == 2
@@ -110,7 +110,7 @@ def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
         assert "n_clusters = 3, here it is 4" in peers.error("p2")
 
 
-def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
+def test_unauthorized_clients_are_refused_with_a_reason_logged_once(tmp_path):
     with make_cluster(tmp_path, rho=600.0) as peers:
         start_paced(peers)
         peers.wait_for_round("p2", 50)
@@ -118,8 +118,11 @@ def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
         kinds = make_kinds(peers.contract, "p2", tmp_path)
         for _ in range(3):
             for kind in kinds.values():
-                with socket.create_connection(("127.0.0.1", port), 5) as line, suppress(OSError):
-                    kind(line)
+                with (
+                    socket.create_connection(("127.0.0.1", port), 5) as connection,
+                    suppress(OSError),
+                ):
+                    kind(connection)
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
         log = peers.log("p2")
