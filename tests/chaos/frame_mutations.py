@@ -45,7 +45,7 @@ def valid_frames() -> list[bytes]:
     )
     ended = messages.Ended(41, 1e-7, 0.02)
     views = [
-        messages.View(0, 2, 17, [1, 4], "3: nothing was heard from it for 10 s"),
+        messages.View(0, 2, 17, [1, 4], "3: nothing was heard of it for 10 s"),
         messages.View(3, 5, 40, [2, 300, 70000], ended=ended),
     ]
     settings = '{"B": 1, "features": ["age", "größe"], "links": [["a", "b"]], "rho": "auto"}'

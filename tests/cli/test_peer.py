@@ -77,7 +77,7 @@ def test_keygen_replaces_a_key_only_by_force(tmp_path, monkeypatch):
     before = Path("bern.key").read_bytes()
     result = run("keygen", "bern")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "bern.key is there already; it is replaced only with --force.\n"
+    assert result.stderr == "bern.key exists already; it is replaced only with --force.\n"
     assert Path("bern.key").read_bytes() == before
     good("keygen", "bern", "--force")
     assert Path("bern.key").read_bytes() != before

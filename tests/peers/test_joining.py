@@ -129,7 +129,7 @@ def test_unauthorized_clients_are_refused_with_a_reason_logged_once(tmp_path):
         for reason in (
             "it did not speak TLS",
             "it spoke plain HTTP",
-            "it sent no certificate",
+            "it presented no certificate",
             "it does not speak TLS 1.3",
             "its certificate is not in the network file",
             "it calls itself 'p2', but its certificate is that of p1",

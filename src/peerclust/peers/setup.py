@@ -67,7 +67,7 @@ class Rows:
             weights=self.weights,
             loss=contract.make_loss(),
             distance=contract.make_distance(),
-            numbers=self.numbers,
+            ids=self.numbers,
         )
 
     def warm_up(self, contract: Contract) -> None:

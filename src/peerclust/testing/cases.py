@@ -17,7 +17,7 @@ from peerclust.theory import safe_step, smoothness
 from peerclust.types import Array
 from peerclust.users import Users
 
-# Two of the 13 users are empty, and one has more rows than two segments of the kernels.
+# Two of the 13 users are empty, and one has more rows than two chunks of the kernels.
 _SIZES = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 129)
 # At most a handful of rows each.
 _SMALL = (5, 0, 1, 9, 2, 15, 3, 0, 7, 6, 1, 4, 12)
@@ -54,7 +54,7 @@ class Case:
         if not isinstance(weights, float):
             weights = weights[here]
         offsets = np.concatenate([[0], np.cumsum([self.sizes[i] for i in own])])
-        return Users(rows[here], offsets, weights=weights, numbers=own, **options)
+        return Users(rows[here], offsets, weights=weights, ids=own, **options)
 
     def start(self) -> Array:
         """Return centers of its own for each user, (13, 4, 3)."""

@@ -106,7 +106,7 @@ PROGRAMS = {
     "lsp2p": Trial(lambda _: LSP2P()),
     "draw": Trial(lambda _: Draw(seed=3, step=1, n=5), True, 2, -1.0),
     "draw of distances": Trial(
-        lambda _: Draw(seed=3, step=1, n=50, tell="distance"), True, 2, -1.0
+        lambda _: Draw(seed=3, step=1, n=50, reveal="distance"), True, 2, -1.0
     ),
     "average": Trial(
         lambda case: Average(case.graph.averaging_factors),

@@ -10,7 +10,7 @@ from peerclust.runtimes.network.contract import Contract, Peer, differences, gro
 from peerclust.runtimes.network.contract_validation import check_address
 
 
-def test_peers_are_numbered_by_name_and_linked_as_said(base):
+def test_peers_are_numbered_by_name_and_linked_as_configured(base):
     assert base.names == ("0", "10", "2")
     assert [base.number(name) for name in base.names] == [0, 1, 2]
     assert base.links == (("0", "10"), ("10", "2"))
@@ -86,7 +86,7 @@ def test_the_digest_changes_with_every_field(base, certificates):
     assert differences(base.settings(), base.settings(), "bern") == []
 
 
-def test_a_digest_is_spelled_in_groups_of_four(base):
+def test_a_digest_is_shown_in_groups_of_four_digits(base):
     assert group_hex(base.digest).split(" ") == re.findall("....", base.digest.hex())
 
 

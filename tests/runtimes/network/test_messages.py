@@ -155,7 +155,7 @@ def test_what_is_no_message_is_refused(kind, data):
     refused(data, kind)
 
 
-def test_a_peers_own_words_cannot_reach_beyond_the_line_of_a_log():
+def test_untrusted_text_stays_within_one_line_of_a_log():
     for words in ("\x1b[2J\nAll is well.", "a" * 5000):
         refused(msgspec.msgpack.encode({words: 1}), LinkUp, "unknown field")
 

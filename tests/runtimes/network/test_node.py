@@ -1,4 +1,4 @@
-"""One peer's node, with lines instead of connections, which keep what is sent."""
+"""One peer's node, with fake connections that record what is sent."""
 
 import asyncio
 from dataclasses import replace
@@ -28,7 +28,7 @@ X = np.arange(6.0).reshape(3, 2)
 
 
 class Line:
-    """A connection that keeps what is sent."""
+    """A connection that records what is sent."""
 
     def __init__(self):
         self.said, self.is_open, self.reason = [], True, None
@@ -51,7 +51,7 @@ EVERYONE = (0, 1, 2)
 
 @pytest.fixture
 def agreeing(base, tmp_path):
-    """The peer "10", in the middle of a path, in an agreement, linked with both neighbors."""
+    """The peer "10", in the middle of a path, in the set-up, connected to both neighbors."""
     here = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
     for name in ("0", "2"):
         greet(here, name)
@@ -70,7 +70,7 @@ def node(agreeing, base):
 
 
 def greet(node, name, instance="first", **said):
-    """Let a neighbor connect and say hello; return its line and the answer."""
+    """Let a neighbor connect and send HELLO; return its connection and the answer."""
     line = Line()
     values = {"knows": node.instance, "phase": "agreeing", "counts": True, **said}
     hello = Hello(name, instance, settings="{}", **values)
@@ -95,14 +95,14 @@ def play(node, *frames, check=lambda _: "", x=X):
 
 
 def come_back(node, link):
-    """Lose a neighbor and let it return, so that it is sent the present round."""
+    """Lose a neighbor and let it return, so that it is sent the current round."""
     node.on_loss(link, "it was silent")
     link.detach()
     greet(node, link.name, phase="running", counts=False)
     assert link.rejoin_sent == node.round
 
 
-def up(node, link, round_):
+def link_up(node, link, round_):
     said = messages.pack(messages.LinkUp(round_))
     node.on_frame(link, Frame(Kind.LINK_UP, node.network, said, RUN, round_))
 
@@ -120,7 +120,7 @@ def test_an_exchange_sends_to_all_neighbors_and_ends_when_all_have_sent(node):
     assert node.at == 1
 
 
-def test_frames_that_come_early_twice_or_late_count_once_and_in_their_exchange(node):
+def test_frames_that_come_early_twice_or_late_are_used_once_and_in_their_exchange(node):
     zero, two = node.links["0"], node.links["2"]
     early, late = round_frame(node, 5 * X, exchange=1), round_frame(node)
     play(
@@ -195,7 +195,7 @@ def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node):
     link = node.links["0"]
     come_back(node, link)
     assert Kind.LINK_UP in link.connection.kinds()
-    up(node, link, 41)
+    link_up(node, link, 41)
     assert (link.active, link.active_from) == (True, 42)
     assert [each.name for each in node.active_links()] == ["2"]
 
@@ -245,7 +245,7 @@ def test_a_loss_stops_the_run_where_the_network_file_says_so(node):
         node.check_interrupt()
 
 
-def test_the_hello_of_a_large_network_fits_what_a_node_takes(tmp_path):
+def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
     m, d = 60, 2000
     peers = []
     for i in range(m):
@@ -279,7 +279,7 @@ def running(node, tmp_path):
 
 
 def begin(running):
-    running.node.loop.run_until_complete(asyncio.wait_for(running._begin_round(), 5))
+    running.node.loop.run_until_complete(asyncio.wait_for(running._start_round(), 5))
     return running.state.round
 
 
@@ -287,8 +287,8 @@ def test_a_peer_that_rejoins_begins_at_the_earliest_round_that_a_neighbor_names(
     zero, two = node.links.values()
     come_back(node, zero)
     come_back(node, two)
-    node.loop.call_soon(up, node, two, 90)
-    node.loop.call_later(0.05, up, node, zero, 80)
+    node.loop.call_soon(link_up, node, two, 90)
+    node.loop.call_later(0.05, link_up, node, zero, 80)
     assert begin(running) == node.at == 81
     assert (zero.active_from, two.active_from) == (81, 91)
 
@@ -297,6 +297,6 @@ def test_a_peer_whose_neighbor_rejoins_stays_in_its_round_and_waits_for_the_answ
     zero, two = node.links.values()
     come_back(node, zero)
     running.state, node.at = replace(running.state, round=6), 6
-    node.loop.call_later(0.05, up, node, zero, 3)
+    node.loop.call_later(0.05, link_up, node, zero, 3)
     assert begin(running) == node.at == 6
     assert (zero.active, zero.active_from, two.active_from) == (True, 6, 0)

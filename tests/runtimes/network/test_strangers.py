@@ -41,7 +41,7 @@ def test_tls_1_2_is_refused_with_its_reason_once(contexts):
 @pytest.mark.parametrize(
     ("who", "reason"),
     [
-        (None, "it sent no certificate"),
+        (None, "it presented no certificate"),
         ("c", "its certificate is not in the network file (self-signed certificate)"),
         ("old", "its certificate has expired"),
         ("early", "its certificate is not valid yet"),

@@ -107,7 +107,7 @@ class ConnectionManager:
             ) from None
         for link in self._links.values():
             if link.dials:
-                self._tasks.append(loop.create_task(self._keep_dialing(link)))
+                self._tasks.append(loop.create_task(self._dial_repeatedly(link)))
 
     async def close(self) -> None:
         """Stop listening and dialing, and close all connections."""
@@ -125,7 +125,7 @@ class ConnectionManager:
         if remaining:
             await asyncio.wait(remaining, timeout=1)
 
-    async def _keep_dialing(self, link: Link) -> None:
+    async def _dial_repeatedly(self, link: Link) -> None:
         loop = asyncio.get_running_loop()
         host, port = self._dial.get(link.name) or self._contract.peers[link.number].endpoint
         certificate = self._contract.peers[link.number].certificate
@@ -174,9 +174,9 @@ class ConnectionManager:
         self._pending.add(connection)
         connection.send(self._handler.hello(link))
         loop = asyncio.get_running_loop()
-        loop.call_later(HANDSHAKE_TIMEOUT, self._end_silence, connection)
+        loop.call_later(HANDSHAKE_TIMEOUT, self._abort_if_silent, connection)
 
-    def _end_silence(self, connection: Connection) -> None:
+    def _abort_if_silent(self, connection: Connection) -> None:
         if connection in self._pending:
             connection.abort(f"it did not send HELLO within {HANDSHAKE_TIMEOUT:g} s")
 

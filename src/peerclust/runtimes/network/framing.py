@@ -57,8 +57,8 @@ class Reader:
     in bytes.
 
     >>> reader = Reader(masked=False, limit=100)
-    >>> reader.room()[:7] = b"\x82\x05hello"
-    >>> [(opcode, bytes(data)) for opcode, data in reader.took(7)]
+    >>> reader.get_buffer()[:7] = b"\x82\x05hello"
+    >>> [(opcode, bytes(data)) for opcode, data in reader.buffer_updated(7)]
     [(2, b'hello')]
     """
 
@@ -70,12 +70,12 @@ class Reader:
         self._filled = self._opcode = 0
         self._key = b""
 
-    def room(self) -> memoryview:
+    def get_buffer(self) -> memoryview:
         """Return the buffer for the next bytes; it is never empty."""
         return self._held[self._count :] if self._body is None else self._body[self._filled :]
 
-    def took(self, count: int) -> Iterator[tuple[int, bytes | memoryview]]:
-        """Accept `count` bytes written to `room()`; yield opcode and data of complete frames."""
+    def buffer_updated(self, count: int) -> Iterator[tuple[int, bytes | memoryview]]:
+        """Accept `count` bytes in `get_buffer()`; yield opcode and data of complete frames."""
         if self._body is not None:
             self._filled += count
             if self._filled == len(self._body):

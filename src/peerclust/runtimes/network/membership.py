@@ -68,7 +68,7 @@ class Membership(LockstepExchange):
         # Links that the set-up excludes, and those lost after its end, which are excluded only if
         # it restarts.
         self.lost: set[Pair] = set()
-        self.late: set[Pair] = set()
+        self.lost_late: set[Pair] = set()
         self.restarted: set[str] = set()
         # Whether this peer has reached the barrier at the end of the set-up.
         self.setup_done = False
@@ -211,7 +211,7 @@ class Membership(LockstepExchange):
         if self.phase == "agreeing":
             self._record_event(0, f"{link.name} does not take part: {reason}")
             link.reset()
-            (self.late if self.setup_done else self.lost).add(self._pair(link))
+            (self.lost_late if self.setup_done else self.lost).add(self._pair(link))
             if (self.contract.on_loss if link.seen else self.contract.on_absent) == "stop":
                 absent = (o for o in self.links.values() if o.active and not (o.seen or o.refusal))
                 names = [other.name for other in absent]
@@ -252,7 +252,7 @@ class Membership(LockstepExchange):
 
     def restart_setup(self) -> None:
         """Restart the set-up without the lost links, and notify all neighbors."""
-        self.lost |= self.late
+        self.lost |= self.lost_late
         self.broadcast(Kind.LINK_DOWN, LinkDown(sorted(self.lost), sorted(self.restarted)))
         self.interrupt(RestartSetup())
 

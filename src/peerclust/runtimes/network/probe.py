@@ -84,10 +84,10 @@ class Probe:
             for name in contract.neighbors(me)
         }
         self._network = contract.digest[: wire.TAG_BYTES]
-        said = Hello(
+        hello = Hello(
             me, secrets.token_hex(8), "", "agreeing", False, contract.settings_json, visits=True
         )
-        self._hello = wire.encode(Frame(Kind.HELLO, self._network, messages.pack(said)))
+        self._hello = wire.encode(Frame(Kind.HELLO, self._network, messages.pack(hello)))
         self._open: set[Connection] = set()
         self._changed = asyncio.Event()
         self.results = {name: ProbeResult() for name in contract.neighbors(me)}
@@ -101,7 +101,7 @@ class Probe:
     async def run(self, seconds: float, on_wait: Callable[[list[str]], None]) -> None:
         """Probe all neighbors, for at most `seconds`; `on_wait` gets the names still missing."""
         server = await self._listen_here()
-        tasks = [asyncio.create_task(self._keep_dialing(name)) for name in self.results]
+        tasks = [asyncio.create_task(self._dial_repeatedly(name)) for name in self.results]
         try:
             async with asyncio.timeout(seconds):
                 reported: list[str] = []
@@ -156,7 +156,7 @@ class Probe:
         # It refuses this certificate, which is not a neighbor's, but has proved its own by then.
         return connection.certificate == own
 
-    async def _keep_dialing(self, name: str) -> None:
+    async def _dial_repeatedly(self, name: str) -> None:
         result, pause = self.results[name], _FIRST_PAUSE
         host, port = self.endpoint(name)
         certificate = self._contract.peers[self._contract.number(name)].certificate

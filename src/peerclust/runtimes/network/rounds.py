@@ -118,7 +118,7 @@ class RoundLoop:
         begin = perf_counter()
         while self.state.round < rounds:
             if self.state.update == 0:
-                await self._begin_round()
+                await self._start_round()
                 if self.state.round >= rounds:
                     break  # a link rejoins only after the last round
             now, voting = self.state.round, self.threshold >= 0 and self.state.update == 0
@@ -146,7 +146,7 @@ class RoundLoop:
         node.publish_view(round_=self.state.round, ended=ended)
         return outcome
 
-    async def _begin_round(self) -> None:
+    async def _start_round(self) -> None:
         """Wait for links that block this round, and for a neighbor if none is active."""
         node, links = self.node, self.node.links.values()
         limit = 0.0

@@ -59,7 +59,7 @@ def active_graph(graph: Graph, members: tuple[int, ...], lost: list[Pair]) -> Gr
     return build(u, v, len(members), "active links")
 
 
-def agreement_tag(contract: Contract, lost: set[Pair], restarted: set[str]) -> bytes:
+def setup_tag(contract: Contract, lost: set[Pair], restarted: set[str]) -> bytes:
     """Return the tag of the frames of one attempt at the set-up."""
     attempt = messages.pack(LinkDown(sorted(lost), sorted(restarted)))
     return hashlib.sha256(b"agreement" + contract.digest + attempt).digest()[:TAG_BYTES]
@@ -74,7 +74,7 @@ class SetupRuntime:
         self.members = reachable_peers(node.contract.graph, node.lost, node.number)
         self.graph = active_graph(node.contract.graph, self.members, self.lost)
         self._D = int(self.graph.diameter.value)
-        tag = agreement_tag(node.contract, node.lost, node.restarted)
+        tag = setup_tag(node.contract, node.lost, node.restarted)
         node.start_setup(tag, self.members)
 
     def run(

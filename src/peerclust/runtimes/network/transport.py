@@ -187,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_open = True
         self._opened(self)
         while rest and not self._is_closed:
-            room = self._reader.room()
+            room = self._reader.get_buffer()
             part, rest = rest[: len(room)], rest[len(room) :]
             room[: len(part)] = part
             self._take(len(part))
@@ -196,7 +196,7 @@ class Connection(asyncio.BufferedProtocol):
         """Read all received frames."""
         ended = False
         while not self._is_closed:
-            room, count = self._reader.room(), 0
+            room, count = self._reader.get_buffer(), 0
             # Reading when nothing is pending would raise an exception, which is slow.
             while count < len(room) and (self._incoming.pending or self._tls.pending()):
                 try:
@@ -215,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
 
     def _take(self, count: int) -> None:
-        for opcode, data in self._reader.took(count):
+        for opcode, data in self._reader.buffer_updated(count):
             if self._is_closed:
                 return
             if opcode == BINARY:
@@ -277,7 +277,7 @@ def _explain_tls(error: ssl.SSLError) -> str:
     """Return the reason why TLS failed as text."""
     code = str(error.reason or error)
     known = {
-        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it sent no certificate",
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it presented no certificate",
         "UNSUPPORTED_PROTOCOL": "it does not speak TLS 1.3",
         "HTTP_REQUEST": "it spoke plain HTTP, not TLS",
         "WRONG_VERSION_NUMBER": "it did not speak TLS",

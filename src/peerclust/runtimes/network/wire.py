@@ -50,7 +50,7 @@ _CHECK = struct.Struct("<I")
 HEADER_BYTES = _HEADER.size + _CHECK.size
 _BYTES, FLOAT64, FLOAT32, CODES = range(4)
 _F8 = np.dtype("<f8")
-_OF: dict[int, np.dtype[Any]] = {FLOAT64: _F8, FLOAT32: np.dtype("<f4"), CODES: np.dtype("i1")}
+_DTYPES: dict[int, np.dtype[Any]] = {FLOAT64: _F8, FLOAT32: np.dtype("<f4"), CODES: np.dtype("i1")}
 
 
 class Kind(IntEnum):
@@ -126,7 +126,7 @@ def encode(frame: Frame) -> bytes:
         parts.append(frame.payload.codes.tobytes())
     else:
         shape = np.shape(frame.payload)
-        parts = [np.ascontiguousarray(frame.payload, _OF[dtype]).data.cast("B")]
+        parts = [np.ascontiguousarray(frame.payload, _DTYPES[dtype]).data.cast("B")]
     sizes = [*shape, *(0,) * (3 - len(shape))]
     if frame.extra_max is not None:
         sizes[2] = len(frame.extra_max)
@@ -189,7 +189,7 @@ def _read_array(body: memoryview, dtype: int, ndim: int, shape: list[int]) -> tu
     if dtype == CODES:
         codes = np.frombuffer(numbers[1:], np.int8).reshape(shape[:ndim])
         return Codes(int.from_bytes(numbers[:1], "little", signed=True), codes), extra_max
-    array = np.frombuffer(numbers, _OF[dtype]).reshape(shape[:ndim])
+    array = np.frombuffer(numbers, _DTYPES[dtype]).reshape(shape[:ndim])
     with np.errstate(invalid="ignore"):  # NaN is refused where the array is used
         return array if dtype == FLOAT64 else array.astype(np.float64), extra_max
 
@@ -201,7 +201,7 @@ def _checksum(header: bytes | memoryview, payload: bytes | memoryview) -> int:
 
 
 def _check_shape(kind: Kind, dtype: int, ndim: int, shape: list[int], length: int) -> None:
-    arrays = {Kind.AGREE: (FLOAT64,), Kind.ROUND: tuple(_OF)}.get(kind, (_BYTES,))
+    arrays = {Kind.AGREE: (FLOAT64,), Kind.ROUND: tuple(_DTYPES)}.get(kind, (_BYTES,))
     if dtype not in arrays:
         raise WireError(f"A frame of kind {kind.name} cannot be of dtype {dtype}.")
     # In ROUND, the third number of a matrix's shape is the number of maxima that follow.
@@ -215,7 +215,7 @@ def _check_shape(kind: Kind, dtype: int, ndim: int, shape: list[int], length: in
         # With a 0 in the shape, the other numbers may be too large for numpy.
         if 0 in used:
             raise WireError(f"A frame's array must not be empty. Got the shape {used}.")
-        size = math.prod(used) * _OF[dtype].itemsize + 8 * extra + (dtype == CODES)
+        size = math.prod(used) * _DTYPES[dtype].itemsize + 8 * extra + (dtype == CODES)
     if size != length:
         raise WireError(
             f"A frame's payload must be as long as its shape {used} says. Got {length} bytes."
