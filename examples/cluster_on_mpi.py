@@ -1,7 +1,7 @@
-"""Sixty users on a ring, shared out over the ranks of a job; how many there are changes no bit.
+"""Sixty users on a ring, distributed over the ranks of a job; the number of ranks changes no bit.
 
-python cluster_on_mpi.py                            alone: a job of one rank
-mpiexec -n 4 python -m mpi4py cluster_on_mpi.py     on four
+python cluster_on_mpi.py                            one rank
+mpiexec -n 4 python -m mpi4py cluster_on_mpi.py     four ranks
 """
 
 import numpy as np
@@ -14,20 +14,20 @@ MEANS = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
 
 
 def make_rows(user):
-    """Give the rows of one user, mostly of one kind, the same on whichever rank they are made."""
+    """Return the rows of one user, mostly of one kind; the same on every rank."""
     rng = np.random.default_rng(user)
     kinds = rng.choice(3, ROWS, p=np.roll([0.8, 0.1, 0.1], user))
     return MEANS[kinds] + rng.normal(size=(ROWS, 2))
 
 
 ranks = world()
-# A stretch of the ring a rank, so that only the users at its two ends have neighbors elsewhere.
+# A contiguous block of the ring per rank: only the two users at its ends have remote neighbors.
 own = np.array_split(np.arange(USERS), ranks.size)[ranks.rank].tolist()
 solution = pc.cluster(
     {user: make_rows(user) for user in own},
     n_clusters=3,
     runtime="mpi",
-    gather=False,  # each rank keeps its own users' centers and labels
+    gather=False,  # each rank has only its own users' centers and labels
     random_state=0,
 )
 sizes = np.bincount(np.concatenate(solution.labels), minlength=3)

@@ -1,4 +1,4 @@
-"""Table 1 in short: the larger rho, the closer the users' centers, like 1/rho."""
+"""Table 1 in short: the users' disagreement falls like 1/rho."""
 
 import numpy as np
 
@@ -25,4 +25,4 @@ for rho in (1, 10, 100, 1000):
     )
     certificate = solution.certificate
     print(f"{rho:6d}  {certificate.disagreement:12.5f}  {certificate.cost:.4g}")
-    assert np.all(np.diff(solution.trace.cost) <= 0), "the cost must never rise"
+    assert np.all(np.diff(solution.trace.cost) <= 0), "the cost must never increase"

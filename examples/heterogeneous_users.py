@@ -1,4 +1,4 @@
-"""Table 5 in short: users who each see two of three classes find all three together."""
+"""Table 5 in short: users that each have two of three classes find all three together."""
 
 import numpy as np
 
@@ -18,12 +18,12 @@ together = pc.cluster(
     init="random",
     random_state=0,
 )
-# Alone, a user clusters what it sees, and its centers say little of what the others hold.
+# Alone, a user clusters only its own rows, and its centers say little about the others' rows.
 alone = [pc.cluster([part], n_clusters=3, random_state=0).consensus for part in parts]
 
 
 def score(centers):
-    """Give the adjusted Rand index of all rows by one user's centers."""
+    """Return the adjusted Rand index of all rows, labeled by one user's centers."""
     nearest = np.linalg.norm(rows[:, None] - centers[None], axis=2).argmin(axis=1)
     return pc.metrics.ari(classes, nearest)
 

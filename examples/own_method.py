@@ -1,4 +1,4 @@
-"""Your own method in the paper's tables: DGC-KM with the longer step that is proved safe.
+"""Your own method in the paper's tables: DGC-KM with the longer step that is proven safe.
 
 python own_method.py                                    Table 2 with one more method
 peerclust reproduce table-5 --methods own_method.py     any other table

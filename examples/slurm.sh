@@ -1,19 +1,19 @@
 #!/bin/bash
-# A clustering job for Slurm: one rank a core, on as many nodes as that takes.
+# A clustering job for Slurm: one rank per core, on as many nodes as needed.
 #
 #   sbatch slurm.sh
 #
-# The same command begins the job and takes it up again: after a node was lost, after preemption
-# (Slurm queues it anew by itself), and after the time limit (submit it again).
+# The job resumes from its checkpoint: after the loss of a node or preemption (Slurm requeues it), and
+# after the time limit (submit it again).
 
 #SBATCH --job-name=peerclust
-# The number of ranks may not change from one attempt to the next; the nodes may.
+# The number of ranks must not change between attempts; the nodes may.
 #SBATCH --ntasks=64
 #SBATCH --cpus-per-task=1
 #SBATCH --mem-per-cpu=4G
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-# An attempt writes on where the last one ended.
+# Every attempt appends to the same log.
 #SBATCH --open-mode=append
 #SBATCH --output=%x-%j.log
 
@@ -28,19 +28,19 @@ mkdir -p "$RUN"
 module load openmpi
 . "$HOME/peerclust/bin/activate"
 
-# All cores have a rank already: threads beside it would only get in the way.
+# Every core has a rank already: more threads would only compete with it.
 export PEERCLUST_THREADS=1 OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1
 # Loops are compiled once, not by every rank of every job.
 export NUMBA_CACHE_DIR=$HOME/.cache/peerclust
 
-# An attempt that was queued again after the last one had ended has nothing to do.
+# An attempt that was requeued after the end of the run has nothing to do.
 if [ -e "$RUN/result/certificate.json" ]; then
-    echo "$RUN/result is there."
+    echo "$RUN/result exists already."
     exit
 fi
 
 # mpiexec of Open MPI, MPICH and Intel MPI knows the nodes of a Slurm job. Where ranks must be started
-# by Slurm itself (`srun --mpi=list` tells how it can):
+# by Slurm itself (`srun --mpi=list` lists its options):
 #   START=(srun --mpi=pmix --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1)
 START=(mpiexec -n "$SLURM_NTASKS")
 

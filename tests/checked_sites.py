@@ -1,4 +1,4 @@
-"""Three sites to be checked, each with a folder of its own and, if asked for, a process."""
+"""Three sites to check, each with a directory of its own and, on request, a process."""
 
 import subprocess
 import sys
@@ -12,16 +12,16 @@ from peerclust.peers.check import check
 from peerclust.peers.site_directory import status_socket
 from peerclust.runtimes.network import contract_file, status
 from peerclust.runtimes.network.contract import Peer
+from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.identity import make_identity, read_certificate
-from peerclust.runtimes.network.terms import make_contract
 from peerclust.testing.local_cluster import free_ports
 
 NAMES = ("a", "b", "c")
-LONG = 30.0  # seconds; nothing that is right waits so long
+LONG = 30.0  # seconds; longer than anything correct takes
 
 
 class Net:
-    """Three sites in a row, each with a folder of its own."""
+    """Three sites on a path, each with a directory of its own."""
 
     def __init__(self, path):
         self.path = path
@@ -66,37 +66,37 @@ class Net:
 
     @contextmanager
     def running(self, *names):
-        """Let sites run in processes of their own; yield these."""
+        """Run sites in processes of their own; yield the processes."""
         program = [sys.executable, "-m", "peerclust", "peer", "run", "--network", "network.toml"]
-        begun = {}
+        processes = {}
         for name in names:
-            words = [*program, "--me", name, "--data", "rows.csv", "--out", "out"]
-            with (self.path / name / "said.txt").open("w") as said:
-                begun[name] = subprocess.Popen(
-                    words, cwd=self.path / name, stdout=said, stderr=said
+            command = [*program, "--me", name, "--data", "rows.csv", "--out", "out"]
+            with (self.path / name / "output.txt").open("w") as output:
+                processes[name] = subprocess.Popen(
+                    command, cwd=self.path / name, stdout=output, stderr=output
                 )
         try:
-            yield begun
+            yield processes
         finally:
-            for process in begun.values():
+            for process in processes.values():
                 process.kill()
                 process.wait()
 
     def status(self, name):
         return status.ask(status_socket(self.path / name / "out"))
 
-    def wait(self, name, holds):
-        """Wait until a running site's status is as it shall be; return it."""
+    def wait(self, name, condition):
+        """Wait until the status of a running site meets a condition; return it."""
         limit = time.monotonic() + LONG
         while time.monotonic() < limit:
             try:
                 found = self.status(name)
             except status.PeerError:
                 found = None
-            if found is not None and holds(found):
+            if found is not None and condition(found):
                 return found
             time.sleep(0.05)
-        raise AssertionError((self.path / name / "said.txt").read_text())
+        raise AssertionError((self.path / name / "output.txt").read_text())
 
 
 def bad(lines):

@@ -126,5 +126,5 @@ def random_block(sizes, d, K, *, dtype=np.float64, seed=0):
     return rows, offsets, rng.uniform(0.2, 5.0, size=(len(sizes), K, d))
 
 
-# Users' numbers of rows for a block: none, one, whole tiles and segments, and around them.
+# Users' numbers of rows for a block: none, one, whole tiles and chunks, and around them.
 SIZES = [5, 0, 1, 17, 64, 0, 16, 150, 33, 2]

@@ -1,4 +1,4 @@
-"""Peer processes in which one thing is wrong: each is `peerclust peer run` but for that."""
+"""Peer processes with one fault each: apart from it, each is `peerclust peer run`."""
 
 import errno
 import os
@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 
 from peerclust.runtimes.network import checkpoint, membership, messages, wire
-from peerclust.runtimes.network.lockstep import Post
+from peerclust.runtimes.network.lockstep import LockstepExchange
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import Kind
 from peerclust.testing import preload
 
-# The round from which on a peer misbehaves.
+# The round in which a peer starts to misbehave.
 FROM = 100
 
 
-def _send_instead(words, folder, change):
-    """Run a peer that sends the frames `change(data, number)` instead of each frame of a round."""
+def _send_instead(arguments, directory, change):
+    """Run a peer that sends the frames `change(data, number)` in place of each round frame."""
     send = Connection.send
     frames = {"sent": 0}
 
@@ -32,10 +32,10 @@ def _send_instead(words, folder, change):
         send(self, message)
 
     Connection.send = send_changed
-    preload.run_peer(words, folder)
+    preload.run_peer(arguments, directory)
 
 
-def _say_instead(words, folder, change):
+def _say_instead(arguments, directory, change):
     """Run a peer that sends `change(payload)` instead of its centers."""
     encode = wire.encode
 
@@ -45,143 +45,143 @@ def _say_instead(words, folder, change):
         return encode(frame)
 
     wire.encode = encode_changed
-    preload.run_peer(words, folder)
+    preload.run_peer(arguments, directory)
 
 
-def duplicates(words, folder):
-    _send_instead(words, folder, lambda data, _: [data, data])
+def duplicates(arguments, directory):
+    _send_instead(arguments, directory, lambda data, _: [data, data])
 
 
-def late(words, folder):
+def late(arguments, directory):
     def slow(data, _):
         time.sleep(0.002)
         return [data]
 
-    _send_instead(words, folder, slow)
+    _send_instead(arguments, directory, slow)
 
 
-def truncates(words, folder):
-    _send_instead(words, folder, lambda data, _: [data[:-3]])
+def truncates(arguments, directory):
+    _send_instead(arguments, directory, lambda data, _: [data[:-3]])
 
 
-def flips_a_bit(words, folder):
+def flips_a_bit(arguments, directory):
     def flip(data, number):
         changed = bytearray(data)
         changed[number * 31 % len(data)] ^= 1 << number % 8
         return [bytes(changed)]
 
-    _send_instead(words, folder, flip)
+    _send_instead(arguments, directory, flip)
 
 
-def hurries(words, folder):
-    """Sends a frame of an exchange that is not due for long."""
+def hurries(arguments, directory):
+    """Sends a frame of an exchange far in the future."""
 
     def change(data, _):
         frame = wire.decode(data, limit=1 << 20)
         return [wire.encode(frame._replace(exchange=frame.exchange + 7))]
 
-    _send_instead(words, folder, change)
+    _send_instead(arguments, directory, change)
 
 
-def reorders(words, folder):
-    """Sends each frame once more after the next one."""
+def reorders(arguments, directory):
+    """Sends each frame again after the next one."""
     before = []
 
     def change(data, _):
         before.append(data)
         return [data, *before[-3:-1]]
 
-    _send_instead(words, folder, change)
+    _send_instead(arguments, directory, change)
 
 
-def says_nan(words, folder):
-    _say_instead(words, folder, lambda x: np.where(x == x.max(), np.nan, x))
+def says_nan(arguments, directory):
+    _say_instead(arguments, directory, lambda x: np.where(x == x.max(), np.nan, x))
 
 
-def says_infinite(words, folder):
-    _say_instead(words, folder, lambda x: np.where(x == x.max(), np.inf, x))
+def says_infinite(arguments, directory):
+    _say_instead(arguments, directory, lambda x: np.where(x == x.max(), np.inf, x))
 
 
-def says_far_off(words, folder):
-    _say_instead(words, folder, lambda x: x + 1e3)
+def says_far_off(arguments, directory):
+    _say_instead(arguments, directory, lambda x: x + 1e3)
 
 
-def says_another_shape(words, folder):
-    _say_instead(words, folder, lambda x: x[:-1])
+def says_another_shape(arguments, directory):
+    _say_instead(arguments, directory, lambda x: x[:-1])
 
 
-def has_a_full_disk(words, folder):
-    def save(path, held):
+def has_a_full_disk(arguments, directory):
+    def save(path, saved):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     checkpoint.save = save
-    preload.run_peer(words, folder)
+    preload.run_peer(arguments, directory)
 
 
-def has_a_clock_that_jumps(words, folder):
+def has_a_clock_that_jumps(arguments, directory):
     real = time.time
-    begin = time.monotonic()
+    start = time.monotonic()
     hours = [0, 24 * 3650, -24 * 3650]
-    time.time = lambda: real() + 3600 * hours[int(2 * (time.monotonic() - begin)) % 3]
-    preload.run_peer(words, folder)
+    time.time = lambda: real() + 3600 * hours[int(2 * (time.monotonic() - start)) % 3]
+    preload.run_peer(arguments, directory)
 
 
-def _exchange_instead(words, folder, change):
+def _exchange_instead(arguments, directory, change):
     """Run a peer that calls `change` before each exchange, and sends what it returns."""
-    exchange = Post.exchange
+    exchange = LockstepExchange.exchange
 
     async def changed(self, kind, payload, check, **vote):
         return await exchange(self, kind, change(self, kind, payload), check, **vote)
 
-    Post.exchange = changed
-    preload.run_peer(words, folder)
+    LockstepExchange.exchange = changed
+    preload.run_peer(arguments, directory)
 
 
-def _die_if(words, folder, when):
+def _die_if(arguments, directory, when):
     def die(node, kind, payload):
         if kind is Kind.AGREE and when(node):
             os._exit(9)
         return payload
 
-    _exchange_instead(words, folder, die)
+    _exchange_instead(arguments, directory, die)
 
 
-def dies_in_a_maximum(words, folder):
-    _die_if(words, folder, lambda node: node.at == 1)
+def dies_in_a_maximum(arguments, directory):
+    _die_if(arguments, directory, lambda node: node.at == 1)
 
 
-def dies_in_an_average(words, folder):
-    # After two maxima over a ring of 5: of checkpoints, and of the largest numbers.
-    _die_if(words, folder, lambda node: node.at == 5)
+def dies_in_an_average(arguments, directory):
+    # After two maxima over a ring of 5: that of the checkpoints and that of the largest numbers.
+    _die_if(arguments, directory, lambda node: node.at == 5)
 
 
-def dies_at_the_barrier(words, folder):
-    _die_if(words, folder, lambda node: node.settled)
+def dies_at_the_barrier(arguments, directory):
+    _die_if(arguments, directory, lambda node: node.setup_done)
 
 
-def averages_wildly(words, folder):
+def averages_wildly(arguments, directory):
     def change(node, kind, payload):
         wild = kind is Kind.AGREE and node.at >= 4
         return payload * 1e200 if wild else payload
 
-    _exchange_instead(words, folder, change)
+    _exchange_instead(arguments, directory, change)
 
 
-def calls_itself_p0(words, folder):
+def calls_itself_p0(arguments, directory):
     hello = messages.Hello
     messages.Hello = membership.Hello = lambda name, *rest: hello("p0", *rest)
-    preload.run_peer(words, folder)
+    preload.run_peer(arguments, directory)
 
 
-def says_it_is_done(words, folder):
-    """Says that it has ended, and stays silent until all others have really left."""
+def says_it_is_done(arguments, directory):
+    """Reports that it has ended, and is silent until all others have left."""
 
     def change(node, kind, payload):
         if kind is Kind.ROUND and node.at == FROM:
-            node.broadcast(Kind.ALIVE, messages.Alive("done", True))
+            node.broadcast(Kind.HEARTBEAT, messages.Heartbeat("done", True))
             while not Path("out-p0", "certificate.json").exists():
                 time.sleep(0.1)
             time.sleep(5)
         return payload
 
-    _exchange_instead(words, folder, change)
+    _exchange_instead(arguments, directory, change)

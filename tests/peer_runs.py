@@ -1,4 +1,4 @@
-"""Runs of real peers on this machine, and what must be true of a run however it went."""
+"""Runs of real peers on this machine, and the checks that every run must pass."""
 
 import time
 
@@ -11,7 +11,7 @@ from peerclust.peers.commands import read_rows, read_table
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.runtimes.network.setup import living_graph
+from peerclust.runtimes.network.setup import active_graph
 from peerclust.testing.local_cluster import LocalCluster
 
 TOL = 1e-6
@@ -23,7 +23,7 @@ def iris(m):
 
 
 def make_path_contract(m=4, **settings):
-    """Return the contract of sites in a row that no process runs."""
+    """Return a contract of sites on a path; no process runs them."""
     names = [f"p{i}" for i in range(m)]
     links = tuple((names[i], names[i + 1]) for i in range(m - 1))
     given = {"features": tuple("abcd"), "n_clusters": 3, "rho": 20.0, "seed": 3, "links": links}
@@ -31,21 +31,21 @@ def make_path_contract(m=4, **settings):
     return Contract(peers=peers, **given | settings)
 
 
-def make_cluster(folder, m=5, graph=None, **settings):
-    """Return peers that soon notice losses, and whose run takes thousands of rounds."""
+def make_cluster(directory, m=5, graph=None, **settings):
+    """Return peers that notice losses quickly, and whose run takes thousands of rounds."""
     chosen = {
         "n_clusters": 3, "solver": "dgc", "rho": 150.0, "tol": TOL, "rounds": 30_000,
         "timeout": 2.0,
         "join_timeout": 20.0, "linger": 0.5, "checkpoint_every": 0.1, "on_absent": "start",
     }  # fmt: skip
     parts = settings.pop("parts", None) or iris(m)
-    return LocalCluster(folder, parts, graph or pc.graphs.ring(m), **chosen | settings)
+    return LocalCluster(directory, parts, graph or pc.graphs.ring(m), **chosen | settings)
 
 
 def start_paced(peers, *names):
-    """Start peers, all if none is named; the first one sends late, so that few rounds take long.
+    """Start peers, all if none is named; the first one sends late, so that a run takes seconds.
 
-    A test then has seconds in which to do something to the run, at little cost.
+    A test then has time to act on the run, at little computing cost.
     """
     first, *others = names or peers.names
     peers.start(first, run=misbehaving_peers.late)
@@ -60,10 +60,10 @@ def wait_for_log(peers, name, text, seconds=60.0):
 
 
 def check_ended(peers, survivors, *, lost=(), cut=()):
-    """Check that all survivors converged, name what happened, and are what the replay gives."""
+    """Check that all survivors converged, report what happened, and end where the replay does."""
     for name in survivors:
         record = peers.certificate(name)
-        status = "converged without some" if lost else "converged"
+        status = "converged without some peers" if lost else "converged"
         assert record["status"]["name"] == status, peers.log(name)
         assert record["residual"] <= TOL
         assert record["largest_residual"] <= TOL
@@ -88,9 +88,9 @@ def check_replay(peers, survivors, cut=()):
     for name in survivors:
         assert replayed[name]["same"], name
     numbers = tuple(peers.contract.number(name) for name in survivors)
-    # Neighbors drop each other, and come back, within a round or two.
-    begin = last + 2
-    x = np.stack([seen[begin][i] for i in numbers])
+    # Neighbors drop each other, and rejoin, within a round or two.
+    start = last + 2
+    x = np.stack([seen[start][i] for i in numbers])
     record = peers.certificate(survivors[0])
     agreed = Agreed(**record["agreed"])
     users = setup.join_rows(
@@ -100,8 +100,8 @@ def check_replay(peers, survivors, cut=()):
         ]
     ).users(peers.contract, setup.make_scale(peers.contract, agreed))
     program = configuration.make_program(peers.contract, agreed)
-    run = Simulator(living_graph(peers.contract.graph, numbers, cut)).run(
-        program, users, x, rounds=record["rounds"] - begin
+    run = Simulator(active_graph(peers.contract.graph, numbers, cut)).run(
+        program, users, x, rounds=record["rounds"] - start
     )
     scale = setup.make_scale(peers.contract, agreed)
     for k, name in enumerate(survivors):

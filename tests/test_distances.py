@@ -69,7 +69,7 @@ def test_points_of_any_shape_are_taken_one_by_one(distance):
 
 
 @distances
-def test_points_in_any_memory_order_are_moved_copy_with(distance):
+def test_points_in_any_memory_order_are_transformed_alike(distance):
     measure = distance(3)
     points = np.random.default_rng(0).normal(size=(6, 3))
     for function in (measure.forward, measure.back):
@@ -93,7 +93,7 @@ def test_euclidean_points_are_not_copied():
     assert Euclidean().back(points) is points
 
 
-def test_mahalanobis_moves_single_precision_points_in_double():
+def test_mahalanobis_transforms_single_precision_points_in_double():
     points = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
     moved = Mahalanobis(spd(3)).forward(points)
     assert moved.dtype == np.float64

@@ -1,4 +1,4 @@
-"""Starts: what they choose, for whom, and what they refuse."""
+"""Starts: which centers they choose for which users, and what they reject."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_distributed_kmeans_plus_plus_is_common_to_all_users(init):
 
 
 @pytest.mark.parametrize("init", [Random(), KMeansPlusPlusLocal()], ids=repr)
-def test_users_choose_among_their_own_rows_and_the_poor_take_the_common_start(init):
+def test_users_choose_their_own_rows_and_those_with_few_take_the_common_start(init):
     x, traffic = start(init)
     for i in (0, 3, 4):
         assert are_rows_of(x[i], PARTS[i])
@@ -122,12 +122,12 @@ def test_given_centers_are_copied_to_every_user_and_checked():
         (Warm(np.arange(97) % 2), "must have as many classes as `n_clusters`"),
     ],
 )
-def test_unusable_starts_are_refused(init, sentence):
+def test_unusable_starts_are_rejected(init, sentence):
     with pytest.raises(ParameterError, match=sentence):
         start(initialize.resolve(init))
 
 
-def test_unknown_names_and_options_are_refused():
+def test_unknown_names_and_options_are_rejected():
     with pytest.raises(ParameterError, match="Did you mean 'k-means\\+\\+'"):
         initialize.resolve("kmeans++")
     for cap in (90, "0.9", 0, 1):

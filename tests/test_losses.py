@@ -1,4 +1,4 @@
-"""Losses beside the paper's formulas, in as many digits as one likes."""
+"""Losses beside the paper's formulas, in arbitrary precision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from instances import DISTANCES, LOSSES, PseudoHuber
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from reference_impl import slope
 
-# Every loss as the paper writes it (Examples 1-5), of r^2 and in as many digits as one likes.
+# Every loss as the paper writes it (Examples 1-5), of r^2 and in arbitrary precision.
 # Only log(1 + exp(s)) is written as s + log(1 + exp(-s)), which is the same number.
 PAPER = {
     KMeans: lambda loss, s: s / 2,
@@ -63,7 +63,7 @@ def exact(loss):
 
 
 def digits_for(s):
-    """So many that 1 + s still tells s^2 to 60 digits."""
+    """Return a precision at which 1 + s still resolves s^2 to 60 digits."""
     return 60 + 2 * max(0, -Decimal(s).adjusted())
 
 

@@ -132,7 +132,7 @@ def test_a_parameter_that_is_no_positive_number_is_refused(loss, name, wrong):
 
 @pytest.mark.parametrize("number", [2, np.int64(2), np.float32(2.0), np.float64(2.0)], ids=repr)
 @pytest.mark.parametrize(("loss", "name"), [(Huber, "delta"), (Fair, "eta")])
-def test_a_parameter_of_any_real_kind_is_kept_as_a_float(loss, name, number):
+def test_a_parameter_of_any_real_kind_is_stored_as_a_float(loss, name, number):
     kept = getattr(loss(number), name)
     assert type(kept) is float
     assert kept == 2.0

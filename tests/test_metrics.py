@@ -116,7 +116,7 @@ def test_one_user_agrees_with_itself():
     assert metrics.disagreement(np.ones((1, 3, 2))) == metrics.Disagreement(0.0, 0.0, True)
 
 
-def test_users_who_agree_have_no_disagreement():
+def test_users_that_agree_have_no_disagreement():
     assert metrics.disagreement(np.full((9, 3, 2), 0.1)) == metrics.Disagreement(0.0, 0.0, True)
 
 

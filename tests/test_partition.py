@@ -13,7 +13,7 @@ labels = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=60)
 users = st.integers(1, 12)
 seeds = st.integers(0, 2**32)
 
-# Every way to spread rows, as a function of (classes, m, seed); a new way joins all laws here.
+# Every kind of partition, as a function of (classes, m, seed); a new one joins all laws here.
 WAYS = {
     "random": lambda c, m, s: partition.random(len(c), m, random_state=s),
     "homogeneous": lambda c, m, s: partition.homogeneous(c, m, random_state=s),
@@ -157,7 +157,7 @@ def test_random_proportions_have_the_spread_of_dirichlet_one():
 )
 def test_given_proportions_are_met_to_the_nearest_rows(classes, m, data, seed):
     names = sorted(set(classes))
-    # Shares above 1/60 of a class of at least 60 rows: nobody is rounded to 0.
+    # Shares above 1/60 of a class of at least 60 rows: no user is rounded to 0.
     classes = classes * 60
     share = st.sampled_from([0.0, 1.0, 2.0, 5.0])
     shares = np.array([[data.draw(share) for _ in names] for _ in range(m)])
@@ -172,7 +172,7 @@ def test_given_proportions_are_met_to_the_nearest_rows(classes, m, data, seed):
 
 
 @pytest.mark.parametrize("big", [1.0, 1e308])
-def test_a_tiny_share_still_brings_a_row_when_there_are_enough(big):
+def test_a_tiny_proportion_still_brings_a_row_when_there_are_enough(big):
     classes = ["a"] * 4
     shares = [[5e-324], [big], [big], [0.0]]
     parts = partition.by_class(classes, 4, proportions=shares, random_state=0)
@@ -292,7 +292,7 @@ CLASSES = [0, 1, 2, 0, 1, 2]
         (
             lambda: partition.by_class(CLASSES, 2, proportions=[[1, 0, 1], [1, 0, 1]]),
             ParameterError,
-            "no share above 0 in column 1",
+            "no entry above 0 in column 1",
         ),
         (
             lambda: partition.by_class(CLASSES, 2, proportions=[["a"]]),

@@ -1,4 +1,4 @@
-"""The unit, container files and jobs in examples/ name commands and options that there are."""
+"""The unit, container files and jobs in examples/ use commands and options that exist."""
 
 import configparser
 import json
@@ -22,13 +22,13 @@ SLURM = ROOT / "examples" / "slurm.sh"
 PROJECT = (ROOT / "pyproject.toml").read_text()
 
 
-def check_command(words):
+def check_command(arguments):
     """Assert that peerclust has this command with these options."""
-    command = [word for word in words[:2] if not word.startswith("-")]
+    command = [word for word in arguments[:2] if not word.startswith("-")]
     result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
     known = set(re.findall(r"--[a-z-]+", result.output))
-    options = [word for word in words if word.startswith("--")]
+    options = [word for word in arguments if word.startswith("--")]
     assert options
     assert set(options) <= known
 
@@ -41,49 +41,49 @@ def unit():
     return found
 
 
-def test_the_unit_runs_a_command_that_there_is(unit):
-    program, *words = shlex.split(unit["Service"]["ExecStart"])
+def test_the_unit_runs_a_command_that_exists(unit):
+    program, *arguments = shlex.split(unit["Service"]["ExecStart"])
     assert Path(program).name == "peerclust"
-    assert words[:2] == ["peer", "run"]
-    check_command(words)
-    given = dict(zip(words[2::2], words[3::2], strict=True))
+    assert arguments[:2] == ["peer", "run"]
+    check_command(arguments)
+    given = dict(zip(arguments[2::2], arguments[3::2], strict=True))
     assert given["--me"] == "%i"
-    # What it writes is in the state directory, which is all that it may write to.
+    # It writes only to the state directory, the only one that it may write to.
     assert given["--out"].startswith(f"%S/{unit['Service']['StateDirectory']}/")
 
 
-def test_the_unit_is_confined_and_ends_in_good_order(unit):
+def test_the_unit_is_confined_and_stops_cleanly(unit):
     service = unit["Service"]
-    held = {"NoNewPrivileges": "yes", "ProtectSystem": "strict", "KillSignal": "SIGTERM"}
-    held |= {"Restart": "on-failure", "ProtectHome": "yes", "CapabilityBoundingSet": ""}
-    assert held.items() <= dict(service).items()
+    required = {"NoNewPrivileges": "yes", "ProtectSystem": "strict", "KillSignal": "SIGTERM"}
+    required |= {"Restart": "on-failure", "ProtectHome": "yes", "CapabilityBoundingSet": ""}
+    assert required.items() <= dict(service).items()
     assert int(service["TimeoutStopSec"]) >= 10
     assert service["User"] != "root"
     assert "certificate.json" in unit["Unit"]["ConditionPathExists"]
 
 
 def read_container(path):
-    """Return what each instruction of a container file says, checked as far as both are alike."""
+    """Return the arguments of each instruction of a container file; check what both files share."""
     text = path.read_text()
     lines = [line for line in text.replace("\\\n", " ").splitlines() if line[:1] not in ("#", "")]
-    said = {}
+    instructions = {}
     for line in lines:
-        word, _, rest = line.partition(" ")
-        said.setdefault(word, []).append(rest)
-    assert said["FROM"][0].startswith("python:3.")
-    for sources in said["COPY"]:
+        instruction, _, rest = line.partition(" ")
+        instructions.setdefault(instruction, []).append(rest)
+    assert instructions["FROM"][0].startswith("python:3.")
+    for sources in instructions["COPY"]:
         for source in sources.split()[:-1]:
             assert (ROOT / source).exists()
     extras = re.search(r"/source\[([a-z,]+)\]", text)[1].split(",")
     assert all(re.search(rf"^{extra} = \[", PROJECT, re.MULTILINE) for extra in extras)
-    return said
+    return instructions
 
 
 def test_the_container_runs_peerclust_as_an_ordinary_user():
-    said = read_container(CONTAINER)
-    assert json.loads(said["ENTRYPOINT"][0]) == ["peerclust"]
-    check_command(json.loads(said["CMD"][0]))
-    assert said["USER"] == ["site"]
+    instructions = read_container(CONTAINER)
+    assert json.loads(instructions["ENTRYPOINT"][0]) == ["peerclust"]
+    check_command(json.loads(instructions["CMD"][0]))
+    assert instructions["USER"] == ["site"]
 
 
 @pytest.mark.parametrize(
@@ -94,32 +94,32 @@ def test_the_container_runs_peerclust_as_an_ordinary_user():
     ],
     ids=lambda each: getattr(each, "name", ""),
 )
-def test_the_commands_in_the_container_files_comments_are_there(path, command):
+def test_the_commands_in_the_comments_of_the_container_files_exist(path, command):
     comment = " ".join(line.lstrip("# ") for line in path.read_text().splitlines())
     check_command(re.search(command, comment)[1].split())
 
 
 def test_ranks_in_containers_are_started_by_an_ordinary_user_over_ssh():
-    said = read_container(MPI_CONTAINER)
-    assert said["USER"] == ["rank"]
-    server, *options = json.loads(said["CMD"][0])
+    instructions = read_container(MPI_CONTAINER)
+    assert instructions["USER"] == ["rank"]
+    server, *options = json.loads(instructions["CMD"][0])
     assert server == "/usr/sbin/sshd"
     assert "PasswordAuthentication no" in MPI_CONTAINER.read_text()
     # The same server, account, key and port in the job.
     job = MPI_JOB.read_text()
     assert f"args: {json.dumps(options)}" in job
     assert set(re.findall(r"runAsUser: (\d+)", job)) == set(
-        re.findall(r"useradd --uid (\d+)", said["RUN"][0])
+        re.findall(r"useradd --uid (\d+)", instructions["RUN"][0])
     )
     assert re.search(r"sshAuthMountPath: (\S+)", job)[1] == "/home/rank/.ssh"
     assert "HostKey /home/rank/.ssh/id_rsa" in MPI_CONTAINER.read_text()
     assert f"port: {re.search(r'Port ([0-9]+)', MPI_CONTAINER.read_text())[1]}" in job
 
 
-def test_the_job_on_kubernetes_fills_its_workers_with_ranks_of_a_command_that_there_is():
+def test_the_job_on_kubernetes_fills_its_workers_with_ranks_of_a_command_that_exists():
     text = MPI_JOB.read_text()
     assert "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\n" in text
-    # There is no YAML parser among the dependencies; this is what goes wrong by hand.
+    # No dependency parses YAML; these are the usual mistakes of writing it by hand.
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())
         assert indent % 2 == 0
@@ -131,11 +131,11 @@ def test_the_job_on_kubernetes_fills_its_workers_with_ranks_of_a_command_that_th
     )
     assert int(command[command.index("-n") + 1]) == slots * workers
     assert command[command.index("--hostfile") + 1] == "/etc/mpi/hostfile"
-    words = command[command.index("peerclust") + 1 :]
-    assert words[:3] == ["fit", "--runtime", "mpi"]
-    assert "--resume" in words
-    check_command(words)
-    # Whatever is mounted is a volume of the same pod.
+    arguments = command[command.index("peerclust") + 1 :]
+    assert arguments[:3] == ["fit", "--runtime", "mpi"]
+    assert "--resume" in arguments
+    check_command(arguments)
+    # Every mount has a volume in the same pod.
     for pod in text.split("template:")[1:]:
         mounts, volumes = pod.split("volumes:")
         for name in re.findall(r"- name: (\w+)\n\s+mountPath", mounts):
@@ -143,7 +143,7 @@ def test_the_job_on_kubernetes_fills_its_workers_with_ranks_of_a_command_that_th
 
 
 def run_slurm_script(home):
-    """Run the script as a job of two ranks, with an mpiexec that says what it was called with."""
+    """Run the script as a job of two ranks, with an mpiexec that prints its arguments."""
     commands = home / "commands"
     commands.mkdir(exist_ok=True)
     for name, does in (("mpiexec", 'printf "%s\\n" "$PEERCLUST_THREADS" "$@"'), ("module", "")):
@@ -157,23 +157,23 @@ def run_slurm_script(home):
     return run.stdout.splitlines()
 
 
-def test_the_slurm_script_starts_ranks_of_a_command_that_there_is_and_may_be_run_again(tmp_path):
+def test_the_slurm_script_starts_ranks_of_a_command_that_exists_and_can_be_rerun(tmp_path):
     (tmp_path / "rows").mkdir()
     for name in ("oslo", "rome"):
         (tmp_path / "rows" / f"{name}.parquet").touch()
     (tmp_path / "peerclust" / "bin").mkdir(parents=True)
     (tmp_path / "peerclust" / "bin" / "activate").touch()
-    threads, *words = run_slurm_script(tmp_path)
+    threads, *arguments = run_slurm_script(tmp_path)
     assert threads == "1"
-    assert words[:6] == ["-n", "2", "peerclust", "fit", "--runtime", "mpi"]
-    assert "--resume" in words
-    files = [Path(word).stem for word in words if word.endswith(".parquet")]
+    assert arguments[:6] == ["-n", "2", "peerclust", "fit", "--runtime", "mpi"]
+    assert "--resume" in arguments
+    files = [Path(word).stem for word in arguments if word.endswith(".parquet")]
     assert files == ["oslo", "rome"]
-    check_command(words[3:])
-    out = Path(words[words.index("--out") + 1])
+    check_command(arguments[3:])
+    out = Path(arguments[arguments.index("--out") + 1])
     out.mkdir()
     (out / "certificate.json").touch()
-    assert run_slurm_script(tmp_path) == [f"{out} is there."]
+    assert run_slurm_script(tmp_path) == [f"{out} exists already."]
 
 
 def test_slurm_reads_its_options_before_the_first_command():

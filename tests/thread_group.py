@@ -18,16 +18,16 @@ class ThreadGroup:
     def allgather(self, value):
         self._board[self.rank] = pickle.dumps(value)
         self._barrier.wait()
-        held = [pickle.loads(each) for each in self._board]
+        values = [pickle.loads(each) for each in self._board]
         self._barrier.wait()
-        return held
+        return values
 
     def bcast(self, value):
         return self.allgather(value)[0]
 
     def gather(self, value):
-        held = self.allgather(value)
-        return held if self.rank == 0 else None
+        values = self.allgather(value)
+        return values if self.rank == 0 else None
 
     @contextmanager
     def raise_on_all(self):

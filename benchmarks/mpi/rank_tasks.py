@@ -120,7 +120,7 @@ def _with_rows(ranks: MPIGroup, m: int, rows_per_user: int, *, K: int, d: int) -
     for place, user in enumerate(distribution.local):
         rows[place * n : (place + 1) * n] = make_rows(int(user), n, K=K, d=d)
     offsets = n * np.arange(len(distribution.local) + 1)
-    users = Users(rows, offsets, loss=Fair(), numbers=distribution.local.tolist())
+    users = Users(rows, offsets, loss=Fair(), ids=distribution.local.tolist())
     alpha = paper_step(m=m, largest=n, rho=_RHO, lambda_max=graph.lambda_max.value)
     x = users.broadcast_centers(choose_centers(make_rows(0, _FEW_ROWS, K=K, d=d), K))
     return Block(ranks.make_runtime(distribution), users, DGC(rho=_RHO, alpha=alpha), x)
@@ -129,7 +129,7 @@ def _with_rows(ranks: MPIGroup, m: int, rows_per_user: int, *, K: int, d: int) -
 def _without_rows(ranks: MPIGroup, graph: Graph, *, K: int, d: int) -> Block:
     distribution = Distribution(ranks, graph, distribute_users(graph, [0] * graph.m, ranks.size))
     u = len(distribution.local)
-    users = Users(np.empty((0, d)), np.zeros(u + 1, np.int64), numbers=distribution.local.tolist())
+    users = Users(np.empty((0, d)), np.zeros(u + 1, np.int64), ids=distribution.local.tolist())
     x = np.random.default_rng((0, ranks.rank)).normal(size=(u, K, d))
     return Block(ranks.make_runtime(distribution), users, DGC(rho=_RHO, alpha=_TINY_STEP), x)
 

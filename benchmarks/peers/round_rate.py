@@ -55,11 +55,11 @@ def _compare_with_bare_loop(
     folder: Path, name: str, *, K: int, d: int, rounds: int, repeats: int, target: float
 ) -> Measure:
     size = 8 * K * d
-    with _make_fleet(folder, K=K, d=d, rounds=rounds) as fleet:
+    with _make_cluster(folder, K=K, d=d, rounds=rounds) as cluster:
         ours, bare = _alternate(
-            lambda: _run(fleet),
+            lambda: _run(cluster),
             lambda: websocket_loop.rounds_per_second(
-                fleet.contract, folder, size=size, rounds=rounds
+                cluster.contract, folder, size=size, rounds=rounds
             ),
             repeats,
         )
@@ -74,18 +74,18 @@ def _compare_with_bare_loop(
 
 def _under_connections(folder: Path, *, rounds: int, repeats: int) -> Measure:
     accepted = 0
-    with _make_fleet(folder, K=3, d=4, rounds=rounds) as fleet:
+    with _make_cluster(folder, K=3, d=4, rounds=rounds) as cluster:
 
         def disturbed() -> float:
             nonlocal accepted
             with UnauthorizedClients(
-                fleet.contract, fleet.names[0], folder, per_second=_CONNECTIONS_PER_SECOND
+                cluster.contract, cluster.names[0], folder, per_second=_CONNECTIONS_PER_SECOND
             ) as clients:
-                rate = _run(fleet)
+                rate = _run(cluster)
             accepted += clients.accepted
             return rate
 
-        with_them, without = _alternate(disturbed, lambda: _run(fleet), repeats)
+        with_them, without = _alternate(disturbed, lambda: _run(cluster), repeats)
     return Measure(
         "with_strangers",
         with_them / without,
@@ -104,7 +104,7 @@ def _alternate(
     return median(ones), median(others)
 
 
-def _make_fleet(folder: Path, *, K: int, d: int, rounds: int) -> LocalCluster:
+def _make_cluster(folder: Path, *, K: int, d: int, rounds: int) -> LocalCluster:
     rng = np.random.default_rng(0)
     parts = [rng.normal(size=(_ROWS, d)) for _ in range(_PEERS)]
     return LocalCluster(
@@ -113,13 +113,13 @@ def _make_fleet(folder: Path, *, K: int, d: int, rounds: int) -> LocalCluster:
     )  # fmt: skip
 
 
-def _run(fleet: LocalCluster) -> float:
+def _run(cluster: LocalCluster) -> float:
     """Run all peers to the end and return rounds per second."""
-    fleet.start(words=["--force"])
-    codes = fleet.wait(seconds=600)
+    cluster.start(options=["--force"])
+    codes = cluster.wait(seconds=600)
     # With tol = 0 a run ends with "ran out of rounds", which is exit code 1.
     if not set(codes.values()) <= {0, 1}:
-        errors = {name: fleet.error(name) for name, code in codes.items() if code not in (0, 1)}
+        errors = {name: cluster.error(name) for name, code in codes.items() if code not in (0, 1)}
         raise PeerError(f"Peers failed: {errors}.")
-    certificates = [fleet.certificate(name) for name in fleet.names]
+    certificates = [cluster.certificate(name) for name in cluster.names]
     return float(min(each["rounds"] / each["seconds"] for each in certificates))

@@ -30,13 +30,13 @@ _TIMEOUT = 2.0
 class UnauthorizedClients:
     """Within its context, clients of each kind in turn connect to a peer at a given rate.
 
-    `folder` has the keys of all peers; the clients' own keys go to a subfolder of it.
+    `directory` has the keys of all peers; the clients' own keys go to a subdirectory of it.
     """
 
-    def __init__(self, contract: Contract, me: str, folder: Path, *, per_second: float) -> None:
+    def __init__(self, contract: Contract, me: str, directory: Path, *, per_second: float) -> None:
         self._address: Address = contract.peers[contract.number(me)].endpoint
         self._interval = 1 / per_second
-        self._kinds = make_kinds(contract, me, folder)
+        self._kinds = make_kinds(contract, me, directory)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._connect)
         # Connections that the peer accepted; it does not listen before it has started.
@@ -66,16 +66,16 @@ class UnauthorizedClients:
 
 
 def make_kinds(
-    contract: Contract, me: str, folder: Path
+    contract: Contract, me: str, directory: Path
 ) -> dict[str, Callable[[socket.socket], None]]:
     """Return what each kind of client does on its connection to the peer `me`."""
-    neighbor, own = contract.neighbors(me)[0], folder / "unauthorized"
+    neighbor, own = contract.neighbors(me)[0], directory / "unauthorized"
     own.mkdir(exist_ok=True)
     outsider = make_identity("outsider", own, force=True)
     expired = make_identity(
         "expired", own, days=1, force=True, now=datetime.now(UTC) - timedelta(days=9)
     )
-    listed = Identity(neighbor, folder / f"{neighbor}.key", folder / f"{neighbor}.crt")
+    listed = Identity(neighbor, directory / f"{neighbor}.key", directory / f"{neighbor}.crt")
     anonymous, old = _context(), _context(outsider)
     old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_2
     unlisted, late, right = map(_context, (outsider, expired, listed))

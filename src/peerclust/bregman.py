@@ -1,13 +1,13 @@
 """A loss from any Bregman generator psi: f(x, y) = psi(y) - psi(x) - <grad psi(x), y - x>.
 
-Its gradient is grad_x f(x, y) = H(x) (x - y), with H the Hessian of psi (proof of lm:fix-pt), so
-the rows of a cluster pull through their mean alone, and consensus fixed points are the weighted
-means of their clusters (lm:bregman-cons-fp). Rows are assigned by the divergence itself, which for
-given centers is an affine function of the row plus psi(y).
+Its gradient is grad_x f(x, y) = H(x) (x - y), with H the Hessian of psi (proof of lm:fix-pt). So
+the gradient depends on the rows of a cluster only through their weight and mean, and consensus
+fixed points are the weighted means of their clusters (lm:bregman-cons-fp). Rows are assigned by the
+divergence itself, which for given centers is an affine function of the row plus psi(y).
 
-The theory asks that f be convex and `smoothness`-smooth in x and the square of a metric.
-`squared_euclidean` and `squared_mahalanobis` are; `generalized_kl` is not, and says so
-(`in_theory`): the step that `smoothness` gives need not be safe there.
+The theory requires that f is convex and `smoothness`-smooth in x, and the square of a metric.
+`squared_euclidean` and `squared_mahalanobis` are; `generalized_kl` is not, and has `in_theory`
+False: the step size that follows from `smoothness` need not be safe there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Bregman:
     in_theory : bool
         Whether f is convex in x, smooth, and the square of a metric.
     name : str
-        How messages and results call it.
+        Its name in messages and results.
 
     Examples
     --------
@@ -68,24 +68,24 @@ class Bregman:
         check_number(self.smoothness, "smoothness", "Bregman", above=0)
 
     def contains(self, points: Array) -> bool:
-        """Tell whether all points lie in the domain of psi's derivatives."""
+        """Return whether all points are in the domain of psi's derivatives."""
         return self.domain is None or bool(np.all(self.domain(points)))
 
     def divergence(self, x: Array, y: Array) -> Array:
-        """Give f(x, y) for points (..., d) that broadcast."""
+        """Return f(x, y) for points (..., d) that broadcast."""
         inner = (self.gradient(x) * (y - x)).sum(axis=-1)
         return np.asarray(self.psi(y) - self.psi(x) - inner)
 
     def affine(self, x: Array) -> tuple[Array, Array]:
-        """Give (slope, offset) with f(x, y) = offset - <slope, y> + psi(y)."""
+        """Return (slope, offset) with f(x, y) = offset - <slope, y> + psi(y)."""
         slope = np.ascontiguousarray(self.gradient(x))
         offset = (slope * x).sum(axis=-1) - self.psi(x)
         return slope, np.ascontiguousarray(offset)
 
     def back(self, x: Array, gradient: Array) -> Array:
-        """Give H(x) v for centers x and vectors v, both (u, K, d)."""
+        """Return H(x) v for centers x and vectors v, both (u, K, d)."""
         d = x.shape[-1]
-        # One matrix for all centers, (d, d), or one a center.
+        # One matrix for all centers, (d, d), or one per center.
         hessian = np.asarray(self.hessian(x)).reshape(-1, d, d)
         out = np.empty(gradient.shape)
         # H is symmetric, so the row vector v' H is (H v)'.
@@ -94,7 +94,7 @@ class Bregman:
 
 
 def squared_euclidean() -> Bregman:
-    """Give psi(x) = ||x||^2 / 2, whose divergence is the K-means loss ||x - y||^2 / 2."""
+    """Return the loss of psi(x) = ||x||^2 / 2: the K-means loss ||x - y||^2 / 2."""
     return Bregman(
         psi=lambda x: 0.5 * (x * x).sum(axis=-1),
         gradient=lambda x: x,
@@ -106,7 +106,7 @@ def squared_euclidean() -> Bregman:
 
 
 def squared_mahalanobis(A: ArrayLike) -> Bregman:
-    """Give psi(x) = x' A x / 2, whose divergence is (x - y)' A (x - y) / 2.
+    """Return the loss of psi(x) = x' A x / 2, which is (x - y)' A (x - y) / 2.
 
     >>> loss = squared_mahalanobis([[4.0, 0.0], [0.0, 1.0]])
     >>> float(loss.divergence(np.array([0.0, 0.0]), np.array([1.0, 1.0])))
@@ -129,11 +129,11 @@ def squared_mahalanobis(A: ArrayLike) -> Bregman:
 
 
 def generalized_kl(*, smoothness: float) -> Bregman:
-    """Give psi(x) = sum x log x - x, whose divergence is sum y log(y / x) - y + x.
+    """Return the loss of psi(x) = sum x log x - x, which is sum y log(y / x) - y + x.
 
     Outside the theory: f is convex in x, but neither smooth near zero nor the square of a metric.
-    Rows must be >= 0 and centers stay > 0; `smoothness` should be about the largest
-    y / x^2 that the centers will meet. A step that leads out of the domain raises DivergedError.
+    Rows must be >= 0, and centers must stay > 0. `smoothness` should be about the largest y / x^2
+    along the run. A step that leaves the domain raises DivergedError.
 
     >>> float(generalized_kl(smoothness=1.0).divergence(np.array([1.0]), np.array([0.0])))
     1.0

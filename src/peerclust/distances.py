@@ -1,8 +1,7 @@
-"""How the distance of a center and a row is measured: Euclidean or Mahalanobis (Example 5).
+"""Distances between a center and a row: Euclidean or Mahalanobis (Example 5).
 
-A distance is a square root of A: with A = F'F, ||x - y||_A = ||F x - F y||. So a Mahalanobis
-distance is the Euclidean one between rows and centers that `forward` has taken to other
-coordinates, and a gradient there comes back by `back`:
+With A = F'F, ||x - y||_A = ||F x - F y||. So a Mahalanobis distance is the Euclidean distance in
+other coordinates. `forward` maps rows and centers to them, and `back` maps gradients back:
 
     grad_x h(||F x - F y||) = F' gamma (F x - F y) = gamma A (x - y).
 """
@@ -28,16 +27,16 @@ class Distance(Protocol):
 
     @property
     def largest(self) -> float:
-        """The largest eigenvalue of A = F'F: by how much the distance can steepen a loss."""
+        """The largest eigenvalue of A = F'F, which scales the smoothness of a loss."""
 
     def check(self, d: int) -> None:
         """Raise if rows with d features do not fit."""
 
     def forward(self, points: NDArray[Any]) -> NDArray[Any]:
-        """Give F y for each point y (..., d); each by itself, whatever comes with it."""
+        """Return F y for each point y (..., d); the result must not depend on the other points."""
 
     def back(self, gradient: Array) -> Array:
-        """Give F' v for each vector v (..., d)."""
+        """Return F' v for each vector v (..., d)."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Euclidean:
 
     @property
     def largest(self) -> float:
-        """The largest eigenvalue of A = I: by how much the distance can steepen a loss."""
+        """The largest eigenvalue of A = I, which scales the smoothness of a loss."""
         return 1.0
 
     def check(self, d: int) -> None:
@@ -89,12 +88,12 @@ class Mahalanobis:
             )
         if not np.isfinite(A).all():
             raise ParameterError("`A` of Mahalanobis must be finite. Got NaN or infinite entries.")
-        # An inverted covariance is symmetric only up to rounding, felt most in its small entries.
+        # An inverted covariance is symmetric only up to rounding, relative to its diagonal.
         scale = np.sqrt(np.abs(A.diagonal()))
         if np.any(np.abs(A - A.T) > 1e-8 * np.outer(scale, scale)):
             raise ParameterError("`A` of Mahalanobis must be symmetric. Got one that is not.")
         A = 0.5 * (A + A.T)
-        # In units that make the diagonal 1, below this a Cholesky factor is rounding error.
+        # With the diagonal scaled to 1, a Cholesky factor below this is rounding error.
         unit = np.where(scale > 0, scale, 1.0)
         if np.linalg.eigvalsh(A / np.outer(unit, unit))[0] <= len(A) * np.finfo(float).eps:
             raise ParameterError(
@@ -117,15 +116,15 @@ class Mahalanobis:
 
     def forward(self, points: NDArray[Any]) -> Array:
         """Return F y for each point y (..., d), as a float64 copy."""
-        return self._times(points, self._factor.T)
+        return self._multiply(points, self._factor.T)
 
     def back(self, gradient: Array) -> Array:
         """Return F' v for each vector v (..., d)."""
-        return self._times(gradient, self._factor)
+        return self._multiply(gradient, self._factor)
 
     @staticmethod
-    def _times(points: NDArray[Any], matrix: Array) -> Array:
-        # Not BLAS: its order of summation may depend on how many points come at once.
+    def _multiply(points: NDArray[Any], matrix: Array) -> Array:
+        # Not BLAS: its order of summation may depend on the number of points.
         flat = np.ascontiguousarray(points, dtype=np.float64).reshape(-1, len(matrix))
         out = np.empty_like(flat)
         kernels.matvec(flat, np.ascontiguousarray(matrix)[None], out)
@@ -133,7 +132,7 @@ class Mahalanobis:
 
 
 def resolve(distance: Any, of: str = "cluster") -> Distance:
-    """Return the distance that a name or an object stands for.
+    """Return the distance for a name, or the object itself after a check.
 
     >>> resolve("euclidean")
     Euclidean()

@@ -3,29 +3,29 @@
 ::
 
     PeerclustError
-    ├── InputError (also a ValueError)     what the caller gave cannot be used
+    ├── InputError (also a ValueError)     invalid input from the caller
     │   ├── ParameterError                 an argument or option
     │   ├── DataError                      rows, weights, labels or a file of them
-    │   └── GraphError                     users who cannot all reach each other
-    ├── DivergedError (ArithmeticError)    centers left the numbers, or a loss's domain
-    ├── JobError (RuntimeError)            a job of an experiment did not come to its end
-    ├── PeerError (RuntimeError)           another site's process, or the network between
-    │   ├── LeftError                      a site was asked to leave a run before its end
-    │   └── WireError                      bytes from a peer that are no frame of ours
+    │   └── GraphError                     a graph that does not connect all users
+    ├── DivergedError (ArithmeticError)    centers became infinite, or left a loss's domain
+    ├── JobError (RuntimeError)            a job of an experiment failed
+    ├── PeerError (RuntimeError)           another site's process, or the network
+    │   ├── LeftError                      this site was asked to leave the run early
+    │   └── WireError                      bytes from a peer that are not a valid frame
     └── MissingExtraError (ImportError)    an optional dependency is not installed
 
-Running out of rounds is no exception but a status of the solution, with a sentence of advice.
+Running out of rounds is not an exception but a status of the solution, with a sentence of advice.
 """
 
 from __future__ import annotations
 
 
 class PeerclustError(Exception):
-    """The root of every exception that peerclust raises on purpose."""
+    """The base class of every exception that peerclust raises on purpose."""
 
 
 class InputError(PeerclustError, ValueError):
-    """What the caller gave cannot be used; nothing has been computed or written."""
+    """The caller's input is invalid; nothing has been computed or written."""
 
 
 class ParameterError(InputError):
@@ -41,24 +41,24 @@ class GraphError(InputError):
 
 
 class DivergedError(PeerclustError, ArithmeticError):
-    """Centers became infinite or left the domain of the loss: the step is too long."""
+    """Centers became infinite or left the domain of the loss: the step size is too large."""
 
 
 class JobError(PeerclustError, RuntimeError):
-    """A job of an experiment failed, or its process ended; what other jobs gave is kept."""
+    """A job of an experiment failed, or its process died; results of other jobs are saved."""
 
 
 class PeerError(PeerclustError, RuntimeError):
-    """Another site's process, or the network between, did not do its part; it is named."""
+    """Another site's process, or the network to it, failed; the message names the site."""
 
 
 class LeftError(PeerError):
-    """The site's process was asked to end before the run did; what it had is kept."""
+    """The site's process was asked to stop before the run ended; its state is saved."""
 
 
 class WireError(PeerError):
-    """Bytes that a peer sent are not a frame, or not one that may come now."""
+    """Bytes from a peer are not a valid frame, or not one that is allowed now."""
 
 
 class MissingExtraError(PeerclustError, ImportError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra to install."""

@@ -1,4 +1,4 @@
-"""Files and directories that appear only once they are whole."""
+"""Atomic writes: files and directories that appear only once they are complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peerclust.errors import ParameterError
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Give a place to write a file that appears at `path` once it is whole.
+    """Yield a temporary path for a file, which is moved to `path` when the block ends.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with new_file(Path(folder, "a.txt")) as place:
@@ -29,7 +29,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Write a file of which, whatever happens, all or nothing is found on the disk."""
+    """Write a file and sync it: after a crash all of the new file is on the disk, or none of it."""
     with new_file(path) as place, place.open("wb") as file:
         file.write(data)
         file.flush()
@@ -42,7 +42,7 @@ def write_durably(path: Path, data: bytes) -> None:
 
 @contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
-    """Give a place to write a directory that appears at `path`, replacing what is there."""
+    """Yield a temporary directory, which replaces `path` when the block ends."""
     path = path.resolve()
     with _beside(path) as folder:
         fresh, old = folder / "new", folder / "old"
@@ -60,7 +60,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[Path]:
-    """Give a temporary folder on the file system of `path`."""
+    """Yield a temporary folder on the file system of `path`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
@@ -73,7 +73,7 @@ def _beside(path: Path) -> Iterator[Path]:
 
 
 def explain(error: OSError) -> str:
-    """Give the sentence on a file that cannot be used.
+    """Return an error sentence about a file that cannot be used.
 
     >>> explain(OSError(28, "No space left on device", "labels.csv"))
     'labels.csv cannot be used: No space left on device.'

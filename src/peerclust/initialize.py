@@ -1,13 +1,13 @@
-"""Where centers start: random rows, a row a class, k-means++ (own or the network's), or given.
+"""Initial centers: random rows, one row per class, k-means++ (local or distributed), or given.
 
-A start is an object with `centers(runtime, users, K, seed)`, which gives the centers (m, K, d) and
-the traffic it took. The first message of a run is its start, so what leaves a user:
+A start is an object with `centers(runtime, users, K, seed)`, which returns the centers (m, K, d)
+and the traffic it took. The first message of a run contains its start, so what leaves a user is:
 
-- `Random`, `Warm`, `KMeansPlusPlusLocal`: the rows it chose, to its neighbors; and if some user has
-  too few rows of its own, the rows of one common draw, to all.
+- `Random`, `Warm`, `KMeansPlusPlusLocal`: the rows that it chose, to its neighbors; and if some
+  user has too few rows of its own, the rows of one common draw, to all.
 - `KMeansPlusPlus`: the K rows drawn, to all; with `mean_of` > 1 the means of that many distinct
   rows around them instead; with `cap` also the D^2 of 1000 rows drawn for each center.
-- `Given`: what was given.
+- `Given`: the given centers.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ from peerclust.users import Users
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_count, check_name, check_number
 
-# How many rows' D^2 are drawn to agree on a quantile of it: its error is about 1 % at 90 %.
+# Number of rows whose D^2 is drawn to estimate a quantile of it; the error is about 1 % at 90 %.
 QUANTILE_SAMPLE = 1000
 
-# Draws that are not the K centers of k-means++ take their streams from here on.
+# Steps from here on number the random streams of draws other than the K centers of k-means++.
 _OTHER_STEPS = 1 << 20
 
 
 @runtime_checkable
 class Start(Protocol):
-    """A way to choose the first centers."""
+    """A method to choose the initial centers."""
 
     def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
-        """Return centers (m, K, d), and what choosing them sent over the links."""
+        """Return centers (m, K, d), and the traffic that choosing them took."""
 
 
 @dataclass(frozen=True)
 class KMeansPlusPlus:
     """Distributed k-means++: K rows of the joint data, common to all users.
 
-    Each is drawn exactly in proportion to weight x D^2 over the joint data (see `programs.draw`).
+    Each row is drawn with probability exactly proportional to weight x D^2 over the joint data (see
+    `programs.draw`).
 
     Parameters
     ----------
     cap : float in (0, 1), optional
-        Cap D^2 at this quantile of it over the joint data, against outliers.
+        Cap D^2 at this quantile over the joint data, so that outliers are seldom drawn.
     mean_of : int
-        If above 1, a drawn row stays with its user, who tells the weighted mean of this many of its
-        own distinct rows, those nearest to it; a user with fewer does not take part.
+        If above 1, a drawn row stays with its user, which sends the weighted mean of this many of
+        its own distinct rows instead, those nearest to it. A user with fewer does not take part.
     """
 
     cap: float | None = None
@@ -74,7 +75,7 @@ class KMeansPlusPlus:
             if self.cap is not None and k > 0:
                 far, sent = sample_distances(runtime, users, drawn, seed, k)
                 traffic += sent
-                # A cap of 0 (most rows are centers already) would leave nothing to draw.
+                # With a cap of 0 (most rows are already centers) no row could be drawn.
                 cap = float(np.quantile(far, self.cap)) or np.inf
             program = Draw(seed, k, cap=cap, mean_of=self.mean_of)
             run = runtime.run(program, users, users.broadcast_centers(drawn), rounds=2)
@@ -95,7 +96,7 @@ class KMeansPlusPlus:
 
 @dataclass(frozen=True)
 class Random:
-    """Each user takes K distinct rows of its own, in proportion to their weights.
+    """Each user draws K distinct rows of its own, with probability proportional to their weights.
 
     A user with fewer takes the common k-means++ start.
     """
@@ -115,8 +116,8 @@ class Random:
 class KMeansPlusPlusLocal:
     """Each user draws k-means++ from its own rows alone.
 
-    Center k then means something else at every user. One with fewer than K distinct rows takes the
-    common k-means++ start.
+    Center k of one user is then unrelated to center k of another. A user with fewer than K distinct
+    rows takes the common k-means++ start.
     """
 
     def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
@@ -141,8 +142,8 @@ class KMeansPlusPlusLocal:
 class Warm:
     """Each user takes a random row of its own from each class: the paper's warm start.
 
-    `classes` are the rows' true classes, a list of arrays as the parts are, or one flat array;
-    there must be K of them. A class that a user has no row of is drawn from the joint data.
+    `classes` are the rows' true classes, a list of one array per user or one flat array; there must
+    be K of them. If a user has no row of a class, that center is drawn from the joint data.
     """
 
     classes: Any = field(repr=False)
@@ -161,8 +162,8 @@ class Warm:
         for k, name in enumerate(names):
             lacking = []
             for i in range(users.m):
-                begin, end = users.offsets[i], users.offsets[i + 1]
-                own = begin + np.flatnonzero(flat[begin:end] == name)
+                start, stop = users.offsets[i], users.offsets[i + 1]
+                own = start + np.flatnonzero(flat[start:stop] == name)
                 if len(own):
                     x[i, k] = users.rows[generators[i].choice(own)]
                 else:
@@ -177,7 +178,7 @@ class Warm:
 
 @dataclass(frozen=True)
 class Given:
-    """Centers that are given: (K, d), common to all users, or (m, K, d)."""
+    """Centers that the caller passes: (K, d), common to all users, or (m, K, d)."""
 
     x: ArrayLike = field(repr=False)
 
@@ -222,8 +223,8 @@ def resolve(init: Any, of: str = "cluster") -> Start:
 def sample_distances(
     runtime: Runtime, users: Users, centers: Array, seed: int, step: int
 ) -> tuple[Array, Traffic]:
-    """Agree on the D^2 to common centers (k, d) of rows drawn from the joint data, (1000,)."""
-    program = Draw(seed, _OTHER_STEPS + 1 + step, n=QUANTILE_SAMPLE, tell="distance")
+    """Draw rows from the joint data; return their D^2 to common centers (k, d), (1000,)."""
+    program = Draw(seed, _OTHER_STEPS + 1 + step, n=QUANTILE_SAMPLE, reveal="distance")
     run = runtime.run(program, users, users.broadcast_centers(centers), rounds=2)
     return run.states[0].drawn[:, 0], run.traffic
 
@@ -235,7 +236,7 @@ def _each_user(
     seed: int,
     choose: Callable[[int, Array, Array], Array],
 ) -> tuple[Array, Traffic]:
-    """Let each user choose among its own distinct rows; the others take the common start."""
+    """Call `choose` for each user with K distinct rows; the others take the common start."""
     rows, weights, offsets = users.distinct
     x = np.empty((users.m, K, users.d))
     lacking = []
@@ -255,7 +256,7 @@ def _each_user(
 
 
 def _read_classes(classes: Any, users: Users, m: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Give the class of each row of these users, (N,), and the names of all classes."""
+    """Return the class of each row of these users, (N,), and the names of all classes."""
     nested = isinstance(classes, list | tuple) and len(classes) > 0 and np.ndim(classes[0]) == 1
     if nested:
         given = [np.asarray(part) for part in classes]
@@ -267,7 +268,7 @@ def _read_classes(classes: Any, users: Users, m: int) -> tuple[NDArray[Any], NDA
     n = len(users.rows)
     if flat.shape != (n,):
         raise ParameterError(
-            f"`classes` of Warm must name the class of each of the {n} rows, with the runtime 'mpi'"
-            f" in a list as the parts are. Got {flat.shape}."
+            f"`classes` of Warm must name the class of each of the {n} rows; with the runtime 'mpi'"
+            f" as a list of one array per user. Got shape {flat.shape}."
         )
     return flat, names

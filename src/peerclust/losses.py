@@ -1,16 +1,16 @@
-"""Losses of the distance between a center and a row; not how distance is measured (`distances`).
+"""Losses as functions of the distance between a center and a row; for distances see `distances`.
 
 All four losses of the paper are radial: f(x, y) = h(r) with r the distance of x and y, and
 
     grad_x f(x, y) = gamma(r^2) (x - y),    gamma(r^2) = h'(r) / r.
 
-A loss is any object with three members (`Loss`); nothing is inherited:
+A loss is any object with three members (`Loss`); no base class is needed:
 
 - `value(r2)`: h for an array of squared distances r^2;
-- `gamma(r2)`: gamma for the same, elementwise;
+- `gamma(r2)`: gamma for the same array, elementwise;
 - `smoothness`: beta, the least upper bound of h''(r).
 
-The built-in losses also carry `compiled`, the code and parameter by which `kernels` knows them.
+The built-in losses also have `compiled`: their code and parameter in `kernels`.
 
 | loss     | h(r)                                    | gamma              | beta     |
 |----------|-----------------------------------------|--------------------|----------|
@@ -45,21 +45,21 @@ class Loss(Protocol):
         """The least upper bound beta of h''(r)."""
 
     def value(self, r2: Array) -> Array:
-        """Give h(r) for squared distances r2, elementwise."""
+        """Return h(r) for squared distances r2, elementwise."""
 
     def gamma(self, r2: Array) -> Array:
-        """Give h'(r) / r for squared distances r2, elementwise."""
+        """Return h'(r) / r for squared distances r2, elementwise."""
 
 
 class _Compiled:
-    """What the built-in losses share: gamma has one formula, in `kernels`."""
+    """Base class of the built-in losses: the formula of gamma is in `kernels`."""
 
     @property
     def compiled(self) -> tuple[int, float]:
         raise NotImplementedError
 
     def gamma(self, r2: ArrayLike) -> Array:
-        """Give h'(r) / r for squared distances r2, elementwise."""
+        """Return h'(r) / r for squared distances r2, elementwise."""
         gamma: Array = kernels.gamma(*self.compiled, r2)
         return gamma
 
@@ -80,13 +80,13 @@ class KMeans(_Compiled):
         return kernels.KMEANS, 0.0
 
     def value(self, r2: ArrayLike) -> Array:
-        """Give r^2 / 2."""
+        """Return r^2 / 2."""
         return 0.5 * np.asarray(r2, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Huber(_Compiled):
-    """The Huber loss (Example 2, eq. dgc-hl): a row further than `delta` pulls no harder.
+    """The Huber loss (Example 2, eq. dgc-hl): beyond the distance `delta` it is linear.
 
     >>> huber = Huber(delta=2.0)
     >>> huber.value(np.array([1.0, 16.0])).tolist(), huber.gamma(np.array([1.0, 16.0])).tolist()
@@ -105,10 +105,10 @@ class Huber(_Compiled):
         return kernels.HUBER, self.delta
 
     def value(self, r2: ArrayLike) -> Array:
-        """Give r^2 / 2 up to delta, and delta r - delta^2 / 2 beyond."""
+        """Return r^2 / 2 up to delta, and delta r - delta^2 / 2 beyond."""
         r = np.sqrt(r2)
         near = np.minimum(r, self.delta)
-        # near^2/2 + delta (r - near): no difference of large numbers on either side of the kink
+        # near^2/2 + delta (r - near): no cancellation on either side of the kink
         return np.asarray(0.5 * near * near + self.delta * (r - near))
 
 
@@ -121,7 +121,7 @@ _LOGISTIC_SMOOTHNESS = 2.601638930011748
 class Logistic(_Compiled):
     """The logistic loss, f(x, y) = log(1 + exp(||x - y||^2)) (Example 3, eq. dgc-ll).
 
-    Far rows pull up to twice as hard as near ones.
+    Its gradient weight gamma grows from 1 for near rows to 2 for far ones.
 
     >>> Logistic().gamma(np.array([0.0, 1e300])).tolist()
     [1.0, 2.0]
@@ -135,7 +135,7 @@ class Logistic(_Compiled):
         return kernels.LOGISTIC, 0.0
 
     def value(self, r2: ArrayLike) -> Array:
-        """Give log(1 + exp(r^2)), which never overflows in this form."""
+        """Return log(1 + exp(r^2)), in a form that never overflows."""
         return np.asarray(np.logaddexp(0.0, r2))
 
 
@@ -143,7 +143,7 @@ class Logistic(_Compiled):
 class Fair(_Compiled):
     """The fair loss, 2 eta^2 (r^2/eta - log(1 + r^2/eta)) (Example 4, eq. dgc-fl).
 
-    A row at its center pulls not at all, a far one up to 4 eta times its distance.
+    Its gradient weight gamma grows from 0 at the center towards 4 eta far away.
 
     >>> float(Fair(eta=1.0).gamma(1.0)), Fair(eta=2.0).smoothness
     (2.0, 9.0)
@@ -165,7 +165,7 @@ class Fair(_Compiled):
         return kernels.FAIR, self.eta
 
     def value(self, r2: ArrayLike) -> Array:
-        """Give 2 eta^2 (t - log(1 + t)) with t = r^2 / eta, exact for small t too."""
+        """Return 2 eta^2 (t - log(1 + t)) with t = r^2 / eta, accurate for small t too."""
         r2 = np.asarray(r2, dtype=np.float64)
         # t - log(1 + t) cancels for small t. With z = t / (2 + t), log(1 + t) = 2 artanh z, and
         # t - 2z = tz, so the difference is tz - 2 (z^3/3 + z^5/5 + ...); u is eta z.
@@ -178,7 +178,7 @@ class Fair(_Compiled):
         small = 2.0 * u * (near - 2.0 * u * z * series)
         with np.errstate(over="ignore"):
             log = np.log1p(r2 / self.eta)
-        # Where r2 / eta overflows, its logarithm is below 1500 and nothing beside r2 / eta.
+        # Where r2 / eta overflows, its logarithm is below 1500 and negligible beside r2 / eta.
         large = 2.0 * self.eta * (r2 - self.eta * np.minimum(log, 1500.0))
         return np.asarray(np.where(r2 <= 0.25 * self.eta, small, large))
 
@@ -187,7 +187,7 @@ LOSSES = {"kmeans": KMeans, "huber": Huber, "logistic": Logistic, "fair": Fair}
 
 
 def resolve(loss: Any, of: str = "cluster") -> Any:
-    """Return the loss that a name or an object stands for.
+    """Return the loss for a name, or the object itself after a check.
 
     >>> resolve("huber")
     Huber(delta=1.0)

@@ -1,9 +1,9 @@
-"""How good a clustering is, and how far the users are apart: numbers from results, nothing else.
+"""Metrics of a clustering: agreement with known classes, disagreement of the users, cost.
 
 Against known classes: `accuracy` (the paper's tables on homogeneous data) and `ari` (those on
 heterogeneous data). Among the users: `disagreement`, the paper's maximum center distance. Of
-centers and rows: `cost`.
-scipy's and scikit-learn's parts are imported where they are used: they take 0.4 s and more.
+centers and rows: `cost`. scipy and scikit-learn are imported where they are used: importing them
+takes 0.4 s and more.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from peerclust.errors import DataError, ParameterError
 from peerclust.users import Users
 from peerclust.validation import check_labels, check_rows, check_weights
 
-# Up to so many users all pairs are looked at: 2000 users are 2 million pairs, 16 MB.
-MOST_USERS_IN_PAIRS = 2000
+# Up to this many users all pairs are compared: 2000 users are 2 million pairs, 16 MB.
+MAX_USERS_PAIRWISE = 2000
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """How far the centers of m users are apart; see `disagreement`.
+    """How much the centers of m users differ; see `disagreement`.
 
     mean
         The mean over k of the largest distance between two users' centers k.
@@ -43,11 +43,11 @@ class Disagreement:
 
 
 def accuracy(true: ArrayLike, predicted: ArrayLike) -> float:
-    """Return the share of rows labeled right under the best one-to-one matching of labels.
+    """Return the fraction of rows labeled correctly under the best one-to-one matching of labels.
 
     max over one-to-one matchings s of (1/N) #{r : true_r = s(predicted_r)}. Both arrays are (N,) of
-    numbers or strings, not necessarily the same names nor equally many different ones; rows whose
-    label finds no partner count as wrong.
+    numbers or strings. They need not have the same names, nor the same number of distinct labels;
+    rows whose label has no partner count as wrong.
 
     >>> accuracy(["cat", "cat", "dog", "dog"], [1, 1, 0, 1])
     0.75
@@ -78,7 +78,7 @@ def ari(true: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def disagreement(centers: ArrayLike) -> Disagreement:
-    """Return how far the users' centers are apart, in the paper's two readings.
+    """Return how much the users' centers differ, by both of the paper's definitions.
 
     For `centers` x of shape (m, K, d):
 
@@ -87,7 +87,7 @@ def disagreement(centers: ArrayLike) -> Disagreement:
 
     Up to 2000 users both are exact. Above, each largest distance is replaced by the diagonal of the
     box that bounds the users' centers: an upper bound, at most sqrt(d) times too large for `mean`
-    and sqrt(K*d) times for `stacked`. One user alone has 0.
+    and sqrt(K*d) times for `stacked`. With one user both are 0.
 
     >>> disagreement([[[0.0, 0.0], [0.0, 1.0]], [[3.0, 4.0], [0.0, 1.0]]])
     Disagreement(mean=2.5, stacked=5.0, exact=True)
@@ -96,15 +96,15 @@ def disagreement(centers: ArrayLike) -> Disagreement:
 
 
 def measure_disagreement(x: NDArray[np.float64]) -> Disagreement:
-    """Give the disagreement of centers (m, K, d) that need no check; see `disagreement`."""
+    """Return the disagreement of centers (m, K, d), without checks; see `disagreement`."""
     m, K, _ = x.shape
-    if m <= MOST_USERS_IN_PAIRS:
+    if m <= MAX_USERS_PAIRWISE:
         return measure_pairs(m, (x[:, k] for k in range(K)))
     return bound_pairs(x.min(axis=0), x.max(axis=0))
 
 
 def measure_pairs(m: int, centers: Iterable[NDArray[np.float64]]) -> Disagreement:
-    """Give the disagreement of m users by all pairs; of each k the `centers` are (m, d)."""
+    """Return the disagreement of m users from all pairs; `centers` yields (m, d) for each k."""
     from scipy.spatial.distance import pdist
 
     largest, total = [], np.zeros(m * (m - 1) // 2)
@@ -118,7 +118,7 @@ def measure_pairs(m: int, centers: Iterable[NDArray[np.float64]]) -> Disagreemen
 
 
 def bound_pairs(low: NDArray[np.float64], high: NDArray[np.float64]) -> Disagreement:
-    """Bound the disagreement of users whose centers lie between `low` and `high`, (K, d)."""
+    """Return bounds on the disagreement of users whose centers are from `low` to `high`, (K, d)."""
     largest = np.square(high - low).sum(axis=1)
     stacked = float(np.sqrt(largest.sum()))
     return Disagreement(mean=float(np.sqrt(largest).mean()), stacked=stacked, exact=False)
@@ -132,7 +132,7 @@ def cost(
     distance: Any = "euclidean",
     weights: ArrayLike | None = None,
 ) -> float:
-    """Give the clustering cost of one set of centers: the sum of w f(x(k), y), nearest k.
+    """Return the clustering cost of one set of centers: the sum of w f(x(k), y), nearest k.
 
     This is H of eq. general-clust, for rows (N, d), centers (K, d) and weights (N,), 1 if left out.
 
@@ -155,7 +155,7 @@ def cost(
 
 
 def check_loss_fits(loss: Any, distance: distances.Distance, rows: NDArray[Any], of: str) -> None:
-    """Raise unless the loss and the distance go together and can take the rows (N, d)."""
+    """Raise unless loss and distance can be combined and are defined for the rows (N, d)."""
     distance.check(rows.shape[1])
     if not isinstance(loss, Bregman):
         return
@@ -164,8 +164,8 @@ def check_loss_fits(loss: Any, distance: distances.Distance, rows: NDArray[Any],
     outside = ~np.isfinite(loss.psi(np.asarray(rows, dtype=np.float64)))
     if outside.any():
         raise DataError(
-            f"The rows of {of} must lie in the domain of the {loss.name} loss. Row"
-            f" {int(outside.argmax())} does not."
+            f"The rows of {of} must be in the domain of the {loss.name} loss. Row"
+            f" {int(outside.argmax())} is not."
         )
 
 

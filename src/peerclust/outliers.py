@@ -1,8 +1,8 @@
-"""Outliers of a clustering: their score, and how robust the loss must be to find them.
+"""Outliers of a clustering: their scores, and the delta of the Huber loss that finds them.
 
-The score of a row is its distance to the nearest center: the further out, the higher. It is only as
-good as the centers, so these are found with the Huber loss, whose far rows pull no harder than rows
-at distance delta, from starts that far rows are seldom drawn into.
+The score of a row is its distance to the nearest center: the farther away, the higher. It is only
+as good as the centers. So these are found with the Huber loss, for which the gradient of a row does
+not grow beyond the distance delta, and from starts in which far rows are seldom drawn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from peerclust.types import Array
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows
 
-# Starts are drawn with D^2 capped at this quantile of it.
+# Starts are drawn with D^2 capped at this quantile.
 CAP = 0.9
 
 # delta="auto" is this quantile of the rows' distances to the centers of such a start.
@@ -31,9 +31,9 @@ DELTA_QUANTILE = 0.5
 def outlier_scores(
     rows: ArrayLike, centers: ArrayLike, *, loss: Any = "kmeans", distance: Any = "euclidean"
 ) -> Array:
-    """Give the distance of each row (N, d) to the nearest of the centers (K, d).
+    """Return the distance of each row (N, d) to the nearest of the centers (K, d).
 
-    For a Bregman loss the square root of its divergence stands for the distance.
+    For a Bregman loss the distance is the square root of its divergence.
 
     >>> outlier_scores([[0.0], [7.0]], [[0.0], [10.0]]).tolist()
     [0.0, 3.0]
@@ -46,14 +46,14 @@ def outlier_scores(
 
 
 def find_threshold(scores: Array, weights: Array, contamination: float) -> float:
-    """Give the score below which lies the share `contamination` of the weight.
+    """Return the score below which the fraction `contamination` of the weight lies.
 
     >>> find_threshold(np.array([5.0, 1.0, 3.0, 2.0]), np.ones(4), 0.5)
     3.0
     """
     order = np.argsort(scores, kind="stable")
     ends = np.cumsum(weights[order])
-    # The slack keeps the rounding of fractional weights from leaving one row too few.
+    # Without the slack, rounding of fractional weights might leave one row too few.
     at = np.searchsorted(ends, contamination * ends[-1] * (1 + 1e-9), side="right")
     return float(scores[order[min(at, len(order) - 1)]])
 
@@ -68,11 +68,11 @@ def estimate_delta(
     runtime: Any = "simulator",
     random_state: Any = None,
 ) -> tuple[float, Traffic]:
-    """Give a delta for the Huber loss, and what agreeing on it sent over the links.
+    """Return a delta for the Huber loss, and the traffic that estimating it took.
 
     It is the median distance of the joint rows to the centers of a k-means++ start drawn with D^2
     capped. The users agree on it without a server: they draw the start, then the distances of 1000
-    rows (see `programs.draw`). The start's rows and those distances become known to all.
+    rows (see `programs.draw`). All users learn the start's rows and those distances.
 
     >>> parts = [np.array([[0.0], [1.0], [2.0]]), np.array([[10.0], [11.0], [12.0]])]
     >>> estimate_delta(parts, n_clusters=2, random_state=0)[0]
@@ -94,5 +94,5 @@ def estimate_delta(
         r2, more = sample_distances(runtime, users, x[0], seed, K)
         problem.close()
     delta = float(np.quantile(np.sqrt(r2), DELTA_QUANTILE))
-    # Half of the rows lie on centers: any delta that is small beside the spread will do.
+    # If half of the rows lie on centers, any delta that is small relative to the spread will do.
     return (delta if delta > 0 else 1e-3 * problem.spread), sent + more

@@ -1,9 +1,8 @@
-"""Ways to spread the rows of one data set over m users, for experiments and tests.
+"""Partitions of the rows of one data set over m users, for experiments and tests.
 
-What belongs here decides which user holds which row, and never sees the rows themselves. Every way
-gives a list of m integer arrays of row numbers, ascending within a user, disjoint, and together
-every row (`by_user` gives the users' names too). `[rows[part] for part in parts]` is then what
-`cluster` takes.
+The functions decide which user has which row, without seeing the rows. Each returns a list of m
+integer arrays of row indices: ascending within a user, disjoint, and together all rows (`by_user`
+also returns the users' names). Pass `[rows[part] for part in parts]` to `cluster`.
 
 The paper's homogeneous data is `homogeneous`, its heterogeneous data `by_class`, and the random
 split of its figure on the number of users is `random`.
@@ -30,9 +29,9 @@ Parts = list[NDArray[np.intp]]
 
 
 def random(n: int, m: int, *, random_state: RandomState = None) -> Parts:
-    """Spread n rows over m users uniformly at random, with sizes as equal as possible.
+    """Return a uniformly random partition of n rows over m users, of sizes as equal as possible.
 
-    The first n mod m users hold one row more than the others; with n < m the last users hold none.
+    The first n mod m users have one row more than the others; with n < m the last users have none.
 
     >>> [len(part) for part in random(150, 4, random_state=0)]
     [38, 38, 37, 37]
@@ -44,10 +43,10 @@ def random(n: int, m: int, *, random_state: RandomState = None) -> Parts:
 
 
 def homogeneous(classes: ArrayLike, m: int, *, random_state: RandomState = None) -> Parts:
-    """Spread each class over all m users as equally as possible: the paper's homogeneous data.
+    """Return a partition of each class over all m users, as equal as possible: homogeneous data.
 
-    `classes` (N,) names the class of each row, by numbers or strings. A user holds
-    floor(N_c / m) or one more of the N_c rows of class c, and floor(N / m) or one more rows in all.
+    `classes` (N,) is the class of each row, as numbers or strings. A user has floor(N_c / m) or one
+    more of the N_c rows of class c, and floor(N / m) or one more rows in total.
 
     >>> classes = np.repeat(["a", "b", "c"], 50)
     >>> parts = homogeneous(classes, 10, random_state=0)
@@ -58,7 +57,7 @@ def homogeneous(classes: ArrayLike, m: int, *, random_state: RandomState = None)
     m = check_count(m, "m", "homogeneous")
     rng = check_generator(random_state, "homogeneous")
     owner = np.empty(len(codes), dtype=np.intp)
-    # Dealing on from one class to the next, as with cards, rotates the remainders over the users.
+    # Dealing continues from one class to the next, so that the remainders rotate over the users.
     owner[_grouped(codes, rng)] = np.arange(len(codes)) % m
     return _parts(owner, m)
 
@@ -71,21 +70,21 @@ def by_class(
     proportions: Literal["random"] | ArrayLike | None = None,
     random_state: RandomState = None,
 ) -> Parts:
-    """Let each of m users see only some of the classes: the paper's heterogeneous data.
+    """Return a partition in which each of m users has only some classes: heterogeneous data.
 
-    `classes` (N,) names the class of each row; C is the number of different classes, taken in
-    sorted order. `per_user` is how many classes a user holds: a number, or a pair (low, high) from
-    which each user's number is drawn (and raised where needed for every class to have a holder).
-    Which classes is random, but they have as equal numbers of holders as possible. A class's rows
-    are shared among its holders
+    `classes` (N,) is the class of each row; C is the number of distinct classes, in sorted order.
+    `per_user` is how many classes a user holds: a number, or a pair (low, high) from which each
+    user's number is drawn (and raised where needed for every class to have a holder). Which classes
+    a user holds is random, but the classes have numbers of holders as equal as possible. The rows
+    of a class are divided among its holders
 
     - equally (`proportions=None`),
     - in random proportions, Dirichlet(1) (`proportions="random"`), or
-    - as `proportions[i, c]` >= 0, an (m, C) array, says. Each column is scaled to the sum 1, a user
-      holds the classes with a share above 0, and `per_user` is left out.
+    - by `proportions[i, c]` >= 0, an (m, C) array. Each column is scaled to the sum 1. A user holds
+      the classes with a proportion above 0, and `per_user` is left out.
 
-    Shares are rounded by largest remainders. A holder is left without a row of its class only where
-    the class has fewer rows than holders.
+    Proportions are rounded by largest remainders. A holder gets no row of its class only if the
+    class has fewer rows than holders.
 
     >>> classes = np.repeat([0, 1, 2], 50)
     >>> parts = by_class(classes, 15, per_user=2, random_state=0)
@@ -106,7 +105,7 @@ def by_class(
         held = _holders(m, C, low, high, rng)
         shares = held.astype(np.float64)
         if proportions == "random":
-            # Dirichlet(1) shares are exponential variables over their sum; none is exactly 0.
+            # Dirichlet(1) proportions are exponential variables over their sum; none is exactly 0.
             shares[held] = np.maximum(rng.standard_exponential(int(held.sum())), 1e-300)
     else:
         shares = _check_proportions(proportions, per_user, m, C)
@@ -120,15 +119,15 @@ def by_class(
 def dirichlet(
     classes: ArrayLike, m: int, *, concentration: float, random_state: RandomState = None
 ) -> Parts:
-    """Split each class over m users in Dirichlet(concentration) proportions.
+    """Return a partition of each class over m users in Dirichlet(concentration) proportions.
 
     For each class c, p_c ~ Dirichlet(concentration, ..., concentration) over the m users, and user
-    i holds the share p_c[i] of its rows (rounded by largest remainders). A small concentration
-    gives each class to few users, a large one comes near `homogeneous`. Users may end up with no
-    rows at all, the more so the smaller the concentration.
+    i has the fraction p_c[i] of its rows (rounded by largest remainders). A small concentration
+    gives each class to few users; a large one is close to `homogeneous`. Users may end up without
+    rows, more often with a smaller concentration.
 
     Dirichlet label skew is due to Hsu, Qi and Brown (2019, arXiv:1909.06335), who draw each user's
-    mix of classes; drawing each class's mix of users, as here, is Yurochkin et al. (2019,
+    mix of classes; drawing each class's mix of users, as here, is due to Yurochkin et al. (2019,
     arXiv:1905.12022).
 
     >>> classes = np.repeat([0, 1, 2], 50)
@@ -140,7 +139,7 @@ def dirichlet(
     m = check_count(m, "m", "dirichlet")
     concentration = check_number(concentration, "concentration", "dirichlet", above=0)
     rng = check_generator(random_state, "dirichlet")
-    # Far below this bound all shares are equal in float64; far above it their sum overflows.
+    # Far below this bound all fractions are equal in float64; far above it their sum overflows.
     shares = rng.dirichlet(np.full(m, min(concentration, 1e100)), size=len(names))
     totals = np.bincount(codes, minlength=len(names))
     columns = [_apportion(int(n), p, rng) for n, p in zip(totals, shares, strict=True)]
@@ -148,10 +147,10 @@ def dirichlet(
 
 
 def by_user(users: ArrayLike) -> tuple[NDArray[Any], Parts]:
-    """Collect the rows of each user from an array that names each row's user.
+    """Return the users' names and rows, from an array with the user of each row.
 
-    `users` (N,) holds numbers or strings. Returns the m different names, sorted, and a list of m
-    arrays of row numbers in the same order.
+    `users` (N,) has numbers or strings. Returned are the m distinct names, sorted, and a list of m
+    arrays of row indices in the same order.
 
     >>> names, parts = by_user(["Oslo", "Bern", "Oslo"])
     >>> names.tolist(), [part.tolist() for part in parts]
@@ -170,7 +169,7 @@ def _check_per_user(per_user: Any, m: int, C: int) -> tuple[int, int]:
     if not 1 <= low <= high <= C:
         raise ParameterError(
             "`per_user` of by_class must be a whole number from 1 to the number of classes"
-            f" ({C}), or a pair (low, high) of such. Got {per_user!r}."
+            f" ({C}), or a pair (low, high) of such numbers. Got {per_user!r}."
         )
     if m * high < C:
         raise ParameterError(
@@ -185,8 +184,8 @@ def _check_proportions(
 ) -> NDArray[np.float64]:
     if per_user is not None:
         raise ParameterError(
-            "`per_user` of by_class must be None when `proportions` is an array, whose nonzero"
-            f" shares say who holds what. Got {per_user!r}."
+            "`per_user` of by_class must be None when `proportions` is an array: its nonzero"
+            f" entries determine the classes of each user. Got {per_user!r}."
         )
     try:
         shares = np.asarray(proportions, dtype=np.float64)
@@ -206,20 +205,20 @@ def _check_proportions(
         c = int((~shares.any(axis=0)).argmax())
         raise ParameterError(
             "`proportions` of by_class must give every class to at least one user."
-            f" Got no share above 0 in column {c}."
+            f" Got no entry above 0 in column {c}."
         )
     return shares
 
 
 def _holders(m: int, C: int, low: int, high: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return who holds which class, (m, C); the numbers of holders differ by at most 1."""
+    """Return whether user i holds class c, (m, C); numbers of holders differ by at most 1."""
     sizes = rng.integers(low, high, size=m, endpoint=True)
     while sizes.sum() < C:
         sizes[rng.choice(np.flatnonzero(sizes < high))] += 1
     held = np.zeros((m, C), dtype=np.bool_)
     holders = np.zeros(C, dtype=np.intp)
     # A user takes the classes with the fewest holders so far, so that all are taken once before one
-    # is taken twice; the users draw in random order, for the last has the least choice.
+    # is taken twice. Users draw in random order, because the last has the least choice.
     for i in rng.permutation(m):
         mine = np.lexsort((rng.random(C), holders))[: sizes[i]]
         held[i, mine] = True
@@ -234,14 +233,14 @@ def _apportion(
     scaled = shares / shares.max()  # so that the sum cannot overflow
     exact = total * (scaled / scaled.sum())
     counts: NDArray[np.intp] = np.floor(exact).astype(np.intp)
-    # Ties are drawn, or the first users would always hold more.
+    # Ties are broken at random, or the first users would always have more.
     order = np.lexsort((rng.random(len(shares)), counts - exact))
     counts[order[: total - counts.sum()]] += 1
     return counts
 
 
 def _none_empty(counts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return `counts` with one moved from the largest to each 0, where there are enough in all."""
+    """Return `counts` with one moved from the largest to each 0, if the total suffices."""
     counts = counts.copy()
     if counts.sum() >= len(counts):
         for i in np.flatnonzero(counts == 0):
@@ -251,7 +250,7 @@ def _none_empty(counts: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _deal(codes: NDArray[np.intp], counts: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """Give user i random rows of class c, `counts[i, c]` of them."""
+    """Return a partition with `counts[i, c]` random rows of class c for user i."""
     m, C = counts.shape
     owner = np.empty(len(codes), dtype=np.intp)
     owner[_grouped(codes, rng)] = np.repeat(np.tile(np.arange(m), C), counts.T.ravel())
@@ -259,12 +258,12 @@ def _deal(codes: NDArray[np.intp], counts: NDArray[np.intp], rng: np.random.Gene
 
 
 def _grouped(codes: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return all row numbers, class after class, in random order within a class."""
+    """Return all row indices, class by class, in random order within a class."""
     shuffled = rng.permutation(len(codes))
     return shuffled[np.argsort(codes[shuffled], kind="stable")]
 
 
 def _parts(owner: NDArray[np.intp], m: int) -> Parts:
-    """Turn each row's user into each user's rows, ascending as the sort is stable."""
+    """Return each user's rows from each row's user; ascending, because the sort is stable."""
     order = np.argsort(owner, kind="stable")
     return np.split(order, np.cumsum(np.bincount(owner, minlength=m))[:-1])

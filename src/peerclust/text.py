@@ -1,4 +1,4 @@
-"""Names and values as one sentence shows them: shortened, sorted, guessed."""
+"""Names and values in sentences: shortened, sorted, and with suggestions for misspelled ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def shorten(names: Sequence[object]) -> str:
-    """Give the first five names, and how many more there are.
+    """Return the first five names, and how many more there are.
 
     >>> shorten(["a", "b"]), shorten(range(7))
     ('a, b', '0, 1, 2, 3, 4 and 2 more')
@@ -20,18 +20,18 @@ def shorten(names: Sequence[object]) -> str:
 
 
 def sort_names(names: Iterable[str]) -> list[str]:
-    """Give the names in order: by size if all are made of digits, else as text.
+    """Return the names sorted: as numbers if all consist of digits, else as text.
 
     >>> sort_names(["10", "9"]), sort_names(["b", "a"])
     (['9', '10'], ['a', 'b'])
     """
-    held = list(names)
-    digits = all(name.isdecimal() for name in held)
-    return sorted(held, key=lambda name: (len(name) if digits else 0, name))
+    unsorted = list(names)
+    digits = all(name.isdecimal() for name in unsorted)
+    return sorted(unsorted, key=lambda name: (len(name) if digits else 0, name))
 
 
 def guess(name: object, known: Iterable[str]) -> str:
-    """Give " Did you mean ...?" with the known name that is nearest, or nothing.
+    """Return " Did you mean ...?" with the closest known name, or an empty string.
 
     >>> guess("hubber", ["kmeans", "huber"])
     " Did you mean 'huber'?"
@@ -42,7 +42,7 @@ def guess(name: object, known: Iterable[str]) -> str:
 
 
 def place(error: BaseException) -> str:
-    """Give the file and line where an error was raised, as "file.py, line 3", or nothing.
+    """Return the file and line where an error was raised, as "file.py, line 3", or "".
 
     >>> try:
     ...     1 / 0
@@ -55,12 +55,12 @@ def place(error: BaseException) -> str:
 
 
 def show(value: object) -> str:
-    """Give a value as a sentence shows it: on one line, and not too long.
+    """Return the repr of a value for a sentence: on one line, and shortened.
 
     >>> show([1, 2]), show("rign")
     ('[1, 2]', "'rign'")
     """
     try:
         return " ".join(reprlib.repr(value).split())
-    except ValueError:  # an int of more digits than Python spells out
+    except ValueError:  # an int with more digits than Python prints
         return f"{type(value).__name__} of too many digits"

@@ -1,4 +1,4 @@
-"""What the paper proves, as numbers: smoothness, safe steps, and how large rho should be.
+"""The paper's theory as functions: smoothness, safe step sizes, bounds on rho, penalties.
 
 Each function names its equation. Where the paper's constants assume weights that sum to 1, the
 general form is given: W is the largest total weight of a user.
@@ -12,22 +12,22 @@ from typing import Any
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance
 
-# alpha="auto" is this share of the bound that lm:decr asks alpha to stay below.
+# alpha="auto" is this fraction of the upper bound on alpha in lm:decr.
 SAFETY = 0.99
 
 # rho="auto" aims at a disagreement of this fraction of the joint data's RMS spread.
 AIMED_DISAGREEMENT = 0.01
 
-# The averages of `exact` are so many times as accurate as the tolerance asked for: they are of sums
-# of rows, whose size may be a thousand times the data's spread.
-AVERAGING = 1e-4
-
-# It gets there from a small rho by steps of at most this factor.
+# rho="auto" starts at a small rho and multiplies it by at most this factor at a time.
 LARGEST_STEP = 10.0
+
+# The accuracy of the averages of `exact`, relative to the tolerance: they are of sums of rows,
+# whose size may be a thousand times the data's spread.
+AVERAGING = 1e-4
 
 
 def smoothness(loss: Any, distance: Distance) -> float:
-    """Give beta of the loss under the distance: Mahalanobis multiplies it by lambda_max(A).
+    """Return beta of the loss under the distance: Mahalanobis multiplies it by lambda_max(A).
 
     >>> from peerclust import Huber, Mahalanobis
     >>> smoothness(Huber(1.0), Mahalanobis([[4.0, 0.0], [0.0, 1.0]]))
@@ -39,7 +39,7 @@ def smoothness(loss: Any, distance: Distance) -> float:
 def gradient_smoothness(
     *, beta: float, W: float, rho: float, lambda_max: float, c: float = 1.0
 ) -> float:
-    """Give beta W / rho + c lambda_max(L), the smoothness of J_rho (lm:J_rho-co-coerc).
+    """Return beta W / rho + c lambda_max(L), the smoothness of J_rho (lm:J_rho-co-coerc).
 
     >>> gradient_smoothness(beta=1.0, W=15.0, rho=10.0, lambda_max=4.0)
     5.5
@@ -48,20 +48,20 @@ def gradient_smoothness(
 
 
 def safe_step(*, beta: float, W: float, rho: float, lambda_max: float, c: float = 1.0) -> float:
-    """Give alpha="auto": 0.99 / (beta W / rho + c lambda_max(L)), within thm:convergence.
+    """Return alpha="auto": 0.99 / (beta W / rho + c lambda_max(L)), within thm:convergence.
 
     >>> round(safe_step(beta=1.0, W=15.0, rho=10.0, lambda_max=4.0), 6)
     0.18
     """
     bound = gradient_smoothness(beta=beta, W=W, rho=rho, lambda_max=lambda_max, c=c)
-    # Only users without rows and without neighbors have nothing that could move them.
+    # The bound is 0 only for users without rows and without neighbors, which nothing moves.
     return SAFETY / bound if bound > 0 else 1.0
 
 
 def paper_step(*, m: int, largest: int, rho: float, lambda_max: float) -> float:
-    """Give alpha="paper": 1 / (2 m |D_max| / rho + lambda_max(L) + 1), the experiments' step.
+    """Return alpha="paper": 1 / (2 m |D_max| / rho + lambda_max(L) + 1), as in the experiments.
 
-    `largest` is the number of rows of the largest user. The step is not inside the safe bound for
+    `largest` is the number of rows of the largest user. The step is not within the safe bound for
     every loss: the fair loss with m = 2 is a counterexample.
 
     >>> round(paper_step(m=10, largest=15, rho=10.0, lambda_max=4.0), 6)
@@ -71,7 +71,7 @@ def paper_step(*, m: int, largest: int, rho: float, lambda_max: float) -> float:
 
 
 def compute_c(consensus_factor: float | str, rho: float) -> float:
-    """Give the number c that a consensus factor is: itself, or 1 - 1/rho (the paper's remark).
+    """Return the number c of a consensus factor: itself, or 1 - 1/rho (the paper's remark).
 
     >>> compute_c("1-1/rho", 10.0)
     0.9
@@ -80,10 +80,10 @@ def compute_c(consensus_factor: float | str, rho: float) -> float:
 
 
 def rho_for_gradient(*, eps: float, beta: float, radius: float, W_total: float = 1.0) -> float:
-    """Give rho_0 = 2 beta R_0 W / eps, beyond which ||L x_rho|| <= eps at a fixed point.
+    """Return rho_0 = 2 beta R_0 W / eps, beyond which ||L x_rho|| <= eps at a fixed point.
 
-    R_0 is the largest norm of a row or a start (agreed by a maximum over users). This is the
-    appendix's bound with its fraction the right way up.
+    R_0 is the largest norm of a row or a start, a maximum over users. This is the appendix's bound
+    with its inverted fraction corrected.
 
     >>> rho_for_gradient(eps=0.1, beta=1.0, radius=5.0)
     100.0
@@ -94,9 +94,9 @@ def rho_for_gradient(*, eps: float, beta: float, radius: float, W_total: float =
 def disagreement_bound(
     *, rho: float, beta: float, radius: float, W_total: float, lambda_2: float
 ) -> float:
-    """Give 2 beta R_0 W_total / (rho lambda_2(L)), a bound on ||x - mean x|| at a fixed point.
+    """Return 2 beta R_0 W_total / (rho lambda_2(L)), a bound on ||x - mean x|| at a fixed point.
 
-    True, but usually far too large to choose rho by; `scale_rho` is a better guide.
+    The bound holds, but is usually far too large to choose rho by; `scale_rho` is a better guide.
 
     >>> disagreement_bound(rho=100.0, beta=1.0, radius=5.0, W_total=1.0, lambda_2=2.0)
     0.05
@@ -105,9 +105,9 @@ def disagreement_bound(
 
 
 def solve_for_rho(rho_c: float, consensus_factor: float | str) -> float:
-    """Give the rho >= 1 for which rho c, what weighs consensus against the rows, is `rho_c`.
+    """Return the rho >= 1 for which rho c, the weight of consensus against the rows, is `rho_c`.
 
-    rho (1 - 1/rho) is rho - 1.
+    For c = 1 - 1/rho, rho c is rho - 1.
 
     >>> solve_for_rho(30.0, 1.0), solve_for_rho(30.0, 0.5), solve_for_rho(30.0, "1-1/rho")
     (30.0, 60.0, 31.0)
@@ -120,9 +120,9 @@ def solve_for_rho(rho_c: float, consensus_factor: float | str) -> float:
 def initial_rho(
     *, beta: float, W: float, lambda_max: float, consensus_factor: float | str = 1.0
 ) -> float:
-    """Give the small rho at which rho="auto" begins: beta W / rho = c lambda_max(L).
+    """Return the small rho at which rho="auto" starts: beta W / rho = c lambda_max(L).
 
-    There a user's rows and its neighbors pull alike, and a few dozen rounds settle the centers.
+    There a user's rows and its neighbors have equal weight, and a few dozen rounds are enough.
 
     >>> initial_rho(beta=1.0, W=16.0, lambda_max=4.0)
     4.0
@@ -131,7 +131,7 @@ def initial_rho(
 
 
 def scale_rho(rho: float, by: float, consensus_factor: float | str = 1.0) -> float:
-    """Give the rho for which rho c is `by` times as large.
+    """Return the rho for which rho c is `by` times as large.
 
     Disagreement falls like 1 / (rho c) (thm:cons-conv), so this divides it by `by`.
 
@@ -142,7 +142,7 @@ def scale_rho(rho: float, by: float, consensus_factor: float | str = 1.0) -> flo
 
 
 def admm_penalty(*, curvature: float, lambda_2: float, lambda_max: float) -> float:
-    """Give the penalty c at which `admm` begins: 0.8 H / sqrt(lambda_2(L) lambda_max(L)).
+    """Return the initial penalty c of `admm`: 0.8 H / sqrt(lambda_2(L) lambda_max(L)).
 
     H is the mean over users and centers of the curvature of a user's cost, beta W_total / (m K).
     For quadratic costs of one curvature on a regular graph the best penalty is a constant times
@@ -153,15 +153,15 @@ def admm_penalty(*, curvature: float, lambda_2: float, lambda_max: float) -> flo
     >>> admm_penalty(curvature=5.0, lambda_2=1.0, lambda_max=4.0)
     2.0
     """
-    # Of users without neighbors no penalty matters.
+    # Without neighbors the penalty has no effect.
     return 0.8 * curvature / sqrt(lambda_2 * lambda_max) if lambda_2 > 0 else curvature
 
 
 def group_lasso_rho(*, beta: float, W_total: float, spread: float) -> float:
-    """Give a rho of `group-lasso` that is enough for consensus on most data: beta W_total s.
+    """Return a rho of `group-lasso` that gives consensus on most data: beta W_total s.
 
-    A link carries at most the pull of the rows on one side of it, and rows that lie at most a
-    spread s from their center, on average, pull no harder than that all together.
+    The multiplier of a link balances at most the gradient of the rows on one side of it. The
+    gradients of rows that lie within a spread s of their center, on average, sum to at most that.
 
     >>> group_lasso_rho(beta=1.0, W_total=150.0, spread=2.0)
     300.0
@@ -170,7 +170,7 @@ def group_lasso_rho(*, beta: float, W_total: float, spread: float) -> float:
 
 
 def in_theory(loss: Any) -> bool:
-    """Tell whether the theory covers the loss: all radial ones, and Bregman ones that say so.
+    """Return whether the theory covers the loss: all radial ones, and Bregman ones marked so.
 
     >>> from peerclust import KMeans
     >>> in_theory(KMeans())

@@ -1,4 +1,4 @@
-"""The array types that the whole package shares."""
+"""Array types of the whole package."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 # Centers, gradients and other real numbers.
 Array = NDArray[np.float64]
 
-# Numbers of users, offsets, counters.
+# User ids, offsets, counts.
 Ints = NDArray[np.int64]
 
-# Rows as a caller gives them: float32 or float64.
+# Rows as passed in by a caller: float32 or float64.
 Rows = NDArray[Any]
 
 # The class of each row.

@@ -1,7 +1,7 @@
-"""Checks of what a caller gives, called by the public doors only; the rooms behind them trust.
+"""Checks of arguments, called by the public entry points only; internal code trusts its arguments.
 
-A check returns the value in the form the rooms use, or raises with one sentence: which parameter
-of what, what it must be, what came.
+A check returns the value in the form that internal code uses. Otherwise it raises with one
+sentence: which parameter of what, what it must be, what was passed.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def check_number(
         good = False
     if not (good and value >= at_least and value > above and value <= at_most and value < below):
         limits = {">=": at_least, ">": above, "<=": at_most, "<": below}
-        said = [f"{sign} {limit:g}" for sign, limit in limits.items() if math.isfinite(limit)]
-        must = " ".join(["a number", " and ".join(said)]).strip()
+        stated = [f"{sign} {limit:g}" for sign, limit in limits.items() if math.isfinite(limit)]
+        must = " ".join(["a number", " and ".join(stated)]).strip()
         raise ParameterError(f"`{name}` of {of} must be {must}. Got {show(value)}.")
     return float(value)
 
@@ -67,7 +67,7 @@ def check_count(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
 
 
 def check_name(value: str, known: Iterable[str], name: str, of: str) -> str:
-    """Return `value` if it is known; else say which known name is nearest.
+    """Return `value` if it is known; else raise and suggest the closest known name.
 
     >>> check_name("huber", ["kmeans", "huber"], "loss", "cluster")
     'huber'
@@ -82,7 +82,7 @@ def check_name(value: str, known: Iterable[str], name: str, of: str) -> str:
 
 
 def check_labels(labels: ArrayLike, name: str, of: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the different labels, sorted, and each row's place among them.
+    """Return the distinct labels, sorted, and the index of each row's label among them.
 
     >>> check_labels(["b", "a", "b"], "classes", "homogeneous")[1].tolist()
     [1, 0, 1]
@@ -109,7 +109,7 @@ def check_labels(labels: ArrayLike, name: str, of: str) -> tuple[NDArray[Any], N
 
 
 def check_generator(random_state: Any, of: str) -> np.random.Generator:
-    """Return the generator that `random_state` is or seeds; None seeds it afresh.
+    """Return the generator that `random_state` is or seeds; None takes a random seed.
 
     >>> check_generator(0, "random").integers(10)
     np.int64(8)
@@ -128,7 +128,7 @@ def check_generator(random_state: Any, of: str) -> np.random.Generator:
 def check_rows(rows: Any, what: str) -> NDArray[Any]:
     """Return `rows` as a finite (N, d) array of floats in C order, copied only if it is not one.
 
-    `what` names the rows in the message, such as "user 3" or "a.csv".
+    `what` names the rows in error messages, such as "user 3" or "a.csv".
     """
     array = _as_rows(rows, what)
     _check_values(array, lambda row: f"Row {row} of {what}")
@@ -138,34 +138,34 @@ def check_rows(rows: Any, what: str) -> NDArray[Any]:
 def check_parts(
     parts: Any,
     *,
-    numbers: Sequence[int] | None = None,
+    ids: Sequence[int] | None = None,
     features: tuple[int, int] | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the users' rows in flat form: rows (N, d) and offsets (m + 1,).
 
-    `parts` is a list of (N_i, d) arrays, or a pair (rows, offsets) that is flat already. If it is
-    some users' only, `numbers` are theirs, and `features` are a user and how many it has; then
-    there may be no rows.
+    `parts` is a list of (N_i, d) arrays, or a pair (rows, offsets) that is flat already. For some
+    users only, `ids` are their ids, and `features` is the id of a user and its number of features;
+    then there may be no rows.
     """
     if is_flat_pair(parts):
         rows = _as_rows(parts[0], "cluster")
         offsets = check_offsets(parts[1], len(rows))
     else:
-        rows, offsets = _flatten(parts, numbers, features)
+        rows, offsets = _flatten(parts, ids, features)
     if len(rows) == 0 and features is None:
         raise DataError(NO_ROWS)
 
     def name(row: int) -> str:
         user = int(np.searchsorted(offsets, row, side="right")) - 1
-        number = user if numbers is None else numbers[user]
-        return f"Row {row - int(offsets[user])} of user {number}"
+        id_ = user if ids is None else ids[user]
+        return f"Row {row - int(offsets[user])} of user {id_}"
 
     _check_values(rows, name)
     return rows, offsets
 
 
 def is_flat_pair(parts: Any) -> bool:
-    """Tell whether parts are (rows, offsets)."""
+    """Return whether parts are (rows, offsets)."""
     try:
         return isinstance(parts, tuple) and len(parts) == 2 and np.ndim(parts[1]) == 1
     except ValueError:  # ragged
@@ -180,9 +180,9 @@ def check_weights(
     of_all: int | None = None,
     may_be_zero: bool = False,
 ) -> float | Array:
-    """Return one weight for all rows, or a weight a row (N,), from what `cluster` accepts.
+    """Return one weight for all rows, or one per row (N,), from what `cluster` accepts.
 
-    If these are some users' only, `of_all` is the number of all rows, and all may be zero.
+    If these are the weights of some users only, `of_all` is the number of rows of all users.
     """
     n = int(offsets[-1])
     if weights is None:
@@ -200,8 +200,8 @@ def check_weights(
         ) from None
     if flat.shape != (n,) or (nested and [len(w) for w in weights] != np.diff(offsets).tolist()):
         raise DataError(
-            f"`weights` of {of} must have one weight for each of the {n} rows, as the parts"
-            f" are. Got shape {flat.shape}."
+            f"`weights` of {of} must have one weight for each of the {n} rows, in the form of"
+            f" the parts. Got shape {flat.shape}."
         )
     bad = ~(np.isfinite(flat) & (flat >= 0))
     if bad.any():
@@ -234,42 +234,42 @@ def _as_rows(rows: Any, what: str) -> NDArray[Any]:
 
 
 def _flatten(
-    parts: Any, numbers: Sequence[int] | None, features: tuple[int, int] | None
+    parts: Any, ids: Sequence[int] | None, features: tuple[int, int] | None
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if not isinstance(parts, list | tuple) and not (
         isinstance(parts, np.ndarray) and parts.ndim == 3
     ):
         raise DataError(
-            "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or (rows, offsets);"
-            f" for one user pass [X]. Got {type(parts).__name__}."
+            "`parts` of cluster must be a list of (N_i, d) arrays, one per user, or (rows,"
+            f" offsets); for one user pass [X]. Got {type(parts).__name__}."
         )
     try:
         arrays = [part if np.ma.isMaskedArray(part) else np.asarray(part) for part in parts]
     except (TypeError, ValueError) as error:
         raise DataError(f"The rows of a user must be a 2-D array: {error}.") from None
-    # A user without rows may come as [] or with any number of columns.
-    named = list(enumerate(arrays) if numbers is None else zip(numbers, arrays, strict=True))
-    held = {
+    # A user without rows may be [] or have any number of columns.
+    named = list(enumerate(arrays) if ids is None else zip(ids, arrays, strict=True))
+    nonempty = {
         i: _as_rows(part, f"user {i}") for i, part in named if part.ndim not in (1, 2) or len(part)
     }
     if features is None:
-        if not held:
+        if not nonempty:
             raise DataError(NO_ROWS)
-        features = next((i, part.shape[1]) for i, part in held.items())
+        features = next((i, part.shape[1]) for i, part in nonempty.items())
     first, d = features
-    for i, part in held.items():
+    for i, part in nonempty.items():
         if part.shape[1] != d:
             raise DataError(
                 f"All users must have the same features: user {first} has {d}, user {i} has"
                 f" {part.shape[1]}."
             )
     offsets = np.zeros(len(arrays) + 1, np.int64)
-    np.cumsum([len(held.get(i, ())) for i, _ in named], out=offsets[1:])
-    return np.concatenate([*held.values()] or [np.empty((0, d))]), offsets
+    np.cumsum([len(nonempty.get(i, ())) for i, _ in named], out=offsets[1:])
+    return np.concatenate([*nonempty.values()] or [np.empty((0, d))]), offsets
 
 
 def check_offsets(offsets: Any, n: int) -> NDArray[np.int64]:
-    """Return where users' rows begin and end among n rows."""
+    """Return the offsets of users' rows among n rows, as int64."""
     array = np.asarray(offsets)
     if (
         array.dtype.kind not in "iu"
@@ -279,14 +279,14 @@ def check_offsets(offsets: Any, n: int) -> NDArray[np.int64]:
         or np.any(np.diff(array) < 0)
     ):
         raise DataError(
-            f"The offsets of `parts` must be whole numbers that rise from 0 to the {n} rows."
+            f"The offsets of `parts` must be whole numbers that increase from 0 to the {n} rows."
         )
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _check_values(rows: NDArray[Any], name: Callable[[int], str]) -> None:
-    """Raise if a value is NaN, infinite or so large that its square is, naming the first row."""
-    # min and max pass NaN on, and need no array beside the rows
+    """Raise if a value is NaN, infinite, or so large that its square is; name the first row."""
+    # min and max propagate NaN, and need no temporary array
     limit = min(LARGEST, float(np.finfo(rows.dtype).max))
     if rows.size and float(rows.min()) >= -limit and float(rows.max()) <= limit:
         return

@@ -34,8 +34,8 @@ def test_payloads_are_named_by_their_size(K, d, name):
 def test_each_kind_of_unauthorized_client_sends_something(tmp_path, monkeypatch):
     monkeypatch.setattr(unauthorized_clients, "_TIMEOUT", 0.2)
     parts = [np.zeros((2, 1))] * 3
-    with LocalCluster(tmp_path, parts, graphs.ring(3), n_clusters=1, rho=1.0) as fleet:
-        kinds = unauthorized_clients.make_kinds(fleet.contract, "p0", tmp_path)
+    with LocalCluster(tmp_path, parts, graphs.ring(3), n_clusters=1, rho=1.0) as cluster:
+        kinds = unauthorized_clients.make_kinds(cluster.contract, "p0", tmp_path)
     assert len(kinds) == 8
     for kind in kinds.values():
         here, there = socket.socketpair()

@@ -84,7 +84,7 @@ class FaultRunner:
 
     def __init__(self, schedule: Schedule, folder: Path) -> None:
         self.schedule, self.folder = schedule, folder
-        self.fleet = LocalCluster(
+        self.cluster = LocalCluster(
             folder, schedule.parts, schedule.graph, proxied=True, **schedule.settings
         )
         self.processes: list[PeerProcess] = []
@@ -97,9 +97,9 @@ class FaultRunner:
     def run(self) -> FaultRun:
         """Run all events and wait until every process has ended."""
         begin = time.monotonic()
-        with self.fleet:
+        with self.cluster:
             for a, b in self.schedule.links:
-                self.fleet.wire(a, b).delay(self.schedule.delay)
+                self.cluster.proxy(a, b).delay(self.schedule.delay)
             for name in NAMES:
                 if name not in self.schedule.absent:
                     self._start(name)
@@ -116,7 +116,7 @@ class FaultRunner:
         return FaultRun(
             self.schedule,
             self.folder,
-            self.fleet.contract,
+            self.cluster.contract,
             self.processes,
             self.events,
             time.monotonic() - begin,
@@ -148,7 +148,7 @@ class FaultRunner:
 
     def _active(self) -> list[str]:
         """Return the peers that run and are not stopped."""
-        processes = self.fleet.processes.items()
+        processes = self.cluster.processes.items()
         return [name for name, each in processes if name not in self.stopped and each.is_alive()]
 
     def _largest_residual(self) -> float:
@@ -156,7 +156,7 @@ class FaultRunner:
         self._turn += 1
         name = NAMES[self._turn % len(NAMES)]
         status = self._query(name)
-        if status.get("phase") == "done" or (self.fleet.out(name) / "certificate.json").exists():
+        if status.get("phase") == "done" or (self.cluster.out(name) / "certificate.json").exists():
             self._first_end = self._first_end or time.monotonic()
         residual = status.get("residual") or float("inf")
         self._residuals[name] = residual / self.schedule.settings["tol"]
@@ -168,7 +168,7 @@ class FaultRunner:
         if name not in self._active():
             return {}
         try:
-            return self.fleet.status(name)
+            return self.cluster.status(name)
         except PeerError:
             return {}
 
@@ -178,26 +178,26 @@ class FaultRunner:
         if event.action == "start":
             self._restart(name)
             return
-        alive = name in self.fleet.processes and self.fleet.processes[name].is_alive()
+        alive = name in self.cluster.processes and self.cluster.processes[name].is_alive()
         phase = "stopped" if name in self.stopped else self._query(name).get("phase", "starting")
         self.events[f"{event.action} while {phase if alive else 'gone'}"] += 1
         if event.action in _SIGNALS:
             if alive:
                 self._signal(event.action, name)
             return
-        wire = self.fleet.wire(*event.names)
+        proxy = self.cluster.proxy(*event.names)
         if event.action == "cut":
-            wire.cut()
+            proxy.cut()
         elif event.action == "stall":
-            wire.hold(forth=event.names[0] < event.names[1])
+            proxy.stall(from_dialer=event.names[0] < event.names[1])
         else:
-            wire.mend()
-            wire.delay(self.schedule.delay)
+            proxy.restore()
+            proxy.delay(self.schedule.delay)
 
     def _signal(self, action: str, name: str) -> None:
-        process = self.fleet.processes[name]
+        process = self.cluster.processes[name]
         if process.is_alive():
-            self.fleet.signal(name, _SIGNALS[action])
+            self.cluster.signal(name, _SIGNALS[action])
             record = next(each for each in self.processes if each.process is process)
             record.signals.add(_SIGNALS[action])
         if action == "stop":
@@ -209,7 +209,7 @@ class FaultRunner:
 
     def _restart(self, name: str) -> None:
         """Start a peer; an earlier process that was asked to end has two seconds to do so."""
-        old = self.fleet.processes.get(name)
+        old = self.cluster.processes.get(name)
         if old is not None:
             old.join(2)
         if old is not None and old.is_alive():
@@ -223,8 +223,8 @@ class FaultRunner:
     def _start(self, name: str) -> None:
         stderr = self.folder / f"{name}.err"
         begin = stderr.stat().st_size if stderr.exists() else 0
-        self.fleet.start(name)
-        self.processes.append(PeerProcess(name, self.fleet.processes[name], begin))
+        self.cluster.start(name)
+        self.processes.append(PeerProcess(name, self.cluster.processes[name], begin))
 
     def _wait(self) -> None:
         """Wait for every process to end, and record the status of those that hang."""

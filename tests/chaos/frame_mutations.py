@@ -51,11 +51,11 @@ def valid_frames() -> list[bytes]:
     settings = '{"B": 1, "features": ["age", "größe"], "links": [["a", "b"]], "rho": "auto"}'
     control: list[tuple[Kind, Message]] = [
         (Kind.HELLO, messages.Hello("a", "5f" * 8, "", "agreeing", False, settings)),
-        (Kind.ALIVE, messages.Alive("running", True)),
-        (Kind.LOST, messages.Lost([(0, 1), (2, 1000)], ["5f" * 8])),
-        (Kind.UP, messages.Up(1 << 40)),
-        (Kind.NEED, messages.Need()),
-        (Kind.WELCOME, messages.Welcome(agreed, 12, bytes(96), views, False)),
+        (Kind.HEARTBEAT, messages.Heartbeat("running", True)),
+        (Kind.LINK_DOWN, messages.LinkDown([(0, 1), (2, 1000)], ["5f" * 8])),
+        (Kind.LINK_UP, messages.LinkUp(1 << 40)),
+        (Kind.STATE_REQUEST, messages.StateRequest()),
+        (Kind.STATE_REPLY, messages.StateReply(agreed, 12, bytes(96), views, False)),
         *((Kind.VIEW, view) for view in views),
         (Kind.BYE, messages.Bye("refuses", "it is running already")),
     ]
@@ -66,9 +66,9 @@ def valid_frames() -> list[bytes]:
         *(Frame(kind, network, messages.pack(message), run, 3) for kind, message in control),
         *(Frame(kind, network, x, run, 70, 2, 90, 12345) for kind, x in arrays),
     ]
-    centers, most = rng.normal(size=(3, 4)), rng.random(6)
+    centers, extra_max = rng.normal(size=(3, 4)), rng.random(6)
     codes = wire.Codes(-7, rng.integers(-127, 128, (3, 4)).astype(np.int8))
-    for maxima in (None, most):
+    for maxima in (None, extra_max):
         rounded = Frame(Kind.ROUND, network, codes, run, 70, 2, 90, 12345, maxima)
         single = rounded._replace(payload=centers, dtype=wire.FLOAT32)
         frames += [rounded, single, single._replace(dtype=wire.FLOAT64)]

@@ -42,11 +42,11 @@ _TRACE_EVERY = 16
 
 _TYPES: dict[Kind, type[Message]] = {
     Kind.HELLO: messages.Hello,
-    Kind.ALIVE: messages.Alive,
-    Kind.LOST: messages.Lost,
-    Kind.UP: messages.Up,
-    Kind.NEED: messages.Need,
-    Kind.WELCOME: messages.Welcome,
+    Kind.HEARTBEAT: messages.Heartbeat,
+    Kind.LINK_DOWN: messages.LinkDown,
+    Kind.LINK_UP: messages.LinkUp,
+    Kind.STATE_REQUEST: messages.StateRequest,
+    Kind.STATE_REPLY: messages.StateReply,
     Kind.VIEW: messages.View,
     Kind.BYE: messages.Bye,
 }

@@ -33,10 +33,10 @@ _PROGRESS = re.compile(r"round \d+, residual \S+, \d+ neighbors? alive")
 _REASONS = {
     "left the run": "left",
     "The run was stopped": "stopped by the network file",
-    "fell apart from": "partitioned",
+    "lost contact with all": "partitioned",
     "could reach none": "reached no peer",
     "it can take part only if": "rows out of range",
-    "must not hold a result": "had a result",
+    "must not contain a result": "had a result",
 }
 # Reasons for dropping a peer that misbehaves; here no peer does, only processes and links fail.
 _ACCUSATIONS = ("must not be ahead", "made no progress", "it sent ", "must be of this network")
@@ -154,7 +154,7 @@ def _name_outcome(process: PeerProcess, record: dict[str, Any] | None) -> str:
     if not status.startswith("converged"):
         return status
     if len(record["heard"]) < PEERS:
-        return "converged without some"
+        return "converged without some peers"
     return "converged after faults" if record["events"] else "converged"
 
 
@@ -226,7 +226,7 @@ def _replay_runs(
                 last = [event for event in of_run[i] if event["event"] == "heard"][-1:]
                 neighbors[NAMES[i]] = [NAMES[j] for event in last for j in event["senders"]]
     for name, record in records.items():
-        late = record["status"]["name"].startswith("came late")
+        late = record["status"]["name"].startswith("joined late")
         if not late and (name not in ends or ends[name].round != record["rounds"]):
             verdict.findings.append(Finding(BROKEN, f"the replay does not reach the end of {name}"))
     return ends, neighbors

@@ -15,8 +15,8 @@ from .schedules import NAMES, draw
 def run(tmp_path):
     """A run in which every peer was killed, which violates nothing."""
     schedule = draw(0)
-    with LocalCluster(tmp_path, schedule.parts, schedule.graph, **schedule.settings) as fleet:
-        contract = fleet.contract
+    with LocalCluster(tmp_path, schedule.parts, schedule.graph, **schedule.settings) as cluster:
+        contract = cluster.contract
     processes = [PeerProcess(name, None, 0, {9}, -9) for name in NAMES]
     for name in NAMES:
         (tmp_path / f"out-{name}").mkdir()
@@ -50,7 +50,7 @@ def test_a_process_that_ends_wrongly_is_found(run, ending, kind, what):
     assert sentence.startswith(what)
 
 
-@pytest.mark.parametrize("reason", ["it must not be ahead, and is by 2 exchanges", "it sent zeros"])
+@pytest.mark.parametrize("reason", ["it must not be ahead, but is by 2 exchanges", "it sent zeros"])
 def test_a_peer_that_is_dropped_for_misbehaving_is_found(run, reason):
     with (run.out("p4") / "log.txt").open("a") as log:
         log.write(f"2026-01-01 00:00:01 p5 was lost in round 9: {reason}.\n")

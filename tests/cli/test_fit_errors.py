@@ -22,7 +22,7 @@ def test_an_earlier_result_is_replaced_only_by_force():
     before = Path("out/centers.csv").read_text()
     result = run(*FIT, "--seed", 1)
     assert result.exit_code == 2
-    assert result.stderr == "out holds an earlier result; replace it with --force.\n"
+    assert result.stderr == "out contains an earlier result; replace it with --force.\n"
     good(*FIT, "--force", "--columns", "petal_width")
     assert Path("out/centers.csv").read_text() != before
 
@@ -33,7 +33,8 @@ def test_force_never_replaces_what_fit_did_not_write():
     result = run(*FIT, "--force")
     assert result.exit_code == 2
     assert result.stderr == (
-        "`--out` of fit must be new, empty or an earlier result. Got out, which holds thesis.tex.\n"
+        "`--out` of fit must be new, empty or an earlier result. Got out, which contains"
+        " thesis.tex.\n"
     )
     assert Path("out/thesis.tex").read_text() == "years of work"
 
@@ -110,7 +111,7 @@ def test_an_error_of_fit_is_one_sentence_and_nothing_is_written(words, sentence)
 def test_files_that_cannot_be_used_are_named():
     assert run("fit", "no.csv", *FIT[4:]).stderr == "There is no file no.csv.\n"
     assert run("fit", ".", *FIT[4:]).stderr == (
-        ". must be a file. Got a directory; give the files in it.\n"
+        ". must be a file. Got a directory; name the files in it.\n"
     )
     assert run("fit", "all.csv", *FIT[4:]).stderr == (
         "Column 'site' of all.csv must be numbers. Got 'bern' in row 0; choose other columns with"

@@ -168,12 +168,9 @@ def test_a_run_that_lost_a_rank_resumes_from_its_checkpoint():
         (*words[:-1], *MPI, *keep, "--seed", "1", "--out", "again"),
     )
     assert refused[0][0] == 2
-    assert (
-        "kept holds the checkpoint of a run that has not come to its end; go on from it with"
-        in (refused[0][2])
-    )
+    assert "kept contains an unfinished run; continue it with --resume" in refused[0][2]
     assert [code for code, *_ in resumed] == [0, 0]
-    assert "only with the `--seed` of fit that it had" in again[0][2]
+    assert "Cannot resume from kept: it was started with `--seed` of fit = " in again[0][2]
     good(*words, "--out", "whole")
     check_same_result("whole", "out")
 
@@ -188,7 +185,10 @@ BAD = [
     (("missing.csv",), "There is no file missing.csv for any of the 4 ranks."),
     (("text.csv",), "Column 'b' of text.csv must be numbers. Got 'x' in row 1; choose other"),
     (("other.csv",), "All files must have the same columns. other.csv lacks 'd', compared with"),
-    (("sub/u1.csv",), "Each file must be another user, named by the file. Got u1.csv and sub/u1."),
+    (
+        ("sub/u1.csv",),
+        "Each file must be a different user, named by the file. Got u1.csv and sub/u1",
+    ),
     (("--out", "sub"), "`--out` of fit must be new, empty or an earlier result. Got sub, which"),
     (("--out", "u0.csv/out"), "u0.csv/out cannot be written: "),
     (("--out", "u0.csv/out", "--per-rank"), "u0.csv/out cannot be written: "),

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from peerclust.cli import app
 from peerclust.runtimes.network import contract_file
-from peerclust.runtimes.network.contract import spell
+from peerclust.runtimes.network.contract import group_hex
 from peerclust.runtimes.network.identity import (
     fingerprint,
     load_identity,
@@ -77,7 +77,7 @@ def test_keygen_replaces_a_key_only_by_force(tmp_path, monkeypatch):
     before = Path("bern.key").read_bytes()
     result = run("keygen", "bern")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "bern.key is there already; it is replaced only with --force.\n"
+    assert result.stderr == "bern.key exists already; it is replaced only with --force.\n"
     assert Path("bern.key").read_bytes() == before
     good("keygen", "bern", "--force")
     assert Path("bern.key").read_bytes() != before
@@ -110,7 +110,7 @@ def test_init_writes_what_its_options_say(init):
         mark = fingerprint(read_certificate(Path(f"keys/{name}.crt")))
         assert peers[name] == [f"{name}.example:{4000 + i}", mark]
         assert f"{name} {mark}" in result.stdout
-    assert spell(found.digest) in result.stdout
+    assert group_hex(found.digest) in result.stdout
     assert "peerclust peer check" in result.stdout
 
 

@@ -1,4 +1,4 @@
-"""rho="auto": what is measured, what is chosen, and how far users end apart."""
+"""rho="auto": what is measured, what is chosen, and the disagreement at the end."""
 
 import re
 from math import sqrt
@@ -33,18 +33,18 @@ def test_the_automatic_rho_ends_near_a_disagreement_of_one_percent(loss, graph, 
     options = {"n_clusters": 3, "graph": graph, "loss": loss, "random_state": seed}
     solution = pc.cluster(parts, rho="auto", rounds=20_000, tol=1e-5, **options)
     assert solution.status.converged
-    share = largest_apart(solution.centers) / spread_of(parts)
-    assert 0.005 <= share <= 0.02
-    # And it tells from what it was chosen, which can be measured again.
-    said = WHY.fullmatch(solution.why["rho"])
-    assert said is not None, solution.why["rho"]
-    measured, pilot, aimed = (float(said[name]) for name in ("measured", "pilot", "aimed"))
+    relative = largest_apart(solution.centers) / spread_of(parts)
+    assert 0.005 <= relative <= 0.02
+    # `why` says what was measured, which can be measured again.
+    why = WHY.fullmatch(solution.why["rho"])
+    assert why is not None, solution.why["rho"]
+    measured, pilot, aimed = (float(why[name]) for name in ("measured", "pilot", "aimed"))
     assert aimed == 1
     assert solution.rho == pytest.approx(pilot * measured / aimed, rel=0.01)
-    assert solution.rho == pytest.approx(float(said["picked"]), rel=1e-3)
+    assert solution.rho == pytest.approx(float(why["picked"]), rel=1e-3)
     again = pc.cluster(parts, rho=pilot, init=solution.centers, rounds=20_000, tol=1e-5, **options)
-    again_share = largest_apart(again.centers) / spread_of(parts)
-    assert again_share == pytest.approx(measured / 100, rel=0.25)
+    again_relative = largest_apart(again.centers) / spread_of(parts)
+    assert again_relative == pytest.approx(measured / 100, rel=0.25)
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
@@ -58,22 +58,22 @@ def test_the_automatic_rho_allows_for_a_constant_consensus_factor(factor):
 
 
 def test_the_automatic_rho_allows_for_a_consensus_factor_that_grows_with_rho():
-    """As 1 - 1/rho times rho is rho - 1, a rho larger by 1 does what it does with a factor 1."""
+    """(1 - 1/rho) rho is rho - 1, so a rho larger by 1 has the effect of a factor 1."""
     options = {"n_clusters": 3, "weights": "normalized", "rho": "auto", "random_state": 0}
     plain = pc.cluster(iris(0), rounds=1, **options)
     grows = pc.cluster(iris(0), rounds=1, consensus_factor="1-1/rho", **options)
     assert plain.rho / 2 <= grows.rho - 1 <= 2 * plain.rho
 
 
-def test_the_automatic_rho_of_one_user_is_one():
+def test_the_automatic_rho_of_a_single_user_is_one():
     rng = np.random.default_rng(7)
     solution = pc.cluster([rng.normal(size=(40, 2))], n_clusters=3, rho="auto", random_state=0)
     assert solution.rho == 1
-    assert solution.why["rho"] == "one user alone has nobody to disagree with"
+    assert solution.why["rho"] == "a single user has no neighbors to disagree with"
     assert solution.certificate.disagreement == 0
 
 
-def test_users_who_agree_already_keep_the_small_rho():
+def test_users_that_already_agree_use_the_small_rho():
     part = np.random.default_rng(8).normal(size=(12, 2))
     solution = pc.cluster([part] * 5, n_clusters=2, rho="auto", random_state=0)
     # beta W / lambda_max with W = 12 rows and lambda_max = 4 sin^2(2 pi / 5) of a ring of 5
@@ -81,7 +81,7 @@ def test_users_who_agree_already_keep_the_small_rho():
     assert solution.certificate.disagreement < 1e-12
 
 
-def test_a_given_rho_is_said_to_be_given():
+def test_a_given_rho_is_reported_as_given():
     solution = pc.cluster(iris(0), n_clusters=3, rho=17, rounds=1, random_state=0)
     assert (solution.rho, solution.why["rho"]) == (17.0, "given")
 

@@ -7,7 +7,7 @@ from five_users import OPTIONS, PARTS, START
 import peerclust as pc
 
 
-def test_the_certificate_is_what_its_definition_says():
+def test_the_certificate_agrees_with_its_definition():
     solution = pc.cluster(PARTS, **OPTIONS, graph="path")
     x, rho = solution.centers, solution.rho
     rows = np.concatenate(PARTS)
@@ -48,7 +48,7 @@ def test_the_residual_has_no_units():
     assert c.certificate.rounds == d.certificate.rounds
 
 
-def test_the_trace_has_a_row_a_round_and_says_what_happened():
+def test_the_trace_has_one_row_per_round_and_agrees_with_the_certificate():
     solution = pc.cluster(PARTS, trace=True, **OPTIONS)
     trace = solution.trace
     assert len(trace) == solution.certificate.rounds
@@ -74,12 +74,12 @@ def test_traces_are_the_same_on_every_runtime(options):
 
 def test_progress_is_called_after_every_round():
     calls = []
-    pc.cluster(PARTS, **OPTIONS | {"tol": 0}, progress=lambda *news: calls.append(news))
+    pc.cluster(PARTS, **OPTIONS | {"tol": 0}, progress=lambda *call: calls.append(call))
     assert [round_ for round_, _ in calls] == list(range(1, 101))
     assert calls[-1][1] < calls[0][1]
 
 
-def test_status_says_how_it_ended_with_advice():
+def test_status_reports_how_the_run_ended_with_advice():
     out = pc.cluster(PARTS, **OPTIONS | {"rounds": 2})
     assert out.status.name == "ran out of rounds"
     assert "more `rounds`" in out.status.advice
@@ -88,8 +88,8 @@ def test_status_says_how_it_ended_with_advice():
     assert done.status.converged
     assert done.certificate.residual <= 1e-4
     two = [PARTS[0] - 4.0, PARTS[3] + 4.0]
-    apart = pc.cluster(two, **OPTIONS | {"rounds": 10_000, "tol": 1e-4, "rho": 1})
-    assert "a larger `rho`" in apart.status.advice
+    differ = pc.cluster(two, **OPTIONS | {"rounds": 10_000, "tol": 1e-4, "rho": 1})
+    assert "a larger `rho`" in differ.status.advice
 
 
 def test_a_stop_that_did_not_last_is_not_called_converged():

@@ -1,4 +1,4 @@
-"""A run that was broken off goes on to the end that it would have had."""
+"""An interrupted run resumes and ends as it would have without the interruption."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ ROWS, CLASSES = pc.datasets.iris()
 PARTS = [ROWS[i] for i in pc.partition.homogeneous(CLASSES, 6, random_state=0)]
 COMMON = {"n_clusters": 3, "random_state": 3}
 
-WAYS = {
+CASES = {
     "accelerated": {"rho": 10},
     "dgc, two updates": {"solver": "dgc", "rho": 10, "B": 2, "rounds": 60},
     "rho found, two starts": {"n_init": 2, "tol": 1e-4},
@@ -29,8 +29,8 @@ WAYS = {
 }
 
 
-class BrokenOffError(Exception):
-    """What ends a run in the midst."""
+class InterruptedRunError(Exception):
+    """Raised to end a run before it is done."""
 
 
 def bits(solution):
@@ -39,33 +39,33 @@ def bits(solution):
     return arrays, dataclasses.asdict(solution.certificate), solution.status, trace
 
 
-def break_off(folder, calls, **options):
+def interrupt(folder, calls, **options):
     """Cluster until progress has been called that many times."""
     left = iter(range(calls))
 
     def progress(*_):
         if next(left, None) is None:
-            raise BrokenOffError
+            raise InterruptedRunError
 
-    kept = pc.Checkpoint(folder, every=5, resume=True)
-    return pc.cluster(PARTS, progress=progress, checkpoint=kept, **COMMON, **options)
+    checkpoint = pc.Checkpoint(folder, every=5, resume=True)
+    return pc.cluster(PARTS, progress=progress, checkpoint=checkpoint, **COMMON, **options)
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_it_goes_on_to_the_same_bits_wherever_it_was_broken_off(way, tmp_path):
-    whole = bits(pc.cluster(PARTS, **COMMON, **way))
-    broken = 0
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_run_resumes_to_the_same_bits_wherever_it_was_interrupted(case, tmp_path):
+    whole = bits(pc.cluster(PARTS, **COMMON, **case))
+    interruptions = 0
     for calls in (3, 7, 18, 41, 77, 10**9):
         try:
-            solution = break_off(tmp_path, calls, **way)
+            solution = interrupt(tmp_path, calls, **case)
             break
-        except BrokenOffError:
-            broken += 1
-    assert broken >= 3
+        except InterruptedRunError:
+            interruptions += 1
+    assert interruptions >= 3
     assert bits(solution) == whole
 
 
-def test_a_run_that_is_done_is_read_and_not_run_again(tmp_path):
+def test_a_finished_run_is_read_and_not_run_again(tmp_path):
     calls = []
     first = pc.cluster(PARTS, rho=10, checkpoint=tmp_path, **COMMON)
     again = pc.cluster(
@@ -79,20 +79,20 @@ def test_a_run_that_is_done_is_read_and_not_run_again(tmp_path):
     assert calls == []
 
 
-def test_a_new_run_leaves_nothing_of_one_that_is_done(tmp_path):
+def test_a_new_run_removes_the_files_of_a_finished_one(tmp_path):
     pc.cluster(PARTS, rho=10, checkpoint=tmp_path, **COMMON)
-    with pytest.raises(BrokenOffError):
+    with pytest.raises(InterruptedRunError):
         pc.cluster(PARTS, rho=11, checkpoint=tmp_path, progress=fail, **COMMON)
     assert list(tmp_path.iterdir()) == []
 
 
 def fail(*_):
-    raise BrokenOffError
+    raise InterruptedRunError
 
 
-def test_resuming_where_nothing_was_kept_begins_anew(tmp_path):
-    kept = pc.Checkpoint(tmp_path / "new", resume=True)
-    solution = pc.cluster(PARTS, rho=10, checkpoint=kept, **COMMON)
+def test_resuming_from_an_empty_folder_starts_a_run(tmp_path):
+    checkpoint = pc.Checkpoint(tmp_path / "new", resume=True)
+    solution = pc.cluster(PARTS, rho=10, checkpoint=checkpoint, **COMMON)
     assert bits(solution) == bits(pc.cluster(PARTS, rho=10, **COMMON))
 
 
@@ -107,46 +107,48 @@ def test_only_the_last_files_are_left(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "error", "match"),
     [
-        ({"n_clusters": 2}, ParameterError, r"`n_clusters` of cluster that it had: 3\. Got 2"),
-        ({"rho": 11}, ParameterError, r"`rho` of cluster that it had: 10\. Got 11"),
+        ({"n_clusters": 2}, ParameterError, r"started with `n_clusters` of cluster = 3, now 2\."),
+        ({"rho": 11}, ParameterError, r"started with `rho` of cluster = 10, now 11\."),
         ({"random_state": 4}, ParameterError, r"`random_state` of cluster"),
         ({"graph": "path"}, ParameterError, r"`graph` of cluster"),
-        ({"weights": "normalized"}, DataError, "only with the rows that it had"),
+        ({"weights": "normalized"}, DataError, "it was started with other rows"),
     ],
 )
-def test_another_problem_does_not_go_on(changed, error, match, tmp_path):
-    with pytest.raises(BrokenOffError):
-        break_off(tmp_path, 20, rho=10)
-    kept = sorted(path.read_bytes() for path in tmp_path.iterdir())
+def test_another_problem_is_not_resumed(changed, error, match, tmp_path):
+    with pytest.raises(InterruptedRunError):
+        interrupt(tmp_path, 20, rho=10)
+    checkpoint = sorted(path.read_bytes() for path in tmp_path.iterdir())
     options = {"rho": 10} | COMMON | changed
     with pytest.raises(error, match=match):
         pc.cluster(PARTS, checkpoint=pc.Checkpoint(tmp_path, resume=True), **options)
-    assert sorted(path.read_bytes() for path in tmp_path.iterdir()) == kept
+    assert sorted(path.read_bytes() for path in tmp_path.iterdir()) == checkpoint
 
 
-def test_another_start_does_not_go_on(tmp_path):
-    with pytest.raises(BrokenOffError):
-        break_off(tmp_path, 20, rho=10, init=pc.initialize.Given(ROWS[:3]))
-    with pytest.raises(ParameterError, match="`init` of cluster that it had"):
-        break_off(tmp_path, 20, rho=10, init=pc.initialize.Given(ROWS[3:6]))
+def test_another_start_is_not_resumed(tmp_path):
+    with pytest.raises(InterruptedRunError):
+        interrupt(tmp_path, 20, rho=10, init=pc.initialize.Given(ROWS[:3]))
+    with pytest.raises(ParameterError, match="started with `init` of cluster = "):
+        interrupt(tmp_path, 20, rho=10, init=pc.initialize.Given(ROWS[3:6]))
 
 
-def test_another_runtime_does_not_go_on(tmp_path):
-    with pytest.raises(BrokenOffError):
-        break_off(tmp_path, 20, rho=10)
-    with pytest.raises(ParameterError, match=r"that it had: 'simulator'\. Got 'loopback'"):
-        break_off(tmp_path, 20, rho=10, runtime="loopback")
+def test_another_runtime_is_not_resumed(tmp_path):
+    with pytest.raises(InterruptedRunError):
+        interrupt(tmp_path, 20, rho=10)
+    with pytest.raises(
+        ParameterError, match=r"`runtime` of cluster = 'simulator', now 'loopback'\."
+    ):
+        interrupt(tmp_path, 20, rho=10, runtime="loopback")
 
 
-def test_another_version_does_not_go_on(tmp_path, monkeypatch):
-    with pytest.raises(BrokenOffError):
-        break_off(tmp_path, 20, rho=10)
+def test_another_version_is_not_resumed(tmp_path, monkeypatch):
+    with pytest.raises(InterruptedRunError):
+        interrupt(tmp_path, 20, rho=10)
     monkeypatch.setattr("peerclust.clustering.checkpoint.__version__", "9")
-    with pytest.raises(ParameterError, match="version of peerclust that it had"):
-        break_off(tmp_path, 20, rho=10)
+    with pytest.raises(ParameterError, match=r"started with version of peerclust = .*, now 9"):
+        interrupt(tmp_path, 20, rho=10)
 
 
-def test_what_jobs_left_half_written_is_cleared_away(tmp_path):
+def test_incomplete_files_of_earlier_jobs_are_removed(tmp_path):
     for name in (".run-0-round-5.rank-1.npz.ab12", ".journal.json.cd34"):
         (tmp_path / name).mkdir()
     (tmp_path / "run-3-round-9.rank-7.npz").write_bytes(b"of another job")
@@ -158,58 +160,62 @@ def test_what_jobs_left_half_written_is_cleared_away(tmp_path):
 
 
 class Plain(Simulator):
-    """A runtime that cannot go on from the midst."""
+    """A runtime that cannot resume."""
 
     def run(self, program, users, x, *, rounds, threshold=-1.0, on_round=None):
         return super().run(program, users, x, rounds=rounds, threshold=threshold, on_round=on_round)
 
 
-def test_a_runtime_that_cannot_keep_says_so(tmp_path):
+def test_a_runtime_without_checkpoints_is_rejected(tmp_path):
     with pytest.raises(ParameterError, match="`checkpoint` of cluster must be left out"):
         pc.cluster(PARTS, rho=10, checkpoint=tmp_path, runtime=Plain, **COMMON)
 
 
-def test_other_rows_do_not_go_on(tmp_path):
-    with pytest.raises(BrokenOffError):
-        break_off(tmp_path, 20, rho=10)
-    kept = pc.Checkpoint(tmp_path, resume=True)
-    with pytest.raises(DataError, match="only with the rows that it had"):
-        pc.cluster([part + 1.0 for part in PARTS], rho=10, checkpoint=kept, **COMMON)
+def test_other_rows_are_not_resumed(tmp_path):
+    with pytest.raises(InterruptedRunError):
+        interrupt(tmp_path, 20, rho=10)
+    checkpoint = pc.Checkpoint(tmp_path, resume=True)
+    with pytest.raises(DataError, match="it was started with other rows"):
+        pc.cluster([part + 1.0 for part in PARTS], rho=10, checkpoint=checkpoint, **COMMON)
 
 
 def test_an_unfinished_run_is_not_overwritten(tmp_path):
-    with pytest.raises(BrokenOffError):
-        break_off(tmp_path, 20, rho=10)
-    with pytest.raises(ParameterError, match="has not come to its end"):
+    with pytest.raises(InterruptedRunError):
+        interrupt(tmp_path, 20, rho=10)
+    with pytest.raises(
+        ParameterError, match="contains an unfinished run; continue it with `resume`"
+    ):
         pc.cluster(PARTS, rho=10, checkpoint=tmp_path, **COMMON)
 
 
 @pytest.mark.parametrize("at", [10, -10])
-def test_a_file_that_was_changed_is_refused(at, tmp_path):
-    with pytest.raises(BrokenOffError):
-        break_off(tmp_path, 20, rho=10)
+def test_a_changed_file_is_rejected(at, tmp_path):
+    with pytest.raises(InterruptedRunError):
+        interrupt(tmp_path, 20, rho=10)
     (path,) = tmp_path.glob("run-*.npz")
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.write_bytes(bytes(data))
-    with pytest.raises(DataError, match=r"run-0-round-20\.rank-0\.npz is not whole"):
-        break_off(tmp_path, 20, rho=10)
+    with pytest.raises(
+        DataError, match=r"run-0-round-20\.rank-0\.npz is incomplete or was changed"
+    ):
+        interrupt(tmp_path, 20, rho=10)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"identity": 3}'])
-def test_a_journal_that_is_none_is_refused(text, tmp_path):
+def test_an_invalid_journal_is_rejected(text, tmp_path):
     (tmp_path / "journal.json").write_text(text)
     with pytest.raises(DataError, match="not a journal"):
-        break_off(tmp_path, 20, rho=10)
+        interrupt(tmp_path, 20, rho=10)
 
 
-def test_a_file_that_is_gone_is_named(tmp_path):
-    with pytest.raises(BrokenOffError):
-        break_off(tmp_path, 20, rho=10)
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InterruptedRunError):
+        interrupt(tmp_path, 20, rho=10)
     for path in tmp_path.glob("run-*.npz"):
         path.unlink()
     with pytest.raises(DataError, match="cannot be read: No such file"):
-        break_off(tmp_path, 20, rho=10)
+        interrupt(tmp_path, 20, rho=10)
 
 
 @pytest.mark.parametrize(
@@ -227,15 +233,15 @@ def test_bad_input_gets_one_clear_sentence(checkpoint, random_state, match, tmp_
     assert list(Path().iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+def test_a_folder_without_write_permission_is_rejected(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be"):
         pc.cluster(PARTS, rho=10, checkpoint=tmp_path / "file" / "kept", **COMMON)
 
 
-def test_what_is_kept_of_centers_is_exact(tmp_path):
-    with pytest.raises(BrokenOffError):
-        break_off(tmp_path, 20, rho=10)
+def test_stored_centers_are_exact(tmp_path):
+    with pytest.raises(InterruptedRunError):
+        interrupt(tmp_path, 20, rho=10)
     (path,) = tmp_path.glob("run-*.npz")
     with np.load(path, allow_pickle=False) as file:
         x = file["state-0.x"]

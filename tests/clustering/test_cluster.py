@@ -73,13 +73,13 @@ def test_generalized_kl_never_starts_at_a_row_outside_its_domain():
         pc.cluster(parts, n_clusters=2, loss=kl, rho=50, init=np.zeros((2, 2)))
 
 
-def test_more_starts_never_cost_more_and_the_best_is_kept():
+def test_more_restarts_never_cost_more_and_the_best_is_returned():
     options = OPTIONS | {"init": "random", "random_state": 3}
     costs = [pc.cluster(PARTS, **options, n_init=n).certificate.pooled_cost for n in (1, 3, 6)]
     assert costs[0] >= costs[1] >= costs[2]
 
 
-def test_seeds_decide_everything():
+def test_the_seed_determines_the_result():
     options = OPTIONS | {"init": "k-means++"}
     a = pc.cluster(PARTS, **options, random_state=1)
     b = pc.cluster(PARTS, **options, random_state=np.random.default_rng(1))
@@ -88,7 +88,7 @@ def test_seeds_decide_everything():
     assert not np.array_equal(a.centers, c.centers)
 
 
-def test_a_solver_of_the_users_own_is_a_callable_that_gives_a_program():
+def test_a_custom_solver_is_a_callable_that_returns_a_program():
     from peerclust.programs.dgc import DGC
 
     def slower(*, rho, alpha, B, consensus_factor):
@@ -105,7 +105,7 @@ def test_a_graph_may_come_from_networkx():
     np.testing.assert_allclose(a.centers, b.centers, rtol=1e-12)
 
 
-def test_one_user_alone_is_plain_clustering():
+def test_a_single_user_is_plain_clustering():
     rows = np.concatenate(PARTS)
     solution = pc.cluster([rows], n_clusters=3, init=START, rounds=3000, tol=1e-10)
     assert solution.rho == 1.0
@@ -114,7 +114,7 @@ def test_one_user_alone_is_plain_clustering():
         np.testing.assert_allclose(solution.consensus[k], rows[labels == k].mean(axis=0), rtol=1e-6)
 
 
-def test_generalized_kl_runs_and_says_that_it_is_outside_the_theory():
+def test_generalized_kl_runs_and_reports_that_it_is_outside_the_theory():
     rng = np.random.default_rng(0)
     parts = [rng.gamma(5.0, m, (40, 2)) for m in (1.0, 1.0, 3.0)]
     kl = pc.bregman.generalized_kl(smoothness=2.0)

@@ -1,4 +1,4 @@
-"""What `cluster` refuses, in one sentence each."""
+"""What `cluster` rejects, in one sentence each."""
 
 import networkx
 import numpy as np
@@ -8,7 +8,7 @@ from five_users import OPTIONS, PARTS
 import peerclust as pc
 from peerclust.errors import DataError, DivergedError, GraphError, InputError, ParameterError
 
-# Made without the functions that check.
+# Made without the functions that check graphs.
 LOOSE = pc.Graph(5, np.zeros(6, np.int32), np.empty(0, np.int32), "loose")
 
 
@@ -89,7 +89,7 @@ def test_bad_input_gets_one_clear_sentence(parts, options, kind, sentence):
     assert "\n" not in str(caught.value)
 
 
-def test_rows_outside_a_bregman_domain_are_refused_and_so_are_centers_that_leave_it():
+def test_rows_outside_a_bregman_domain_and_centers_that_leave_it_are_rejected():
     kl = pc.bregman.generalized_kl(smoothness=1.0)
     with pytest.raises(DataError, match=r"domain of the generalized_kl loss\. Row 0 does not"):
         pc.cluster([np.array([[-1.0]]), np.array([[1.0]])], n_clusters=1, loss=kl)
@@ -102,7 +102,7 @@ def test_rows_outside_a_bregman_domain_are_refused_and_so_are_centers_that_leave
 
 @pytest.mark.parametrize("trace", [False, True])
 @pytest.mark.parametrize("tol", [0, 1e-6])
-def test_too_long_a_step_is_an_error_not_a_result(tol, trace):
+def test_a_step_size_that_is_too_large_raises_an_error(tol, trace):
     options = OPTIONS | {"alpha": 10.0, "rounds": 2000, "tol": tol, "trace": trace}
     with pytest.raises(DivergedError, match="alpha='auto' is safe"):
         pc.cluster(PARTS, **options)

@@ -1,4 +1,4 @@
-"""Clustering of scaled rows, with centers in their own units."""
+"""Clustering of scaled rows, with centers in the rows' own units."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_units_of_a_feature_do_not_matter_to_scaled_clustering():
 
 
 def test_units_that_are_powers_of_two_do_not_change_a_bit():
-    # Other units round otherwise, and what k-means++ draws goes by the bits of the rows.
+    # Other units round differently, and k-means++ draws depend on the bits of the rows.
     options = OPTIONS | {"init": "k-means++", "random_state": 0, "scale": "standard"}
     unit = np.array([1024.0, 0.25])
     a, b = pc.cluster(PARTS, **options), pc.cluster([part * unit for part in PARTS], **options)
@@ -77,7 +77,7 @@ def test_scaled_rows_that_are_all_equal_converge():
     np.testing.assert_allclose(solution.consensus, 3.7, rtol=1e-12)
 
 
-def test_without_a_scale_nothing_is_scaled_nor_sent_for_it():
+def test_without_a_scale_nothing_is_scaled_or_sent():
     solution = pc.cluster(PARTS, **OPTIONS)
     assert solution.scale is None
     assert solution.certificate.setup_messages == 0

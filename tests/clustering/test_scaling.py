@@ -96,7 +96,7 @@ def test_the_order_of_users_does_not_matter():
     np.testing.assert_allclose(a.deviation, b.deviation, rtol=1e-9)
 
 
-def test_one_user_alone_has_its_own_moments():
+def test_a_single_user_has_its_own_moments():
     got = agree(graphs.ring(1), offsets=np.array([0, len(ROWS)]))
     np.testing.assert_allclose(got.mean, ROWS.mean(axis=0), rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(got.deviation, ROWS.std(axis=0), rtol=1e-12)
@@ -125,7 +125,7 @@ def test_rows_that_are_all_equal_have_a_spread(value, spread):
 def test_rows_that_cannot_be_scaled_get_one_sentence():
     with pytest.raises(DataError, match=r"total weight above 0\. Got 0"):
         agree(graphs.ring(len(SIZES)), weights=np.zeros(len(ROWS)))
-    with pytest.raises(DataError, match="so large that their squares have no sum"):
+    with pytest.raises(DataError, match="so large that the sum of squares overflows"):
         agree(graphs.ring(2), rows=np.array([[1e200], [0.0]]), offsets=np.array([0, 1, 2]))
     with pytest.raises(GraphError, match=r"at most 1500.*Got 2000"):
         agree(graphs.ring(2000), offsets=np.concatenate([[0], np.full(2000, len(ROWS))]))

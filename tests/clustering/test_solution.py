@@ -70,7 +70,7 @@ def test_scaled_predictions_are_nearest_in_scaled_units():
         assert np.array_equal(solution.labels[i], far.argmin(axis=1))
 
 
-def test_a_loss_of_the_users_own_must_be_given_again(tmp_path):
+def test_a_custom_loss_must_be_passed_again(tmp_path):
     solution = solve(loss=pc.bregman.squared_euclidean())
     path = tmp_path / "solution.npz"
     solution.save(path)

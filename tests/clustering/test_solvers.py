@@ -1,4 +1,4 @@
-"""Every solver ends where it promises, for every loss, measured from all rows by plain numpy."""
+"""Every solver ends where it should, for every loss, computed from all rows with plain numpy."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def parts_of(split, m=8, seed=0):
 
 
 def pooled_residual(x, loss, A=None):
-    """The gradient of all rows' cost at common centers x, free of units."""
+    """Return the norm of the pooled gradient at common centers x, free of units."""
     A = np.eye(4) if A is None else A
     off = x[None] - ROWS[:, None]
     r2 = np.einsum("nki,ij,nkj->nk", off, A, off)
@@ -37,8 +37,8 @@ def pooled_residual(x, loss, A=None):
     return worst / (len(ROWS) * SPREAD * np.linalg.eigvalsh(A)[-1])
 
 
-def apart(x):
-    """The largest distance of two users' centers, free of units."""
+def disagreement(x):
+    """Return the largest distance of two users' centers, free of units."""
     return max(np.linalg.norm(a - b, axis=1).max() for a in x for b in x) / SPREAD
 
 
@@ -50,13 +50,13 @@ def test_exact_consensus_is_at_a_stationary_point_of_the_pooled_problem(solver, 
     )  # fmt: skip
     assert end.status.converged, end.status
     assert pooled_residual(end.consensus, loss) < 1e-6
-    assert apart(end.centers) < 1e-6
+    assert disagreement(end.centers) < 1e-6
     assert end.certificate.residual <= 1e-7
 
 
 @pytest.mark.parametrize("loss", LOSSES[:3], ids=repr)
 @pytest.mark.parametrize("solver", EXACT)
-def test_so_it_is_with_a_mahalanobis_distance(solver, loss):
+def test_exact_consensus_holds_with_a_mahalanobis_distance(solver, loss):
     A = np.diag([3.0, 1.0, 2.0, 1.0]) + 0.3
     end = pc.cluster(
         parts_of("heterogeneous"), n_clusters=3, graph="ring", loss=loss, solver=solver,
@@ -64,7 +64,7 @@ def test_so_it_is_with_a_mahalanobis_distance(solver, loss):
     )  # fmt: skip
     assert end.status.converged, end.status
     assert pooled_residual(end.consensus, loss, A) < 1e-6
-    assert apart(end.centers) < 1e-6
+    assert disagreement(end.centers) < 1e-6
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -73,7 +73,7 @@ def test_penalized_solvers_end_at_their_own_fixed_point_and_near_the_pooled_one(
     parts, x, rhos = parts_of("homogeneous"), None, (30, 300, 3000)
     residuals = []
     for rho in rhos:
-        # Each from where the last one ended, so that all are about one solution.
+        # Each starts where the last one ended, so that all are near one solution.
         given = {"init": "k-means++" if x is None else x, "random_state": 1}
         end = pc.cluster(
             parts, n_clusters=3, loss=loss, solver=solver, rho=rho, rounds=200_000, tol=1e-7,
@@ -95,7 +95,7 @@ def test_users_without_rows_or_with_few_take_part(solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_one_user_alone_clusters_its_rows(solver):
+def test_a_single_user_clusters_its_rows(solver):
     end = pc.cluster([ROWS], n_clusters=3, solver=solver, tol=1e-7, random_state=0)
     assert end.status.converged, end.status
     assert pooled_residual(end.consensus, pc.KMeans()) < 1e-6
@@ -120,7 +120,7 @@ def test_weights_count(solver):
     assert np.abs(weighted.centers - repeated.centers).max() < 1e-6
 
 
-def test_auto_keeps_to_centers_and_says_why():
+def test_auto_sends_only_centers_and_reports_why():
     end = pc.cluster(parts_of("homogeneous"), n_clusters=3, solver="auto", random_state=0)
     assert (end.solver, end.rho, end.alpha) == ("admm", None, None)
     assert "no sums or counts leave a user" in end.why["solver"]
@@ -139,14 +139,14 @@ def test_auto_keeps_to_centers_and_says_why():
         ({"solver": "dgc"}, "dgc"),
     ],
 )
-def test_auto_is_what_the_parameters_ask_for(changes, name):
-    asked = {"solver": "auto", "rho": "auto", "alpha": "auto", "B": 1, "consensus_factor": 1.0}
-    assert choose(SolverRequest(**asked | changes), pc.KMeans()).name == name
+def test_auto_follows_from_the_parameters(changes, name):
+    request = {"solver": "auto", "rho": "auto", "alpha": "auto", "B": 1, "consensus_factor": 1.0}
+    assert choose(SolverRequest(**request | changes), pc.KMeans()).name == name
 
 
 def test_auto_is_accelerated_for_a_bregman_loss():
-    asked = SolverRequest("auto", "auto", "auto", 1, 1.0)
-    assert choose(asked, pc.bregman.squared_euclidean()).name == "accelerated"
+    request = SolverRequest("auto", "auto", "auto", 1, 1.0)
+    assert choose(request, pc.bregman.squared_euclidean()).name == "accelerated"
 
 
 @pytest.mark.parametrize(
@@ -163,13 +163,13 @@ def test_auto_is_accelerated_for_a_bregman_loss():
         ),
     ],
 )
-def test_options_that_do_not_go_together_get_one_sentence(given, sentence):
+def test_incompatible_options_get_one_sentence(given, sentence):
     with pytest.raises(ParameterError) as error:
         pc.cluster(parts_of("homogeneous"), n_clusters=3, **given)
     assert sentence in str(error.value)
 
 
-def test_a_group_lasso_that_keeps_users_apart_says_so():
+def test_a_group_lasso_without_consensus_is_reported():
     end = pc.cluster(
         parts_of("heterogeneous"), n_clusters=3, solver="group-lasso", rho=1, rounds=20_000,
         tol=1e-5, random_state=0,
@@ -178,7 +178,7 @@ def test_a_group_lasso_that_keeps_users_apart_says_so():
     assert "`rho` = 1 is too small for consensus" in end.status.advice
 
 
-def test_a_run_that_ends_just_before_all_agree_to_stop_says_so():
+def test_a_run_that_ends_just_before_users_agree_to_stop_is_reported():
     given = {"n_clusters": 3, "random_state": 0, "tol": 1e-5}
     whole = pc.cluster(parts_of("homogeneous"), solver="admm", **given)
     short = pc.cluster(
@@ -188,7 +188,7 @@ def test_a_run_that_ends_just_before_all_agree_to_stop_says_so():
     assert "the users had not yet agreed to stop" in short.status.advice
 
 
-def test_a_residual_that_is_not_known_is_none_in_the_trace():
+def test_an_unknown_residual_is_nan_in_the_trace():
     end = pc.cluster(
         parts_of("homogeneous"), n_clusters=3, solver="exact", random_state=0, trace=True
     )
@@ -196,7 +196,7 @@ def test_a_residual_that_is_not_known_is_none_in_the_trace():
     assert np.isfinite(end.trace.residual[-1])
 
 
-def test_a_solution_keeps_its_solver(tmp_path):
+def test_a_saved_solution_has_its_solver(tmp_path):
     end = pc.cluster(parts_of("homogeneous"), n_clusters=3, solver="admm", random_state=0)
     end.save(tmp_path / "end.npz")
     back = pc.Solution.load(tmp_path / "end.npz")

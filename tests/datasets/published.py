@@ -101,8 +101,8 @@ def check(found, images, labels):
     assert rows.max() == 1
 
 
-def refused(load, *arguments):
-    """Return the sentence with which a set is refused, which must be one line that ends once."""
+def rejected(load, *arguments):
+    """Return the error with which a set is rejected, which must be one sentence."""
     with pytest.raises(DataError) as caught:
         load(*arguments)
     sentence = str(caught.value)

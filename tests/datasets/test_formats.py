@@ -1,4 +1,4 @@
-"""What is in the files: every format gives the same rows, and what is not whole is refused."""
+"""The contents of the files: every format has the same rows; bad files are rejected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from published import (
     idx,
     inside,
     python_2_pickle,
-    refused,
+    rejected,
     write_binary,
     write_idx,
     write_new_pickles,
@@ -104,11 +104,11 @@ FOUR = np.zeros((ALL, 14, 14), np.uint8)
         (npz(X_train=np.uint8(3), y_train=DIGIT_LABELS), r"Got uint8 of shape \(\)"),
     ],
 )
-def test_an_npz_that_is_not_mnist_is_refused(write, sentence, tmp_path):
+def test_an_npz_that_is_not_mnist_is_rejected(write, sentence, tmp_path):
     write(tmp_path / "mnist.npz")
-    said = refused(datasets.mnist, tmp_path)
-    assert re.search(sentence, said)
-    assert "mnist.npz" in said
+    error = rejected(datasets.mnist, tmp_path)
+    assert re.search(sentence, error)
+    assert "mnist.npz" in error
 
 
 IMAGES, LABELS = idx(DIGITS), idx(DIGIT_LABELS)
@@ -128,14 +128,14 @@ IMAGES, LABELS = idx(DIGITS), idx(DIGIT_LABELS)
         ("train-images-idx3-ubyte.gz", IMAGES, "Not a gzipped file"),
     ],
 )
-def test_an_idx_file_that_is_not_whole_is_refused(name, content, sentence, tmp_path):
+def test_an_incomplete_idx_file_is_rejected(name, content, sentence, tmp_path):
     write_idx(tmp_path)
     if name.endswith(".gz"):
         (tmp_path / name[:-3]).unlink()
     (tmp_path / name).write_bytes(content)
-    said = refused(datasets.mnist, tmp_path)
-    assert re.search(sentence, said)
-    assert name in said
+    error = rejected(datasets.mnist, tmp_path)
+    assert re.search(sentence, error)
+    assert name in error
 
 
 PLANES = np.zeros((5, 3072), np.uint8)
@@ -144,7 +144,7 @@ BATCH = python_2_pickle(PLANES, range(5))
 
 class Evil:
     def __reduce__(self):
-        return print, ("never said",)
+        return print, ("never printed",)
 
 
 @pytest.mark.parametrize(
@@ -162,28 +162,28 @@ class Evil:
         (python_2_pickle(PLANES, range(6, 11)), "labels of .* must be 0 to 9. Got 10"),
     ],
 )
-def test_a_pickle_that_is_no_batch_is_refused(content, sentence, tmp_path, capsys):
+def test_a_pickle_that_is_not_a_batch_is_rejected(content, sentence, tmp_path, capsys):
     write_pickles(tmp_path)
     (tmp_path / "data_batch_2").write_bytes(content)
-    said = refused(datasets.cifar10, tmp_path)
-    assert re.search(sentence, said)
-    assert "data_batch_2" in said
+    error = rejected(datasets.cifar10, tmp_path)
+    assert re.search(sentence, error)
+    assert "data_batch_2" in error
     assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("cut", range(0, len(BATCH), 397))
-def test_a_pickle_cut_anywhere_is_refused(cut, tmp_path):
+def test_a_pickle_cut_anywhere_is_rejected(cut, tmp_path):
     write_pickles(tmp_path)
     (tmp_path / "data_batch_5").write_bytes(BATCH[:cut])
-    assert "data_batch_5 must be a pickled dictionary" in refused(datasets.cifar10, tmp_path)
+    assert "data_batch_5 must be a pickled dictionary" in rejected(datasets.cifar10, tmp_path)
 
 
-def test_a_binary_batch_that_is_not_whole_is_refused(tmp_path):
+def test_an_incomplete_binary_batch_is_rejected(tmp_path):
     write_binary(tmp_path)
     path = tmp_path / "data_batch_2.bin"
     for content in (path.read_bytes()[:-1], b""):
         path.write_bytes(content)
-        said = refused(datasets.cifar10, tmp_path)
-        assert said == (
+        error = rejected(datasets.cifar10, tmp_path)
+        assert error == (
             f"The file {path} must be one or more images of 3073 bytes. Got {len(content)} bytes."
         )

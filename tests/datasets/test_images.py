@@ -1,4 +1,4 @@
-"""Which files are found, what OpenML may give, and the subsets cut from images."""
+"""Which files are found, what OpenML may return, and the subsets of images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from published import (
     batches,
     check,
     inside,
-    refused,
+    rejected,
     write_binary,
     write_idx,
     write_npz,
@@ -52,22 +52,22 @@ def test_the_first_format_is_read_where_there_are_several(tmp_path):
     check(datasets.cifar10(tmp_path), COLORS, COLOR_LABELS)
 
 
-def test_an_incomplete_format_gives_way_to_a_whole_one(tmp_path):
+def test_a_complete_format_is_preferred_to_an_incomplete_one(tmp_path):
     write_pickles(tmp_path)
     (tmp_path / "data_batch_4").unlink()
     write_binary(tmp_path)
     check(datasets.cifar10(tmp_path), COLORS, COLOR_LABELS)
 
 
-def test_a_folder_without_the_files_is_refused_naming_them_and_their_publisher(tmp_path):
-    assert refused(datasets.mnist, tmp_path) == (
-        "`data_dir` of mnist must hold mnist.npz (the file of that name of Keras) or, there or in"
+def test_a_folder_without_the_files_is_rejected_naming_them_and_their_publisher(tmp_path):
+    assert rejected(datasets.mnist, tmp_path) == (
+        "`data_dir` of mnist must have mnist.npz (the Keras file of that name) or, there or in"
         " MNIST/raw, the official train-images-idx3-ubyte and train-labels-idx1-ubyte (or these as"
         f" .gz). Got {tmp_path}, with none of them."
     )
-    assert refused(datasets.cifar10, tmp_path) == (
-        "`data_dir` of cifar10 must hold cifar10.npz (arrays X_train and y_train) or, unpacked from"
-        " the official cifar-10-python.tar.gz or cifar-10-binary.tar.gz, data_batch_1 to"
+    assert rejected(datasets.cifar10, tmp_path) == (
+        "`data_dir` of cifar10 must have cifar10.npz (arrays X_train and y_train) or, unpacked"
+        " from the official cifar-10-python.tar.gz or cifar-10-binary.tar.gz, data_batch_1 to"
         " data_batch_5 or data_batch_1.bin to data_batch_5.bin."
         f" Got {tmp_path}, with none of them."
     )
@@ -76,37 +76,37 @@ def test_a_folder_without_the_files_is_refused_naming_them_and_their_publisher(t
 def test_the_file_that_is_missing_among_others_is_named(tmp_path):
     write_idx(tmp_path)
     (tmp_path / "train-labels-idx1-ubyte").unlink()
-    said = refused(datasets.mnist, tmp_path)
-    assert said.endswith(f"Got {tmp_path}, with no train-labels-idx1-ubyte in {tmp_path}.")
+    sentence = rejected(datasets.mnist, tmp_path)
+    assert sentence.endswith(f"Got {tmp_path}, with no train-labels-idx1-ubyte in {tmp_path}.")
     inside("cifar-10-batches-py", write_pickles)(tmp_path)
     folder = tmp_path / "cifar-10-batches-py"
     (folder / "data_batch_3").unlink()
-    assert refused(datasets.cifar10, tmp_path).endswith(f", with no data_batch_3 in {folder}.")
+    assert rejected(datasets.cifar10, tmp_path).endswith(f", with no data_batch_3 in {folder}.")
 
 
 @pytest.mark.parametrize("given", ["nowhere", 5, "a.npz", "a\0b"])
-def test_what_is_no_folder_is_refused(given, tmp_path, monkeypatch):
+def test_what_is_not_a_folder_is_rejected(given, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a.npz").touch()
-    said = refused(datasets.mnist, given)
-    assert said == f"`data_dir` of mnist must be a folder. Got {given}."
+    sentence = rejected(datasets.mnist, given)
+    assert sentence == f"`data_dir` of mnist must be a folder. Got {given}."
 
 
-def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
+def test_a_folder_that_may_not_be_read_is_rejected(tmp_path, monkeypatch):
     def deny(path):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "is_file", deny)
-    said = refused(datasets.mnist, tmp_path)
-    assert said == f"The folder {tmp_path} cannot be read: Permission denied."
+    sentence = rejected(datasets.mnist, tmp_path)
+    assert sentence == f"The folder {tmp_path} cannot be read: Permission denied."
 
 
-def test_too_few_images_are_refused_with_the_names_of_all_files(tmp_path, monkeypatch):
+def test_too_few_images_are_rejected_with_the_names_of_all_files(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "N_IMAGES", 26)
     write_binary(tmp_path)
     names = ", ".join(f"data_batch_{i}.bin" for i in range(1, 6))
-    said = refused(datasets.cifar10, tmp_path)
-    assert said == f"There must be 26 images in {names} in {tmp_path}. Got 25."
+    sentence = rejected(datasets.cifar10, tmp_path)
+    assert sentence == f"There must be 26 images in {names} in {tmp_path}. Got 25."
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.int64, object])
@@ -155,10 +155,10 @@ def test_openml_out_of_reach_is_one_sentence_and_no_warning(load, error, why, mo
         raise error
 
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", fail)
-    said = refused(load)
+    sentence = rejected(load)
     name = load.__name__
-    assert said.startswith(f"The images of {name} cannot be had from OpenML ({why}); give")
-    assert f"give `data_dir` (--data-dir), a folder that holds {name}.npz" in said
+    assert sentence.startswith(f"Cannot download the images of {name} from OpenML ({why}); pass")
+    assert f"pass `data_dir` (--data-dir), a folder that contains {name}.npz" in sentence
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ def test_openml_out_of_reach_is_one_sentence_and_no_warning(load, error, why, mo
         (DIGITS.reshape(ALL, 784)[:, 1:], r"The images of mnist at OpenML .* 783\)"),
     ],
 )
-def test_openml_with_other_rows_is_refused(rows, sentence, monkeypatch):
+def test_openml_with_other_rows_is_rejected(rows, sentence, monkeypatch):
     found = rows, DIGIT_LABELS[: len(rows)]
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", lambda *args, **kwargs: found)
-    assert re.search(sentence, refused(datasets.mnist))
+    assert re.search(sentence, rejected(datasets.mnist))
 
 
-# The subsets are of labels in no order, with a class 9 that is never asked for.
+# Labels in no order for the subsets, with a class 9 that is never requested.
 NAMES = np.random.default_rng(3).choice([0, 1, 2, 9], p=[0.5, 0.2, 0.2, 0.1], size=600)
 ROWS = np.arange(1200, dtype=np.float32).reshape(600, 2)
 
@@ -190,7 +190,7 @@ def test_first_classes_has_equally_many_rows_of_each_class_in_their_order():
     assert np.bincount(classes).tolist() == [40, 40, 40]
 
 
-def test_uneven_classes_draws_the_rows_of_a_class_alike_and_classes_in_random_proportions():
+def test_uneven_classes_draws_rows_uniformly_and_classes_in_random_proportions():
     share, ratios = np.zeros(600), []
     for seed in range(2000):
         rows, classes = datasets.uneven_classes(ROWS, NAMES, 2, 100, random_state=seed)
@@ -207,7 +207,7 @@ def test_uneven_classes_draws_the_rows_of_a_class_alike_and_classes_in_random_pr
         off = 5 * np.sqrt(p * (1 - p) / 2000)
         np.testing.assert_allclose(share[c == NAMES], p, atol=off)
     # a share of Dirichlet(10, 10) has the mean 1/2 and the variance 1/84
-    assert np.mean(ratios) == pytest.approx(0.5, abs=0.05)  # rows do not come back
+    assert np.mean(ratios) == pytest.approx(0.5, abs=0.05)  # drawn without replacement
     assert np.std(ratios) == pytest.approx(84**-0.5, rel=0.25)
 
 
@@ -296,6 +296,6 @@ def test_subsets_may_be_all_rows_and_never_touch_what_was_given():
         ),
     ],
 )
-def test_a_subset_that_cannot_be_is_refused_with_a_sentence(call, error, sentence):
+def test_an_impossible_subset_is_rejected_with_a_sentence(call, error, sentence):
     with pytest.raises(error, match=re.escape(sentence)):
         call()

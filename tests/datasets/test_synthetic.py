@@ -95,7 +95,7 @@ def test_the_good_rows_of_scattered_outliers_form_five_unit_clusters():
     rows, outlier = datasets.scattered_outliers(random_state=0)
     good = rows[~outlier]
     inertia = KMeans(5, n_init=10, random_state=0).fit(good).inertia_
-    # Two features of variance 1 a row; overlapping clusters make it a little less.
+    # Two features of variance 1 per row; overlapping clusters make it a little less.
     assert 1.6 < inertia / 900 < 2.1
 
 
@@ -129,6 +129,6 @@ def test_a_seed_fixes_the_data_and_another_changes_it(make):
         ),
     ],
 )
-def test_bad_input_is_refused_with_a_sentence(call, error, sentence):
+def test_bad_input_is_rejected_with_a_sentence(call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()

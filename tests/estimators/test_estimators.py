@@ -1,4 +1,4 @@
-"""The scikit-learn doors: scikit-learn's own checks, and what they add to `cluster`."""
+"""`PeerClustering` and `PeerOutlierDetector`: scikit-learn's checks, and their own features."""
 
 import networkx as nx
 import numpy as np
@@ -104,11 +104,7 @@ def test_data_frames_keep_their_names():
         pc.PeerClustering(n_clusters=3, random_state=0).set_output(transform="pandas").fit(frame)
     )
     assert model.feature_names_in_.tolist() == list("abcd")
-    assert model.transform(frame).columns.tolist() == [
-        "peerclustering0",
-        "peerclustering1",
-        "peerclustering2",
-    ]
+    assert model.transform(frame).columns.tolist() == [f"peerclustering{k}" for k in range(3)]
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.rename(columns={"a": "z"}))
 
@@ -149,14 +145,14 @@ def test_bad_input_gets_one_clear_sentence(kind, options, fit, sentence):
         kind(**options).fit(**({"X": X} | fit))
 
 
-def test_unknown_losses_are_refused_with_the_nearest_name():
+def test_unknown_losses_are_rejected_with_the_nearest_name():
     with pytest.raises(InputError, match="Did you mean 'huber'"):
         pc.PeerClustering(loss="hubr").fit(X)
     with pytest.raises(InputError, match="`delta` of PeerOutlierDetector"):
         pc.PeerOutlierDetector(delta="automatic").fit(X)
 
 
-def test_a_second_fit_forgets_the_users_of_the_first():
+def test_a_second_fit_replaces_the_users_of_the_first():
     model = pc.PeerClustering(n_clusters=2, random_state=0).fit(X, users=SITE).fit(X)
     assert model.user_names_.tolist() == [0]
     assert len(model.user_centers_) == 1
@@ -185,7 +181,7 @@ def test_a_graph_that_names_its_users_is_matched_by_name(graph):
     np.testing.assert_allclose(model.user_centers_, same.user_centers_, rtol=1e-12)
 
 
-def test_a_graph_that_names_others_is_refused():
+def test_a_graph_with_other_names_is_rejected():
     graph = pc.graphs.from_edges([("west", "north"), ("west", "south"), ("west", "paris")])
     with pytest.raises(InputError, match="exactly the users; it adds 'paris' and lacks 'east'"):
         pc.PeerClustering(n_clusters=3, graph=graph).fit(X, users=SITE)

@@ -1,4 +1,4 @@
-"""The outlier detector: what it finds, and what contamination and delta mean."""
+"""`PeerOutlierDetector`: what it finds, and what contamination and delta mean."""
 
 import numpy as np
 import pytest
@@ -16,17 +16,17 @@ X, CLASSES = load_iris(return_X_y=True)
 SITE = np.array(["north", "south", "west", "east"])[np.arange(150) % 4]
 
 
-@pytest.mark.parametrize("share", [0, -0.1, 0.6, "many", np.nan])
-def test_contamination_must_be_a_share(share):
+@pytest.mark.parametrize("fraction", [0, -0.1, 0.6, "many", np.nan])
+def test_contamination_must_be_a_fraction(fraction):
     with pytest.raises(InputError, match="`contamination` of PeerOutlierDetector"):
-        pc.PeerOutlierDetector(contamination=share).fit(X)
+        pc.PeerOutlierDetector(contamination=fraction).fit(X)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
-def test_contamination_is_the_share_of_outliers_found(share):
-    detector = pc.PeerOutlierDetector(contamination=share, random_state=0)
+@pytest.mark.parametrize("fraction", [0.05, 0.1, 0.3])
+def test_contamination_is_the_fraction_of_outliers_found(fraction):
+    detector = pc.PeerOutlierDetector(contamination=fraction, random_state=0)
     found = detector.fit_predict(X, users=SITE) == -1
-    assert found.sum() == pytest.approx(share * 150, abs=2)
+    assert found.sum() == pytest.approx(fraction * 150, abs=2)
     assert np.array_equal(found, detector.score_samples(X) < detector.offset_)
 
 
@@ -42,7 +42,7 @@ def test_the_scale_of_the_weights_does_not_change_which_rows_are_outliers():
     assert share == pytest.approx([0.2] * 3, abs=0.03)
 
 
-def test_agreeing_on_delta_is_counted():
+def test_the_traffic_of_estimating_delta_is_counted():
     auto, given = (
         pc.PeerOutlierDetector(delta=delta, rho=20, random_state=0).fit(X, users=SITE)
         for delta in ("auto", 1.0)
@@ -57,7 +57,7 @@ def test_scattered_outliers_are_found_with_defaults():
     assert roc_auc_score(outlier, -detector.score_samples(rows)) > 0.95
 
 
-def test_a_tight_group_of_outliers_is_a_cluster_unless_the_start_says_otherwise():
+def test_a_tight_group_of_outliers_is_a_cluster_unless_the_start_prevents_it():
     noisy = datasets.noisy_iris(random_state=0)
     start = datasets.noisy_means(noisy.means, 5, random_state=0)
 

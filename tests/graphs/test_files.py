@@ -83,7 +83,7 @@ def test_gml_without_labels_is_named_by_its_ids(write):
     ],
 )
 def test_malformed_lines_are_refused_by_number(write, text, got):
-    must = "must have two names a line in UTF-8, separated by blanks or a comma"
+    must = "must have two names per line in UTF-8, separated by whitespace or a comma"
     file = write(text)
     message = f"The graph file {file} {must}. Got {got}"
     with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):

@@ -43,8 +43,8 @@ def test_erdos_renyi_with_p_one_is_complete():
 def test_geometric_joins_exactly_the_points_within_the_radius():
     graph = graphs.geometric(50, 0.35, random_state=1)
     points = np.random.default_rng(1).random((50, 2))  # connected at the first draw
-    apart = np.linalg.norm(points[:, None] - points, axis=2)
-    np.testing.assert_array_equal(graph.adjacency.toarray(), (apart <= 0.35) & (apart > 0))
+    distances = np.linalg.norm(points[:, None] - points, axis=2)
+    np.testing.assert_array_equal(graph.adjacency.toarray(), (distances <= 0.35) & (distances > 0))
 
 
 def test_geometric_wider_than_the_square_is_complete():
@@ -55,7 +55,7 @@ def test_geometric_wider_than_the_square_is_complete():
 @pytest.mark.parametrize("build", [graphs.erdos_renyi, graphs.geometric])
 @pytest.mark.parametrize("m", [2, 10, 100])
 def test_too_sparse_random_graphs_are_refused_with_advice_that_works(build, m):
-    with pytest.raises(ParameterError, match=f"connect {m} users, which none of 1000") as error:
+    with pytest.raises(ParameterError, match=f"connect {m} users; none of 1000") as error:
         build(m, 1e-6, random_state=0)
     advice = float(re.search(r"try (.*)\.$", str(error.value))[1])
     assert build(m, advice, random_state=0).m == m

@@ -9,7 +9,7 @@ from peerclust.kernels import buffers
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept(monkeypatch):
+def empty_pool(monkeypatch):
     monkeypatch.setattr(buffers, "MIN_POOLED_SIZE", 10)
     buffers._free.clear()
     yield
@@ -20,7 +20,7 @@ def place(array):
     return array.ctypes.data
 
 
-def test_memory_is_used_again_once_nobody_holds_it():
+def test_memory_is_used_again_once_it_has_no_references():
     first = buffers.empty((4, 5))
     first[:] = 1.0
     where = place(first)

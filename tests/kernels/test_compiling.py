@@ -1,4 +1,4 @@
-"""A change of any kernel takes effect at once, and what is compiled is kept."""
+"""A change of any kernel takes effect at once, and compiled code is cached."""
 
 import os
 import shutil
@@ -16,10 +16,10 @@ from peerclust.kernels import compiling
 HELPER = "return (a + b) + (c + d)"
 SHOW_DISTANCE = """
 import numpy as np
-from peerclust.kernels.drifts import add_drifts
-gone, drift, clock = np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)
-add_drifts(np.full((1, 1, 4), 1.0), np.zeros((1, 1, 4)), np.arange(1), gone, drift, clock)
-print(round(gone[0, 0], 9), sum(add_drifts.stats.cache_hits.values()))
+from peerclust.kernels.center_drift import add_drift
+path, drift, max_drift = np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)
+add_drift(np.full((1, 1, 4), 1.0), np.zeros((1, 1, 4)), np.arange(1), path, drift, max_drift)
+print(round(path[0, 0], 9), sum(add_drift.stats.cache_hits.values()))
 """
 
 
@@ -38,7 +38,7 @@ def package(tmp_path):
 def edit_helper(package):
     """Change what the inlined function returns, in its own file only."""
     (path,) = (path for path in package.glob("*.py") if HELPER in path.read_text())
-    assert path.name != "drifts.py"
+    assert path.name != "center_drift.py"
     path.write_text(path.read_text().replace(HELPER, "return 9.0 * (a + b + c + d)"))
 
 
@@ -52,9 +52,9 @@ def show_distance(package, processes=1):
         )
         for _ in range(processes)
     ]
-    said = [process.communicate()[0].split() for process in started]
+    outputs = [process.communicate()[0].split() for process in started]
     assert [process.returncode for process in started] == [0] * processes
-    return [(float(distance), int(hits)) for distance, hits in said]
+    return [(float(distance), int(hits)) for distance, hits in outputs]
 
 
 def test_an_edited_helper_changes_loops_of_other_files_at_once(package):
@@ -120,7 +120,7 @@ def test_a_package_that_cannot_be_written_to_has_its_cache_at_the_user_s(places,
     assert len(list((user / "peerclust").glob("*/numba-*"))) == 2
 
 
-def test_without_any_place_nothing_is_kept(places, monkeypatch):
+def test_without_a_writable_directory_nothing_is_cached(places, monkeypatch):
     package, _, user = places
     (package / "__pycache__").write_text("")
     user.write_text("")
@@ -129,7 +129,7 @@ def test_without_any_place_nothing_is_kept(places, monkeypatch):
     assert compiling.compiled()(lambda x: 2 * x)(3) == 6
 
 
-def test_many_may_look_for_the_cache_at_once(places):
+def test_many_processes_may_find_the_cache_at_once(places):
     package, *_ = places
     for n in range(20):
         stale = package / "__pycache__" / f"numba-{n}"

@@ -26,7 +26,7 @@ def true_sum(rows, weights):
 
 
 @pytest.mark.parametrize("spread", [0, 3, 12, 40])
-def test_moves_are_within_the_bound_or_ask_to_be_added_up_anew(spread):
+def test_moves_are_within_the_bound_or_ask_to_be_recomputed(spread):
     rng = np.random.default_rng(spread)
     rows = rng.normal(size=(60, 3)) * 10.0 ** rng.uniform(-spread, spread, (60, 3))
     w = rng.uniform(0.5, 2.0, 60)
@@ -52,7 +52,7 @@ def test_moves_are_within_the_bound_or_ask_to_be_added_up_anew(spread):
     assert (asked > 0) == (spread == 40)
 
 
-def test_a_feature_that_few_rows_have_need_not_be_added_up_anew():
+def test_a_feature_that_few_rows_have_need_not_be_recomputed():
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 256, (50, 2)) / 255.0
     rows[1:, 1] = 0.0

@@ -15,16 +15,16 @@ from peerclust.kernels.threads import cores, parallel_for
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    def ask(number):
+def use_threads(monkeypatch):
+    def use(number):
         monkeypatch.setenv("PEERCLUST_THREADS", str(number))
         monkeypatch.setattr(threads, "MIN_WORK_PER_THREAD", 1)
 
-    return ask
+    return use
 
 
-def stretches(sizes, work):
-    """What `parallel_for` calls its loop with, in whatever order."""
+def ranges(sizes, work):
+    """Return the ranges that `parallel_for` calls its loop with, sorted."""
     called = []
     parallel_for(lambda a, b: called.append((a, b)), np.cumsum(sizes), work)
     return sorted(called)
@@ -36,11 +36,11 @@ def stretches(sizes, work):
     number=st.integers(1, 9),
     work=st.floats(0.0, 1e4),
 )
-def test_every_task_is_done_exactly_once(sizes, number, work):
+def test_every_item_is_done_exactly_once(sizes, number, work):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PEERCLUST_THREADS", str(number))
         patch.setattr(threads, "MIN_WORK_PER_THREAD", 100)
-        called = stretches(sizes, work)
+        called = ranges(sizes, work)
     assert called[0][0] == 0
     assert called[-1][1] == len(sizes)
     assert all(a[1] == b[0] for a, b in pairwise(called))
@@ -48,17 +48,17 @@ def test_every_task_is_done_exactly_once(sizes, number, work):
 
 
 @pytest.mark.parametrize("number", [2, 5])
-def test_stretches_are_of_about_equal_work(asked, number):
-    asked(number)
+def test_ranges_are_of_about_equal_work(use_threads, number):
+    use_threads(number)
     sizes = np.random.default_rng(0).integers(1, 9, 500)
     ends = np.concatenate([[0], np.cumsum(sizes)])
-    each = [ends[b] - ends[a] for a, b in stretches(sizes, 1e9)]
+    each = [ends[b] - ends[a] for a, b in ranges(sizes, 1e9)]
     assert len(each) == 2 * number
     assert max(each) - min(each) <= 2 * 9
 
 
-def test_as_many_threads_run_at_once_as_were_asked_for(asked):
-    asked(3)
+def test_as_many_threads_run_at_once_as_were_requested(use_threads):
+    use_threads(3)
     meet = threading.Barrier(3, timeout=30)
     names = set()
 
@@ -72,8 +72,8 @@ def test_as_many_threads_run_at_once_as_were_asked_for(asked):
     assert threading.current_thread().name not in names
 
 
-def test_one_thread_means_the_calling_one(asked):
-    asked(1)
+def test_one_thread_means_the_calling_one(use_threads):
+    use_threads(1)
     inside = []
     parallel_for(lambda a, b: inside.append(threading.current_thread()), np.arange(1, 100), 1e9)
     assert inside == [threading.current_thread()]
@@ -93,23 +93,23 @@ def test_little_work_is_not_worth_a_thread(monkeypatch):
 
 
 @pytest.mark.parametrize(("number", "count"), [(1, 7), (4, 7), (4, 1), (4, 0), (3, 1000)])
-def test_tasks_that_are_all_alike_need_only_be_counted(asked, number, count):
-    asked(number)
+def test_items_that_are_all_alike_need_only_be_counted(use_threads, number, count):
+    use_threads(number)
     seen = []
     parallel_for(lambda first, last: seen.extend(range(first, last)), count, 1e9)
     assert sorted(seen) == list(range(count))
 
 
 @pytest.mark.parametrize("number", [1, 4])
-def test_an_error_in_the_loop_reaches_the_caller(asked, number):
-    asked(number)
+def test_an_error_in_the_loop_reaches_the_caller(use_threads, number):
+    use_threads(number)
 
     def loop(first, last):
         raise ArithmeticError(first)
 
     with pytest.raises(ArithmeticError):
         parallel_for(loop, np.arange(1, 20), 1e9)
-    assert stretches([1] * 20, 1e9)  # and the next call is none the worse
+    assert ranges([1] * 20, 1e9)  # and the next call is none the worse
 
 
 @pytest.mark.parametrize("number", [1, 2, 7])

@@ -70,7 +70,7 @@ def test_one_user_with_a_bregman_loss_ends_at_weighted_cluster_means(breg):
 def test_bregman_consensus_points_are_weighted_cluster_means(breg):
     p = problem(np.random.default_rng(26), breg=breg, m=3, graph=GRAPHS[3], weights=WEIGHTS[2])
     x = start(np.random.default_rng(27), p)[:1].repeat(3, axis=0)
-    apart = []
+    errors = []
     for rho in (30.0, 100.0, 1000.0):
         solution = p.run(init=x, rho=rho, rounds=50_000, tol=1e-7, random_state=0)
         assert solution.status.converged
@@ -79,10 +79,10 @@ def test_bregman_consensus_points_are_weighted_cluster_means(breg):
         means = [
             np.average(p.rows[labels == k], axis=0, weights=p.w[labels == k]) for k in range(p.K)
         ]
-        apart.append(np.abs(solution.consensus - means).max())
+        errors.append(np.abs(solution.consensus - means).max())
     # O(1/rho) from the means
-    assert apart[2] < 5e-4
-    assert apart[2] / apart[1] == pytest.approx(0.1, rel=0.1)
+    assert errors[2] < 5e-4
+    assert errors[2] / errors[1] == pytest.approx(0.1, rel=0.1)
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)

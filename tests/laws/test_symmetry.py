@@ -60,12 +60,12 @@ def test_n_init_keeps_the_start_of_least_pooled_cost(loss):
 
     each = [p.run(init=x, **options) for x in starts]
     costs = [pooled(solution) for solution in each]
-    kept = p.run(init=InTurn(starts), n_init=6, **options)
+    best_of_all = p.run(init=InTurn(starts), n_init=6, **options)
     best = int(np.argmin(costs))
     assert np.ptp(costs) > 0.01 * max(costs)  # else any would do
-    np.testing.assert_array_equal(kept.centers, each[best].centers)
-    assert kept.certificate.pooled_cost == pytest.approx(min(costs), rel=1e-12)
-    for part, expected in zip(kept.labels, each[best].labels, strict=True):
+    np.testing.assert_array_equal(best_of_all.centers, each[best].centers)
+    assert best_of_all.certificate.pooled_cost == pytest.approx(min(costs), rel=1e-12)
+    for part, expected in zip(best_of_all.labels, each[best].labels, strict=True):
         np.testing.assert_array_equal(part, expected)
 
 

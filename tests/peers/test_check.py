@@ -12,7 +12,7 @@ import pytest
 from checked_sites import LONG, NAMES, Net, bad, free_ports
 from peerclust.peers.check import check
 from peerclust.runtimes.network import contract_file, probe
-from peerclust.runtimes.network.contract import spell
+from peerclust.runtimes.network.contract import group_hex
 from peerclust.runtimes.network.identity import make_identity
 
 
@@ -22,33 +22,33 @@ def net(tmp_path):
 
 
 def test_sites_that_check_at_the_same_time_see_each_other(net):
-    begin = time.monotonic()
+    start = time.monotonic()
     found = net.check_all(NAMES)
-    assert time.monotonic() - begin < LONG / 2
+    assert time.monotonic() - start < LONG / 2
     for name, near in (("a", ["b"]), ("b", ["a", "c"]), ("c", ["b"])):
         lines = found[name]
         assert [*lines] == ["network file", "key", "certificate", "clock", "port", "data", *near]
         assert not bad(lines)
         assert not any(line.warns for line in lines.values())
-        assert spell(net.contract.digest) in lines["network file"].detail
+        assert group_hex(net.contract.digest) in lines["network file"].detail
         assert "mode 600" in lines["key"].detail
         assert net.contract.peers[NAMES.index(name)].fingerprint in lines["key"].detail
         assert "3,649 days left" in lines["certificate"].detail
-        assert f"as at {', '.join(near)}" in lines["clock"].detail
+        assert f"same at {', '.join(near)}" in lines["clock"].detail
         assert "20 rows of finite numbers in x, y" in lines["data"].detail
         for other in near:
-            where = f"answers at 127.0.0.1:{net.ports[other]} and agrees; it checks, too"
+            where = f"answers at 127.0.0.1:{net.ports[other]} and agrees; it is checking, too"
             assert lines[other].detail == where
 
 
-def test_a_neighbor_that_is_not_there_is_waited_for_and_named(net):
+def test_a_missing_neighbor_is_waited_for_and_named(net):
     waited = []
-    lines = net.check("b", seconds=0.3, tell=waited.append)
+    lines = net.check("b", seconds=0.3, on_wait=waited.append)
     assert waited == [["a", "c"]]
     assert [*bad(lines)] == ["a", "c"]
     assert f"127.0.0.1:{net.ports['a']}: Connection refused, nor did it dial" in lines["a"].detail
-    assert f"at 127.0.0.1:{net.ports['c']}: Connection refused. Let" in lines["c"].detail
-    assert "no neighbor told its own" in lines["clock"].detail
+    assert f"at 127.0.0.1:{net.ports['c']}: Connection refused. Run" in lines["c"].detail
+    assert "no neighbor reported its own" in lines["clock"].detail
 
 
 def test_a_neighbor_that_answers_but_cannot_be_dialed_as_a_run_would_is_bad(net):
@@ -59,7 +59,7 @@ def test_a_neighbor_that_answers_but_cannot_be_dialed_as_a_run_would_is_bad(net)
     lines = net.check("a", seconds=2, dial={"b": nowhere})
     other.join()
     assert "in a run this site dials, and 127.0.0.1:" in bad(lines)["b"]
-    # To b it is enough that a, which dials, has come.
+    # For b it is enough that a, which dials, has connected.
     assert found["a"].ok
 
 
@@ -75,7 +75,7 @@ def test_without_a_good_network_file_nothing_else_is_checked(net):
     assert "`--me` must be a peer of the network file: a, b, c. Got 'd'." in line.detail
 
 
-def test_a_key_that_others_can_read_is_bad_and_nobody_is_dialed(net):
+def test_a_key_that_others_can_read_is_bad_and_no_neighbor_is_dialed(net):
     (net.path / "a" / "a.key").chmod(0o644)
     lines = net.check("a")
     assert [*bad(lines)] == ["key", "port", "b"]
@@ -149,32 +149,32 @@ def test_a_clock_far_from_a_neighbors_is_bad(net, monkeypatch, hours, side):
 
 def test_another_network_file_is_named_by_its_difference_at_both_ends(net):
     contract_file.write(net.file("b"), replace(net.contract, n_clusters=3, seed=5))
-    begin = time.monotonic()
+    start = time.monotonic()
     found = net.check_all(("a", "b"), seconds=3)
-    assert time.monotonic() - begin < LONG
+    assert time.monotonic() - start < LONG
     assert "b has n_clusters = 3, here it is 2. b has seed = 5, here" in bad(found["a"])["b"]
     assert "a has n_clusters = 2, here it is 3. a has seed = 0, here" in bad(found["b"])["a"]
 
 
 def test_a_neighbor_that_does_not_know_this_site_refuses_it(net):
-    kept = net.file("a").read_bytes()
+    old = net.file("a").read_bytes()
     make_identity("a", net.path / "a", force=True)
     net.agree()
     new = net.file("a").read_bytes()
     for name in ("b", "c"):
-        net.file(name).write_bytes(kept)
+        net.file(name).write_bytes(old)
     net.file("a").write_bytes(new)
     found = net.check_all(("a", "b"), seconds=2)
     assert "it does not know this site's certificate" in bad(found["a"])["b"]
-    assert "its certificate is not one of the network's" in bad(found["b"])["a"]
+    assert "its certificate is not in the network file" in bad(found["b"])["a"]
 
 
-def test_a_port_that_another_process_holds_is_bad(net):
+def test_a_port_that_another_process_uses_is_bad(net):
     with closing(socket.create_server(("127.0.0.1", net.ports["a"]))):
         detail = bad(net.check("a", seconds=0.1))["port"]
-    assert "cannot be listened on: Address already in use. End who holds it" in detail
+    assert ": Address already in use. Stop the process that uses it" in detail
     lines = net.check("a", seconds=0.1, listen=("192.0.2.1", 4000))
-    assert "192.0.2.1:4000 cannot be listened on: Cannot assign" in bad(lines)["port"]
+    assert "cannot listen on 192.0.2.1:4000: Cannot assign" in bad(lines)["port"]
     assert "--listen" in bad(lines)["port"]
 
 
@@ -204,7 +204,7 @@ def test_weights_are_checked_and_summed(net):
     net.agree(weights_column="w", mean_of=1)
     table = net.path / "a" / "rows.csv"
     table.write_text("x,y,w\n1,2,0.5\n3,4,2\n")
-    assert "weights in w of 2.5 in sum" in net.check("a", seconds=0.1)["data"].detail
+    assert "weights in w with sum 2.5" in net.check("a", seconds=0.1)["data"].detail
     table.write_text("x,y,w\n1,2,0\n")
     assert net.check("a", seconds=0.1)["data"].warns
     table.write_text("x,y,w\n1,2,-1\n")

@@ -1,4 +1,4 @@
-"""A check does no harm to a run: with real processes."""
+"""A check does not disturb a run: real processes."""
 
 import json
 import os
@@ -18,25 +18,25 @@ def net(tmp_path):
 
 def test_a_check_before_the_start_changes_nothing_of_the_run(net):
     net.agree(linger=0.0, tol=1e-4)
-    with net.running("a", "b") as begun:
+    with net.running("a", "b") as running:
         net.wait("b", lambda status: status["neighbors"]["a"]["connected"])
         lines = net.check("c")
         assert not bad(lines)
-        assert "agrees; it waits for the others" in lines["b"].detail
+        assert "agrees; it is waiting for others" in lines["b"].detail
         with net.running("c") as last:
-            for process in (*begun.values(), *last.values()):
+            for process in (*running.values(), *last.values()):
                 assert process.wait(LONG) == 0
     for name in NAMES:
         record = json.loads((net.path / name / "out" / "certificate.json").read_text())
         assert record["status"]["name"] == "converged"
         assert record["events"] == []
-        assert "begins again" not in (net.path / name / "out" / "log.txt").read_text()
+        assert "The setup starts again" not in (net.path / name / "out" / "log.txt").read_text()
 
 
 def test_a_check_while_others_run_without_this_peer_changes_nothing_of_the_run(net):
     everyone = (("a", "b"), ("a", "c"), ("b", "c"))
     net.agree(everyone, on_absent="start", join_timeout=2.0, tol=0.0, rounds=10**9)
-    with net.running("a", "b") as begun:
+    with net.running("a", "b") as running:
         for name in ("a", "b"):
             before = net.wait(name, lambda status: status["phase"] == "running")
             assert [what.split(":")[0] for what in before["events"]] == ["c does not take part"]
@@ -44,21 +44,21 @@ def test_a_check_while_others_run_without_this_peer_changes_nothing_of_the_run(n
         assert not bad(lines)
         for name in ("a", "b"):
             assert lines[name].detail.startswith(f"answers at 127.0.0.1:{net.ports[name]} and")
-            assert "it runs" in lines[name].detail
+            assert "it is running" in lines[name].detail
         lines = net.check("a", seconds=0.5)
         assert [*bad(lines)] == ["c"]
-        assert lines["port"].detail == f"this peer is running at 127.0.0.1:{net.ports['a']} already"
-        assert "agrees; it runs" in lines["b"].detail
+        assert lines["port"].detail == f"this peer is already running at 127.0.0.1:{net.ports['a']}"
+        assert "agrees; it is running" in lines["b"].detail
         for name in ("a", "b"):
             now = net.status(name)
             later = net.wait(name, lambda status, now=now: status["round"] > now["round"] + 10)
             assert later["events"] == before["events"]
             assert [link["counted"] for link in later["neighbors"].values()] == [True, False]
         assert (
-            "c was not taken up: it only checks."
+            "c was not accepted: it is only a check."
             in (net.path / "b" / "out" / "log.txt").read_text()
         )
-        for process in begun.values():
+        for process in running.values():
             os.kill(process.pid, signal.SIGTERM)
-        for process in begun.values():
+        for process in running.values():
             assert process.wait(LONG) == 3

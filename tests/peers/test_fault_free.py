@@ -1,4 +1,4 @@
-"""Runs of real processes over TLS in which nothing goes wrong."""
+"""Runs of real processes over TLS without faults."""
 
 import numpy as np
 import pytest
@@ -22,11 +22,11 @@ PRODUCT = [(loss, name) for loss in LOSSES for name in GRAPHS]
 ONCE = [*zip(LOSSES, GRAPHS, strict=True)]
 
 
-def check_run(folder, loss, graph):
+def check_run(directory, loss, graph):
     """Check that a run of real processes ends where the simulator does, to the last bit."""
     given = {"loss": loss, "solver": "accelerated", "rho": 30.0, "tol": 1e-3, "rounds": 150}
     parts = iris(graph.m)
-    with make_cluster(folder, graph.m, graph, **given) as peers:
+    with make_cluster(directory, graph.m, graph, **given) as peers:
         peers.start()
         codes = peers.wait()
         solution = pc.cluster(
@@ -62,7 +62,9 @@ def test_processes_end_where_the_simulator_does_to_the_last_bit(tmp_path, loss, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("loss", "graph"), [each for each in PRODUCT if each not in ONCE])
-def test_so_they_do_with_every_loss_on_every_graph(tmp_path, loss, graph):
+def test_processes_end_where_the_simulator_does_with_every_loss_on_every_graph(
+    tmp_path, loss, graph
+):
     check_run(tmp_path, loss, GRAPHS[graph])
 
 
@@ -118,7 +120,7 @@ def test_every_solver_ends_where_its_replay_and_the_pooled_problem_do(
                    for name in peers.names]  # fmt: skip
         mean = np.mean(centers, axis=0)
         square = ((rows[:, None] - mean) ** 2).sum(axis=2)
-        # What the peers found among themselves is what the pooled rows give.
+        # What the peers computed together is what the pooled rows give.
         assert {each["pooled_cost"] for each in records} == {records[0]["pooled_cost"]}
         assert np.isclose(records[0]["pooled_cost"], 0.5 * square.min(axis=1).sum(), rtol=1e-9)
         labels = square.argmin(axis=1)
@@ -141,7 +143,7 @@ def test_an_empty_site_takes_part(tmp_path):
         assert all(each["same"] for each in peers.replay().values())
 
 
-def test_more_clusters_than_rows_is_one_sentence_everywhere(tmp_path):
+def test_more_clusters_than_rows_is_an_error_of_one_sentence_at_every_site(tmp_path):
     rows, _ = pc.datasets.iris()
     parts = [rows[:1], rows[1:2], rows[2:3]]
     with make_cluster(tmp_path, 3, parts=parts, n_clusters=5, mean_of=1) as peers:

@@ -11,7 +11,7 @@ from peer_runs import check_ended, make_cluster, start_paced
 pytestmark = pytest.mark.peers
 
 
-def test_a_killed_peer_comes_back_with_its_checkpoint(tmp_path):
+def test_a_killed_peer_rejoins_from_its_checkpoint(tmp_path):
     with make_cluster(tmp_path) as peers:
         peers.start()
         peers.wait_for_round("p3", 200)
@@ -24,13 +24,13 @@ def test_a_killed_peer_comes_back_with_its_checkpoint(tmp_path):
         assert len(peers.certificate("p0")["contributed"]["p3"]) >= 2
 
 
-def test_a_peer_with_a_torn_checkpoint_comes_back_with_a_neighbor_s_centers(tmp_path):
+def test_a_peer_with_a_truncated_checkpoint_rejoins_with_a_neighbor_s_centers(tmp_path):
     with make_cluster(tmp_path) as peers:
         peers.start()
         peers.wait_for_round("p1", 200)
         peers.kill("p1")
-        held = peers.out("p1") / "checkpoint"
-        held.write_bytes(held.read_bytes()[:-1])
+        checkpoint = peers.out("p1") / "checkpoint"
+        checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
         peers.start("p1")
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
@@ -38,7 +38,7 @@ def test_a_peer_with_a_torn_checkpoint_comes_back_with_a_neighbor_s_centers(tmp_
         assert "the centers of a neighbor" in peers.log("p1")
 
 
-def test_a_peer_killed_for_good_is_named_and_the_others_go_on(tmp_path):
+def test_a_peer_that_never_returns_is_named_and_the_others_continue(tmp_path):
     with make_cluster(tmp_path) as peers:
         peers.start()
         peers.wait_for_round("p2", 200)
@@ -48,7 +48,7 @@ def test_a_peer_killed_for_good_is_named_and_the_others_go_on(tmp_path):
         check_ended(peers, ["p0", "p1", "p3", "p4"], lost=["p2"])
 
 
-def test_a_peer_that_stands_still_is_lost_and_taken_up_again(tmp_path):
+def test_a_suspended_peer_is_lost_and_taken_up_again(tmp_path):
     # The run lasts until it wakes up, which is after all timeouts.
     with make_cluster(tmp_path, rho=500.0, join_timeout=10.0) as peers:
         start_paced(peers)
@@ -59,7 +59,7 @@ def test_a_peer_that_stands_still_is_lost_and_taken_up_again(tmp_path):
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
         assert "p2 was lost" in peers.log("p1")
-        assert "p2 is taken up" in peers.log("p1")
+        assert "p2 rejoins" in peers.log("p1")
 
 
 def test_three_of_ten_peers_may_be_lost_if_the_graph_stays_connected(tmp_path):

@@ -1,4 +1,4 @@
-"""How peers join: in time, late, after the end, twice, as strangers, or never: real processes."""
+"""How real processes join: in time, late, after the end, twice, unauthorized, or never."""
 
 import json
 import signal
@@ -20,17 +20,17 @@ def test_a_second_process_of_a_peer_is_refused(tmp_path):
         start_paced(peers)
         peers.wait_for_round("p2", 50)
         first = peers.processes["p2"]
-        # In the same folder by the lock, in another by its port, at another by its neighbors.
-        for words, reason in (
-            ((), "is running in out-p2 already"),
+        # By the lock in the same directory, by the port in another, by neighbors on another port.
+        for options, reason in (
+            ((), "is already running in out-p2"),
             (("--out", "again"), "Address already in use. Is this peer running already?"),
             (("--out", "again", "--listen", "127.0.0.1:19999"), "p2 is running already"),
         ):
-            peers.start("p2", words=words)
+            peers.start("p2", options=options)
             assert peers.wait("p2", seconds=40)["p2"] == 2
             assert reason in peers.error("p2")
         # p1 dials p2 where the network file says; p2 dials p3.
-        assert peers.log("p3").count("p2 was not taken up: p2 is running already") == 1
+        assert peers.log("p3").count("p2 was not accepted: p2 is running already") == 1
         peers.processes["p2"] = first
         record = peers.status("p2")
         assert record["phase"] == "running"
@@ -40,7 +40,7 @@ def test_a_second_process_of_a_peer_is_refused(tmp_path):
         check_ended(peers, peers.names)
 
 
-def test_a_peer_that_comes_after_the_end_gets_the_result_and_a_status_that_says_so(tmp_path):
+def test_a_peer_that_joins_after_the_end_gets_the_result_and_a_status_that_says_so(tmp_path):
     given = {"rho": 30.0, "join_timeout": 2.0, "linger": 30.0}
     with make_cluster(tmp_path, **given) as peers:
         others = ["p0", "p1", "p2", "p4"]
@@ -50,8 +50,8 @@ def test_a_peer_that_comes_after_the_end_gets_the_result_and_a_status_that_says_
         peers.start("p3")
         assert peers.wait("p3", seconds=30)["p3"] == 0
         record = peers.certificate("p3")
-        assert record["status"]["name"] == "came late"
-        assert "as 'converged without some'" in record["status"]["advice"]
+        assert record["status"]["name"] == "joined late"
+        assert "as 'converged without some peers'" in record["status"]["advice"]
         assert record["rounds"] == peers.certificate("p2")["rounds"]
         assert peers.centers("p3").tolist() in [peers.centers(n).tolist() for n in ("p2", "p4")]
         assert len((peers.out("p3") / "labels.csv").read_text().splitlines()) == 31
@@ -64,14 +64,14 @@ def test_a_peer_that_comes_after_the_end_gets_the_result_and_a_status_that_says_
         assert set(peers.wait(*others, seconds=20).values()) == {0}
 
 
-def test_a_peer_that_comes_late_is_taken_up(tmp_path):
+def test_a_peer_that_joins_late_takes_part(tmp_path):
     with make_cluster(tmp_path, rho=300.0, join_timeout=2.0) as peers:
         start_paced(peers, "p0", "p1", "p2", "p4")
         peers.wait_for_round("p2", 100)
         peers.start("p3")
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
-        assert "p3 does not take part: it did not come within 2 s" in peers.log("p2")
+        assert "p3 does not take part: it did not connect within 2 s" in peers.log("p2")
         assert "the centers of a neighbor" in peers.log("p3")
         assert peers.certificate("p0")["agreed"]["members"] == [0, 1, 2, 4]
 
@@ -81,18 +81,18 @@ def test_all_stop_if_a_peer_never_comes_and_the_network_file_says_so(tmp_path):
         peers.start("p0", "p1", "p2", "p4")
         assert set(peers.wait(seconds=30).values()) == {2}
         for name in ("p0", "p1", "p2", "p4"):
-            said = peers.error(name)
-            assert "The run was stopped" in said
-            assert "p3 does not take part" in said
+            error = peers.error(name)
+            assert "The run was stopped" in error
+            assert "p3 does not take part" in error
             assert not peers.ended(name)
 
 
-def test_a_peer_to_whom_nobody_comes_names_all_its_neighbors(tmp_path):
+def test_a_peer_that_no_neighbor_joins_names_all_its_neighbors(tmp_path):
     with make_cluster(tmp_path, join_timeout=1.0, on_absent="stop") as peers:
         peers.start("p0")
         assert peers.wait(seconds=30) == {"p0": 2}
         assert "p1 does not take part" in peers.error("p0")
-        assert "Nor did p4 come." in peers.error("p0")
+        assert "Nor did p4 connect." in peers.error("p0")
 
 
 def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
@@ -101,18 +101,16 @@ def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
         other = tmp_path / "other.toml"
         contract_file.write(other, replace(peers.contract, n_clusters=4))
         peers.start(*others)
-        peers.start("p2", words=["--network", other.name])
+        peers.start("p2", options=["--network", other.name])
         codes = peers.wait()
         assert [codes[name] for name in others] == [0, 0, 0, 0]
         assert codes["p2"] == 2
         said = "p2 has n_clusters = 4, here it is 3."
-        assert (
-            peers.log("p1").count(f"p2 was not taken up: it has another network file: {said}") == 1
-        )
+        assert peers.log("p1").count(f"p2 was not accepted: its network file differs: {said}") == 1
         assert "n_clusters = 3, here it is 4" in peers.error("p2")
 
 
-def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
+def test_unauthorized_clients_are_refused_with_a_reason_logged_once(tmp_path):
     with make_cluster(tmp_path, rho=600.0) as peers:
         start_paced(peers)
         peers.wait_for_round("p2", 50)
@@ -120,18 +118,21 @@ def test_strangers_are_refused_with_a_reason_logged_once(tmp_path):
         kinds = make_kinds(peers.contract, "p2", tmp_path)
         for _ in range(3):
             for kind in kinds.values():
-                with socket.create_connection(("127.0.0.1", port), 5) as line, suppress(OSError):
-                    kind(line)
+                with (
+                    socket.create_connection(("127.0.0.1", port), 5) as connection,
+                    suppress(OSError),
+                ):
+                    kind(connection)
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
         log = peers.log("p2")
         for reason in (
             "it did not speak TLS",
             "it spoke plain HTTP",
-            "it showed no certificate",
+            "it presented no certificate",
             "it does not speak TLS 1.3",
-            "its certificate is not one of the network's",
-            "it calls itself 'p2', and its certificate is that of p1",
-            "it has another network file",
+            "its certificate is not in the network file",
+            "it calls itself 'p2', but its certificate is that of p1",
+            "its network file differs",
         ):
             assert log.count(reason) == 1, log

@@ -1,4 +1,4 @@
-"""The labels that a site writes are those of the centers that it writes beside them."""
+"""A site's labels belong to the centers that it writes."""
 
 import csv
 import json
@@ -12,14 +12,14 @@ from peer_runs import make_cluster
 from peerclust.clustering.solution import Status
 from peerclust.peers import setup
 from peerclust.peers.setup import Rows
-from peerclust.peers.site_directory import Folder
+from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
 
 
 def shifted_parts():
-    """Three sites whose rows lie beside each other's, so that their own centers do, too."""
+    """Return the rows of three sites, shifted so that their own centers differ."""
     rows, species = pc.datasets.iris()
     split = pc.partition.homogeneous(species, 3, random_state=0)
     return [rows[mine] + shift for mine, shift in zip(split, (0.0, 0.8, 1.6), strict=True)]
@@ -60,25 +60,25 @@ def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_pa
     users = sites[0].users(contract, setup.make_scale(contract, agreed))
     users.assign(x[:1, ::-1].copy())
     elsewhere = users.labels.tolist()
-    folder = Folder(tmp_path)
-    folder.write_result(
+    directory = SiteDirectory(tmp_path)
+    directory.write_result(
         contract, "p0", SimpleNamespace(rows=parts[0], row=np.arange(len(parts[0]))),
         verdict=Verdict(Status("converged", ""), 1), agreed=agreed, users=users, x=x[0], traffic={},
     )  # fmt: skip
-    folder.close()
+    directory.close()
     assert check_labels(tmp_path, parts[0]) != elsewhere
 
 
 @pytest.mark.peers
-def test_real_peers_and_one_that_comes_late_write_the_labels_of_their_centers(tmp_path):
+def test_real_peers_and_one_that_joins_late_write_the_labels_of_their_centers(tmp_path):
     parts = shifted_parts()
     given = {"rho": 2.0, "join_timeout": 3.0, "linger": 60.0}
     with make_cluster(tmp_path, 3, pc.graphs.path(3), parts=parts, **given) as peers:
-        # The certificate of these two ends at their mean centers.
+        # The certificate of these two is computed at their mean centers.
         peers.start("p1", "p2")
         for name in ("p1", "p2"):
             peers.wait_for_end(name)
-        # This one dials p1 and takes its centers.
+        # This one dials p1 and adopts its centers.
         peers.start("p0")
         assert peers.wait("p0", seconds=60)["p0"] == 0, peers.error("p0")
         assert peers.centers("p0").tolist() == peers.centers("p1").tolist()
@@ -86,7 +86,7 @@ def test_real_peers_and_one_that_comes_late_write_the_labels_of_their_centers(tm
             name: check_labels(peers.out(name), part)
             for name, part in zip(peers.names, parts, strict=True)
         }
-        # The centers' mean, at which the certificate looks, would give others.
+        # The mean of the centers, which the certificate uses, gives other labels.
         mean = (peers.centers("p1") + peers.centers("p2")) / 2
         others = nearest(parts[1], mean, peers.certificate("p1")["agreed"])
         assert others.tolist() != labels["p1"]

@@ -9,8 +9,8 @@ from peer_runs import check_ended, make_cluster, start_paced
 pytestmark = pytest.mark.peers
 
 
-def test_a_peer_asked_to_end_says_goodbye_and_goes_on_from_its_checkpoint(tmp_path):
-    # Nobody waits for a timeout: the goodbye is enough.
+def test_a_peer_asked_to_end_says_goodbye_and_resumes_from_its_checkpoint(tmp_path):
+    # No peer waits for a timeout: the goodbye is enough.
     with make_cluster(tmp_path, rho=400.0, timeout=30.0) as peers:
         start_paced(peers)
         peers.wait_for_round("p3", 200)
@@ -38,12 +38,12 @@ def run_and_end_all(peers, round_):
     assert set(peers.wait(seconds=20).values()) == {3}
 
 
-def test_peers_that_all_ended_go_on_together_from_their_checkpoints(tmp_path):
+def test_peers_that_all_ended_resume_together_from_their_checkpoints(tmp_path):
     with make_cluster(tmp_path, rho=300.0) as peers:
         run_and_end_all(peers, 300)
         peers.start()
         assert set(peers.wait().values()) == {0}
-        assert "All go on from their checkpoints, at round" in peers.log("p0")
+        assert "All peers resume from their checkpoints, at round" in peers.log("p0")
         replayed = peers.replay()
         assert all(replayed[name]["same"] for name in peers.names)
 
@@ -55,7 +55,7 @@ def test_a_checkpoint_of_other_rows_is_refused(tmp_path):
         peers.data("p3").write_text("".join(lines[:-2]))
         peers.start("p2", "p3")
         assert peers.wait("p3", seconds=30)["p3"] == 2
-        assert "must be of the rows that are given" in peers.error("p3")
+        assert "must belong to the given rows" in peers.error("p3")
 
 
 def test_admm_stops_for_all_when_a_peer_is_lost(tmp_path):

@@ -1,4 +1,4 @@
-"""Runs of real processes of which some do what a peer must not: `misbehaving_peers` says how."""
+"""Runs of real processes of which some misbehave; see `misbehaving_peers`."""
 
 import pytest
 
@@ -52,7 +52,9 @@ def test_peers_that_send_what_they_must_not_are_dropped_and_named(tmp_path, reas
                 assert any(guest in what and reason in what for what in events), reason
 
 
-def test_frames_twice_late_or_out_of_order_a_full_disk_and_a_jumping_clock_change_nothing(tmp_path):
+def test_duplicate_late_or_reordered_frames_a_full_disk_and_a_jumping_clock_change_nothing(
+    tmp_path,
+):
     with make_cluster(tmp_path, rho=100.0) as peers:
         for name, run in zip(
             peers.names,
@@ -90,7 +92,7 @@ def test_an_agreement_that_loses_a_peer_starts_again_unless_all_is_agreed(tmp_pa
         assert set(peers.wait(*left).values()) == {0}
         for name in left:
             record = peers.certificate(name)
-            assert record["status"]["name"] == "converged without some"
+            assert record["status"]["name"] == "converged without some peers"
             assert record["agreed"] == peers.certificate("p0")["agreed"]
             assert record["agreed"]["members"] == members
         if members == [0, 1, 2, 4]:
@@ -106,7 +108,7 @@ def test_numbers_that_no_average_can_have_are_refused_and_their_sender_named(tmp
         for name in left:
             assert peers.certificate(name)["agreed"]["members"] == [0, 1, 3, 4]
         log = peers.log("p1") + peers.log("p3")
-        assert "p2 does not take part: it sent numbers larger than they can be" in log
+        assert "p2 does not take part: it sent numbers larger than possible" in log
 
 
 def test_a_listed_peer_cannot_take_another_s_name(tmp_path):
@@ -117,5 +119,5 @@ def test_a_listed_peer_cannot_take_another_s_name(tmp_path):
         codes = peers.wait()
         assert [codes[name] for name in left] == [0, 0, 0, 0]
         assert codes["p2"] == 2
-        said = "it calls itself 'p0', and its certificate is that of p2"
-        assert f"p2 was not taken up: {said}." in peers.log("p1")
+        reason = "it calls itself 'p0', but its certificate is that of p2"
+        assert f"p2 was not accepted: {reason}." in peers.log("p1")

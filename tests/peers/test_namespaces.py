@@ -20,26 +20,28 @@ SPACE, NEAR, FAR = "pcl-test", "pcl-near", "pcl-far"
 NEAR_HOST, FAR_HOST = "10.213.77.1", "10.213.77.2"
 
 
-def ip(*words):
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
 
 
-def run_far_away(words, folder):
+def run_remotely(arguments, directory):
     """Run a peer in the namespace, as on a host of its own."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path(f"/var/run/netns/{SPACE}").open() as space:
         if libc.setns(space.fileno(), 0):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    preload.run_peer(words, folder)
+    preload.run_peer(arguments, directory)
 
 
 @pytest.fixture
 def cable():
-    """A cable from this host to one in a namespace; gives what pulls and plugs it."""
+    """A cable from this host to one in a namespace; yields a function that sets it up or down."""
     if shutil.which("ip") is None or os.geteuid() != 0:
-        pytest.skip("network namespaces need the command ip and root; a proxy is cut elsewhere")
+        pytest.skip(
+            "network namespaces need the command ip and root; test_links cuts proxies instead"
+        )
     with (Path(tempfile.gettempdir()) / f"{SPACE}.lock").open("w") as lock:
-        # Tests run side by side, and there is one namespace.
+        # Tests run in parallel, and there is one namespace.
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield from lay_cable()
 
@@ -47,7 +49,7 @@ def cable():
 def lay_cable():
     try:
         if Path(f"/var/run/netns/{SPACE}").exists():
-            # With the lock ours, it is left of a test that was killed.
+            # As we have the lock, it is left over from a test that was killed.
             ip("netns", "del", SPACE)
         ip("netns", "add", SPACE)
     except subprocess.CalledProcessError as error:
@@ -64,11 +66,11 @@ def lay_cable():
         ip("netns", "del", SPACE)
 
 
-def test_a_host_whose_cable_is_pulled_is_lost_and_taken_up_when_it_is_back(tmp_path, cable):
+def test_a_host_whose_cable_is_pulled_is_lost_and_taken_up_when_it_returns(tmp_path, cable):
     hosts = [NEAR_HOST, NEAR_HOST, FAR_HOST]
     with make_cluster(tmp_path, 3, hosts=hosts, rho=600.0) as peers:
         start_paced(peers, "p0", "p1")
-        peers.start("p2", run=run_far_away)
+        peers.start("p2", run=run_remotely)
         peers.wait_for_round("p0", 200)
         cable("down")
         at = peers.wait_for_round("p0", 300)
@@ -77,19 +79,19 @@ def test_a_host_whose_cable_is_pulled_is_lost_and_taken_up_when_it_is_back(tmp_p
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
         assert peers.certificate("p0")["rounds"] > at
-        assert "p2 is taken up" in peers.log("p0")
+        assert "p2 rejoins" in peers.log("p0")
 
 
-def test_hosts_on_both_ends_of_a_cut_cable_say_that_they_fell_apart(tmp_path, cable):
+def test_hosts_on_both_ends_of_a_cut_cable_report_a_partition(tmp_path, cable):
     hosts = [NEAR_HOST, NEAR_HOST, FAR_HOST, FAR_HOST]
     with make_cluster(tmp_path, 4, hosts=hosts, join_timeout=5.0) as peers:
         peers.start("p0", "p1")
-        peers.start("p2", "p3", run=run_far_away)
+        peers.start("p2", "p3", run=run_remotely)
         peers.wait_for_round("p0", 200)
         cable("down")
-        begin = time.monotonic()
+        start = time.monotonic()
         assert set(peers.wait().values()) == {1}
-        assert time.monotonic() - begin < 60
+        assert time.monotonic() - start < 60
         for name in peers.names:
-            assert peers.certificate(name)["status"]["name"] == "fell apart"
+            assert peers.certificate(name)["status"]["name"] == "partitioned"
         check_replay(peers, ["p0", "p1"])

@@ -47,7 +47,7 @@ def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
     assert box.refuse(x[0]) == ""
 
 
-def test_rho_auto_is_fifty_times_where_rows_and_neighbors_pull_alike():
+def test_rho_auto_is_fifty_times_the_rho_at_which_rows_and_neighbors_weigh_the_same():
     terms = make_path_contract(rho="auto", loss="logistic")
     agreed, users, _ = setup.agree(
         terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), []
@@ -57,7 +57,7 @@ def test_rho_auto_is_fifty_times_where_rows_and_neighbors_pull_alike():
     assert np.isclose(agreed.rho, 50 * beta * 38 / path)
 
 
-def test_all_sites_must_have_a_checkpoint_of_the_same_run_to_go_on_from():
+def test_sites_resume_only_if_all_have_a_checkpoint_of_the_same_run():
     terms = make_path_contract(3)
     users = rows_of(iris(3)).users(terms)
     runtime = Simulator(terms.graph)
@@ -65,7 +65,7 @@ def test_all_sites_must_have_a_checkpoint_of_the_same_run_to_go_on_from():
     assert setup.agree_to_resume(terms, runtime, users, None, 0) is None
 
 
-def test_rows_that_come_late_must_fit_what_was_agreed():
+def test_rows_of_a_site_that_joins_late_must_fit_what_was_agreed():
     terms = make_path_contract()
     parts = iris(4)
     agreed, _, _ = setup.agree(terms, Simulator(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
@@ -74,14 +74,14 @@ def test_rows_that_come_late_must_fit_what_was_agreed():
     setup.check_fits(agreed, one.users(terms, scale))
     more = np.concatenate([parts[0], parts[0]])
     heavy = Rows(more, np.array([0, len(more)]), 1.0, (0,))
-    with pytest.raises(DataError, match="a step that is safe up to 38"):
+    with pytest.raises(DataError, match="is safe up to 38"):
         setup.check_fits(agreed, heavy.users(terms, scale))
     far = Rows(parts[0][:3] + 100.0, np.array([0, 3]), 1.0, (0,))
     with pytest.raises(DataError, match="outside the box of the data"):
         setup.check_fits(agreed, far.users(terms, scale))
 
 
-def test_a_box_is_wider_for_programs_that_may_stray():
+def test_a_box_is_wider_for_programs_that_may_overshoot():
     terms = make_path_contract(
         solver="dgc", matrix=((4.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0), (0, 0, 0, 1.0))
     )

@@ -1,38 +1,38 @@
-"""The folder of a site: one process at a time, and no result lost."""
+"""The directory of a site: one process at a time, and no result lost."""
 
 import pytest
 
 from peerclust.errors import DataError, ParameterError
-from peerclust.peers.site_directory import Folder, status_socket
+from peerclust.peers.site_directory import SiteDirectory, status_socket
 from peerclust.runtimes.network.journal import read_journal
 
 
-def test_a_folder_is_held_by_one_process(tmp_path):
-    first = Folder(tmp_path / "a")
-    with pytest.raises(ParameterError, match="A peer is running in"):
-        Folder(tmp_path / "a")
+def test_a_directory_is_locked_by_one_process(tmp_path):
+    first = SiteDirectory(tmp_path / "a")
+    with pytest.raises(ParameterError, match="A peer is already running in"):
+        SiteDirectory(tmp_path / "a")
     first.close()
-    Folder(tmp_path / "a").close()
+    SiteDirectory(tmp_path / "a").close()
 
 
 def test_a_result_is_replaced_only_by_force(tmp_path):
     (tmp_path / "certificate.json").write_text("{}")
     (tmp_path / "journal.jsonl").write_text("{}\n")
     with pytest.raises(ParameterError, match="unless --force"):
-        Folder(tmp_path)
-    Folder(tmp_path, force=True).close()
+        SiteDirectory(tmp_path)
+    SiteDirectory(tmp_path, force=True).close()
     assert not (tmp_path / "certificate.json").exists()
     with pytest.raises(DataError, match="There is no journal"):
         read_journal(tmp_path / "journal.jsonl")
 
 
-def test_a_folder_that_is_a_file_is_refused(tmp_path):
+def test_a_directory_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "a").write_text("")
-    with pytest.raises(ParameterError, match="cannot be used as a folder"):
-        Folder(tmp_path / "a")
+    with pytest.raises(ParameterError, match="cannot be a directory"):
+        SiteDirectory(tmp_path / "a")
 
 
-def test_a_socket_s_name_is_short_however_deep_the_folder_is(tmp_path):
+def test_a_socket_s_path_is_short_however_deep_the_directory_is(tmp_path):
     deep = tmp_path / ("x" * 100) / ("y" * 100)
     assert len(str(status_socket(deep))) < 100
     assert status_socket(deep) == status_socket(deep)

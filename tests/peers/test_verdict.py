@@ -1,4 +1,4 @@
-"""What may be said of a run, from views alone."""
+"""How a run ended, from views alone."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from peerclust.peers.verdict import contributions, judge
 from peerclust.programs.certificate import Found
 from peerclust.runtimes.network.messages import Ended, View
 from peerclust.runtimes.network.rounds import Outcome
-from peerclust.runtimes.network.views import Views
+from peerclust.runtimes.network.views import MembershipViews
 
 END = 100
 
@@ -26,19 +26,19 @@ def agreed(spread):
 
 def node(m=5, me=0):
     terms = make_path_contract(m, links=tuple((f"p{i}", f"p{(i + 1) % m}") for i in range(m)))
-    views = Views(terms.graph, range(m), ())
+    views = MembershipViews(terms.graph, range(m), ())
     return SimpleNamespace(contract=terms, views=views, number=me, events=[])
 
 
 def end(views, peer, residual=1e-7):
     old = views[peer]
-    views.take(View(peer, old.seq + 1, END, old.counts, "", Ended(END, residual, 0.5)))
+    views.update(View(peer, old.seq + 1, END, old.counts, "", Ended(END, residual, 0.5)))
 
 
 def lose(views, peer, neighbor, round_):
     old = views[peer]
     left = [i for i in old.counts if i != neighbor]
-    views.take(View(peer, old.seq + 1, round_, left, f"lost p{neighbor}: silent"))
+    views.update(View(peer, old.seq + 1, round_, left, f"lost p{neighbor}: silent"))
 
 
 def test_a_run_converged_if_all_peers_say_so():
@@ -48,7 +48,7 @@ def test_a_run_converged_if_all_peers_say_so():
     verdict = judge(here, outcome(), agreed(2.0))
     assert verdict.status.name == "converged"
     assert verdict.heard == ["p0", "p1", "p2", "p3", "p4"]
-    assert verdict.apart == 0.25
+    assert verdict.disagreement == 0.25
 
 
 def test_what_all_found_together_is_reported_unless_a_peer_was_lost():
@@ -62,12 +62,12 @@ def test_what_all_found_together_is_reported_unless_a_peer_was_lost():
     verdict = judge(here, outcome(found=found), agreed(2.0))
     assert (verdict.cost, verdict.pooled_cost) == (5.0, 70.0)
     assert verdict.pooled_residual == pytest.approx(4e-4 / (100.0 * 2.0))
-    assert verdict.apart == pytest.approx(2 * 0.2 / 2.0)
+    assert verdict.disagreement == pytest.approx(2 * 0.2 / 2.0)
     assert verdict.largest_residual == pytest.approx(2e-6 / (20.0 * 2.0))
     lose(here.views, 1, 2, 30)
     alone = judge(here, outcome(found=found), agreed(2.0))
     assert alone.as_dict()["pooled_cost"] is None
-    assert alone.apart == 0.25
+    assert alone.disagreement == 0.25
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_lost_peers_are_named_with_the_rounds_they_contributed_to():
     for i in (0, 1, 3, 4):
         end(here.views, i)
     verdict = judge(here, outcome(), agreed(1.0))
-    assert verdict.status.name == "converged without some"
+    assert verdict.status.name == "converged without some peers"
     assert "Without p2" in verdict.status.advice
     assert verdict.contributed["p2"] == [[0, 30]]
     assert verdict.contributed["p0"] == [[0, END - 1]]
@@ -110,7 +110,7 @@ def test_half_of_the_peers_is_no_success():
     for i in range(4):
         end(here.views, i)
     verdict = judge(here, outcome(), agreed(1.0))
-    assert verdict.status.name == "fell apart"
+    assert verdict.status.name == "partitioned"
     assert verdict.heard == ["p0", "p1"]
 
 
@@ -119,7 +119,7 @@ def test_a_peer_taken_up_again_contributed_twice():
     for peer in (1, 3):
         lose(here.views, peer, 2, 30)
         old = here.views[peer]
-        here.views.take(View(peer, old.seq + 1, 60, sorted([*old.counts, 2])))
+        here.views.update(View(peer, old.seq + 1, 60, sorted([*old.counts, 2])))
     assert contributions(here.contract, here.views, END, 0)["p2"] == [[0, 29], [60, END - 1]]
 
 

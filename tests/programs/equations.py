@@ -49,11 +49,11 @@ def watched(runtime, graph, program, users, x, rounds):
     """The centers after each round of a program, and the residuals."""
     after, residuals = [], []
 
-    def look(states, _):
+    def record(states, _):
         after.append(np.concatenate([state.x for state in states]))
         residuals.append(np.concatenate([state.residual for state in states]))
 
-    runtime(graph).run(program, users, x, rounds=rounds, on_round=look)
+    runtime(graph).run(program, users, x, rounds=rounds, on_round=record)
     return after, residuals
 
 

@@ -81,7 +81,7 @@ def test_a_user_without_neighbors_and_rows_stays():
 
 
 def relaxed(x, parts, neighbors, c, a, rounds):
-    """The over-relaxed equations with a fixed penalty, labels taken anew in every round."""
+    """The over-relaxed equations with a fixed penalty, rows assigned again in every round."""
     p = np.zeros_like(x)
     after = []
     for t in range(rounds):
@@ -89,11 +89,11 @@ def relaxed(x, parts, neighbors, c, a, rounds):
         for i in range(m):
             S0, S1 = sums(x[i], parts[i])
             for k in range(K):
-                apart = sum((x[i, k] - x[j, k] for j in neighbors[i]), np.zeros(d))
-                now = p[i, k] + c * apart
+                difference = sum((x[i, k] - x[j, k] for j in neighbors[i]), np.zeros(d))
+                now = p[i, k] + c * difference
                 toward = S0[k] * x[i, k] - S1[k] + 2 * now - p[i, k]
                 if t == 0:
-                    now, toward = p[i, k], toward - c * apart
+                    now, toward = p[i, k], toward - c * difference
                 step = toward / (S0[k] + 2 * c * len(neighbors[i]))
                 new_x[i, k] = x[i, k] - a * step
                 new_p[i, k] = p[i, k] + a * (now - p[i, k])

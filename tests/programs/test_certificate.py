@@ -57,10 +57,10 @@ def test_users_find_what_is_computed_from_all_rows(loss, distance, graph, runtim
     assert np.allclose(found.radius, np.linalg.norm(x - mean, axis=2).max(axis=0), rtol=1e-10)
     assert found.radius_stacked == pytest.approx(np.linalg.norm(x - mean, axis=(1, 2)).max())
     users.assign(x)
-    apart = np.einsum("ij,jkd->ikd", graph.laplacian.toarray(), x)
-    J = users.cost(x).sum() / rho + 0.5 * c * (x * apart).sum()
+    differences = np.einsum("ij,jkd->ikd", graph.laplacian.toarray(), x)
+    J = users.cost(x).sum() / rho + 0.5 * c * (x * differences).sum()
     assert found.cost == pytest.approx(J, rel=1e-10)
-    own = users.gradient(x) + rho * c * apart
+    own = users.gradient(x) + rho * c * differences
     assert found.gradient == pytest.approx(np.linalg.norm(own, axis=2).max(), rel=1e-10)
 
 
@@ -85,5 +85,5 @@ def test_the_users_certificate_is_the_central_one_up_to_its_bounds():
 
 def test_more_users_than_can_average_are_refused():
     parts = [ROWS[i % 150 : i % 150 + 1] for i in range(1501)]
-    with pytest.raises(pc.errors.GraphError, match="if they are at most 1500"):
+    with pytest.raises(pc.errors.GraphError, match="must have at most 1500 users"):
         pc.cluster(parts, n_clusters=2, rho=10, rounds=1, certify="decentralized", random_state=0)

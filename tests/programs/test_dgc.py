@@ -43,11 +43,11 @@ def driven(runtime, graph, users, x, *, B, c=1.0, rounds=ROUNDS):
     """The centers after each round of the program, and the states."""
     states = []
 
-    def look(blocks_states, _):
+    def record(blocks_states, _):
         states.append(blocks_states)
 
     program = DGC(rho=RHO, alpha=ALPHA, B=B, consensus_factor=c)
-    runtime(graph).run(program, users, x, rounds=rounds, on_round=look)
+    runtime(graph).run(program, users, x, rounds=rounds, on_round=record)
     return [np.concatenate([s.x for s in each]) for each in states], states
 
 

@@ -1,4 +1,4 @@
-"""Draws over the network: in exact proportion, the same for all, telling no more than said."""
+"""Draws over the network: exactly proportional, the same for all, revealing no more than stated."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_later_rows_are_drawn_in_proportion_to_weight_times_capped_squared_dista
 def test_distances_are_drawn_in_proportion_to_the_weights_alone():
     x = np.array([[0.5, 0.0]])
     squared = ((ROWS - x) ** 2).sum(axis=1)
-    drawn = draw(Draw(seed=3, step=0, n=20_000, tell="distance"), x=x)[:, 0]
+    drawn = draw(Draw(seed=3, step=0, n=20_000, reveal="distance"), x=x)[:, 0]
     # Two rows are equally far from x, so they are counted together.
     values, where = np.unique(squared, return_inverse=True)
     share = np.bincount(where, weights=WEIGHTS) / WEIGHTS.sum()
@@ -98,7 +98,7 @@ def test_with_mean_of_the_winner_says_the_mean_of_its_rows_around_the_drawn_one(
     drawn = draw(
         Draw(seed=4, step=0, n=300, mean_of=2), rows=rows, weights=1.0, offsets=np.array([0, 4, 5])
     )
-    # The second user has one row only, which a mean would tell: it does not take part.
+    # The second user has one row only, which a mean would reveal: it does not take part.
     assert set(drawn.ravel()) == {0.5, 10.5}
 
 

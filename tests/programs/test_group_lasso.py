@@ -44,7 +44,7 @@ def test_it_ends_at_the_minimum_of_the_penalized_cost(graph, rho):
 
 def test_from_some_rho_on_all_agree_exactly_and_below_they_do_not():
     graph = graphs.path(5)
-    # On a path the link between i and i + 1 carries the pull of all rows before it.
+    # On a path the link between i and i + 1 carries the gradient of all rows before it.
     needed = np.abs(np.cumsum(PLACES.mean() - PLACES)[:-1]).max()
     above, below = run(graph, 1.05 * needed).x.ravel(), run(graph, 0.8 * needed).x.ravel()
     assert np.ptp(above) < 1e-9
@@ -72,7 +72,7 @@ def test_without_a_bound_it_is_admm():
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(60, 3)), np.arange(0, 61, 10))
     x = rng.normal(size=(6, 2, 3))
-    x[:] = x[0]  # ADMM does not remember how far starts are apart
+    x[:] = x[0]  # ADMM does not accumulate the disagreement of the starts
     lasso = GroupLasso(rho=1e9, c=0.7)
     admm = ADMM(c=0.7, D=3, balance=np.inf)
     ends = [Simulator(graph).run(each, users, x, rounds=40).x for each in (lasso, admm)]

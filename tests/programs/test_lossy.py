@@ -31,7 +31,7 @@ def test_numbers_are_rounded_as_numpy_rounds_them(form):
     seen = []
     run(Lossy(DGC(rho=100.0, alpha=0.2), dtype=form), 5, on_round=lambda s, _: seen.append(s[0]))
     for state in seen:
-        assert np.array_equal(state.told, state.inner.x.astype(form).astype(np.float64))
+        assert np.array_equal(state.sent, state.inner.x.astype(form).astype(np.float64))
 
 
 def test_eight_bits_are_what_sender_and_receiver_can_both_compute():
@@ -41,15 +41,15 @@ def test_eight_bits_are_what_sender_and_receiver_can_both_compute():
     )
     for before, state in pairwise(seen):
         unit = np.ldexp(1.0, state.exponents.astype(int))[:, None, None]
-        assert np.array_equal(state.told, before.told + state.codes * unit)
+        assert np.array_equal(state.sent, before.sent + state.codes * unit)
         assert state.codes.dtype == np.int8
         # Dither moves a number by up to half a unit more than rounding does.
-        assert (np.abs(state.told - state.inner.x) <= unit * (1 + 1e-9)).all()
+        assert (np.abs(state.sent - state.inner.x) <= unit * (1 + 1e-9)).all()
     # The error goes to zero with the motion.
-    assert np.abs(seen[-1].told - seen[-1].inner.x).max() < 1e-3
+    assert np.abs(seen[-1].sent - seen[-1].inner.x).max() < 1e-3
     assert (
-        np.abs(seen[0].told - seen[0].inner.x).max()
-        > np.abs(seen[-1].told - seen[-1].inner.x).max()
+        np.abs(seen[0].sent - seen[0].inner.x).max()
+        > np.abs(seen[-1].sent - seen[-1].inner.x).max()
     )
 
 
@@ -61,7 +61,7 @@ def test_dither_makes_no_error_on_average():
         program = Lossy(DGC(rho=1.0, alpha=0.0), dtype="8-bit", seed=seed)
         first = program.start(users, np.zeros((1, 1, 3)))
         inner = program.program.start(users, value)
-        sent.append(program._code(users, first, inner).told.ravel())
+        sent.append(program._encode(users, first, inner).sent.ravel())
     assert len(np.unique(np.array(sent)[:, 0])) == 2
     assert np.abs(np.mean(sent, axis=0) - value.ravel()).max() < 0.05
 
@@ -102,7 +102,7 @@ def test_admm_in_eight_bits_still_ends_at_the_joint_solution():
     assert end.certificate.pooled_residual < 1e-6
 
 
-def test_users_whose_messages_are_all_lost_are_alone():
+def test_users_whose_messages_are_all_lost_cluster_alone():
     program = Lossy(DGC(rho=5.0, alpha=0.05), drop=0.999999999)
     lonely = run(program, 400).x
     start, island = ROWS[[10, 70, 120]][None], Simulator(graphs.path(1))
@@ -119,16 +119,16 @@ def test_drops_are_as_frequent_as_asked_and_the_same_on_every_runtime(runtime):
     assert np.array_equal(run(program, 20, runtime).x, run(program, 20).x)
     assert not np.array_equal(run(program, 20).x, run(Lossy(program.program, drop=0.3), 20).x)
     users = Users(np.concatenate(PARTS), np.arange(0, 151, 15))
-    each = np.repeat(np.arange(1.0, 21.0)[:, None, None], 2, axis=2)
+    values = np.repeat(np.arange(1.0, 21.0)[:, None, None], 2, axis=2)
     from peerclust.programs.protocol import HeardValues
 
     offsets, sent = np.arange(0, 21, 2), np.zeros((10, 1, 2))
     lost = 0
     for at in range(200):
-        heard = HeardValues(sent, np.full((10, 1, 1), 2.0), each=each, offsets=offsets)
+        heard = HeardValues(sent, np.full((10, 1, 1), 2.0), values=values, offsets=offsets)
         came = program._channel(users, heard, sent, at)
-        lost += (came.each[:, 0, 0] == 0.0).sum()
-        assert np.array_equal(came.total, came.each.reshape(10, 2, 1, 2).sum(axis=1))
+        lost += (came.values[:, 0, 0] == 0.0).sum()
+        assert np.array_equal(came.total, came.values.reshape(10, 2, 1, 2).sum(axis=1))
     assert 0.27 < lost / (200 * 20) < 0.33
 
 
@@ -138,8 +138,8 @@ def test_noise_has_the_size_asked_for():
 
     program = Lossy(DGC(rho=100.0, alpha=0.2), noise=0.5)
     zeros = HeardValues(np.zeros((10, 3, 4)), np.full((10, 1, 1), 2.0),
-                      each=np.zeros((20, 3, 4)), offsets=np.arange(0, 21, 2))  # fmt: skip
-    noise = [program._channel(users, zeros, np.zeros((10, 3, 4)), at).each for at in range(50)]
+                      values=np.zeros((20, 3, 4)), offsets=np.arange(0, 21, 2))  # fmt: skip
+    noise = [program._channel(users, zeros, np.zeros((10, 3, 4)), at).values for at in range(50)]
     assert np.std(noise) == pytest.approx(0.5, rel=0.02)
     assert abs(np.mean(noise)) < 0.01
 
@@ -152,7 +152,7 @@ def test_noisy_gradients_are_noisy_and_end_nearby():
 
 
 def test_a_program_that_asks_for_maxima_only_cannot_be_wrapped():
-    with pytest.raises(TypeError, match="that says Sum or Each"):
+    with pytest.raises(TypeError, match="that says NeighborSum or NeighborValues"):
         run(Lossy(Maximum()), 1)
 
 

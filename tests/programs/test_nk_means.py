@@ -23,8 +23,8 @@ def gradient(x, parts, neighbors):
     for i in range(len(x)):
         S0, S1 = sums(x[i], parts[i])
         for k in range(len(S0)):
-            apart = sum((x[i, k] - x[j, k] for j in neighbors[i]), np.zeros(x.shape[2]))
-            out[i, k] = (S0[k] * x[i, k] - S1[k]) / RHO + apart
+            difference = sum((x[i, k] - x[j, k] for j in neighbors[i]), np.zeros(x.shape[2]))
+            out[i, k] = (S0[k] * x[i, k] - S1[k]) / RHO + difference
             counts[i, k] = S0[k]
     return out, counts
 

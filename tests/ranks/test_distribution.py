@@ -1,4 +1,4 @@
-"""Which rank has which users, and what is computed over all of them."""
+"""The distribution of users over ranks, and reductions over all of them."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ GRAPHS = [
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
-def test_every_user_is_in_one_place_and_every_place_has_a_user(graph, data):
+def test_every_user_is_on_one_rank_and_every_rank_has_a_user(graph, data):
     n = data.draw(st.integers(1, graph.m))
     sizes = data.draw(st.lists(st.integers(0, 1000), min_size=graph.m, max_size=graph.m))
     parts = distribute_users(graph, sizes, n)
@@ -32,7 +32,7 @@ def test_every_user_is_in_one_place_and_every_place_has_a_user(graph, data):
     assert all((np.diff(part) > 0).all() for part in parts)
 
 
-def test_load_is_even_where_users_are_copy_with():
+def test_load_is_even_where_users_are_alike():
     parts = distribute_users(graphs.ring(10_000), [7] * 10_000, 16)
     assert {len(part) for part in parts} == {625}
 
@@ -42,11 +42,11 @@ def test_a_large_user_is_alone():
     assert [0] in [part.tolist() for part in parts]
 
 
-def count_parted(graph, parts):
-    holder = np.empty(graph.m, int)
+def count_separated(graph, parts):
+    rank_of = np.empty(graph.m, int)
     for rank, part in enumerate(parts):
-        holder[part] = rank
-    return sum(holder[i] != holder[j] for i, j in graph.pairs)
+        rank_of[part] = rank
+    return sum(rank_of[i] != rank_of[j] for i, j in graph.pairs)
 
 
 def test_neighbors_are_kept_together_whatever_their_numbers():
@@ -54,26 +54,26 @@ def test_neighbors_are_kept_together_whatever_their_numbers():
     shuffled = grid.reordered(np.random.default_rng(0).permutation(400).tolist())
     by_number = np.array_split(np.arange(400), 4)
     ordered = distribute_users(shuffled, [1] * 400, 4)
-    assert count_parted(shuffled, by_number) > 500
-    assert count_parted(shuffled, ordered) < 100
+    assert count_separated(shuffled, by_number) > 500
+    assert count_separated(shuffled, ordered) < 100
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=repr)
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_halo_leads_to_the_neighbors_in_ascending_number(graph, n):
     parts = distribute_users(graph, [1] * graph.m, n)
-    held = [find_halo(graph, parts, rank) for rank in range(n)]
-    for rank, (own, halo) in enumerate(zip(parts, held, strict=True)):
+    halos = [find_halo(graph, parts, rank) for rank in range(n)]
+    for rank, (own, halo) in enumerate(zip(parts, halos, strict=True)):
         heard = np.concatenate([own, *halo.recv])
         for i, user in enumerate(own):
             near = heard[halo.indices[halo.indptr[i] : halo.indptr[i + 1]]]
             assert near.tolist() == graph.neighbors(user).tolist()
         for other in range(n):
             sent = parts[rank][halo.send[other]]
-            assert sent.tolist() == held[other].recv[rank].tolist()
-        afar = [any(j not in own for j in graph.neighbors(user)) for user in own]
-        assert np.flatnonzero(afar).tolist() == halo.boundary.tolist()
-        assert np.flatnonzero(~np.array(afar)).tolist() == halo.interior.tolist()
+            assert sent.tolist() == halos[other].recv[rank].tolist()
+        outer = [any(j not in own for j in graph.neighbors(user)) for user in own]
+        assert np.flatnonzero(outer).tolist() == halo.boundary.tolist()
+        assert np.flatnonzero(~np.array(outer)).tolist() == halo.interior.tolist()
 
 
 def test_sums_go_from_user_to_user():
@@ -90,8 +90,8 @@ def test_sums_go_from_user_to_user():
 def test_one_process_sees_what_the_graph_says(graph):
     x = np.random.default_rng(1).normal(size=(graph.m, 3, 2))
     distribution = Distribution.of_all(graph)
-    apart = np.einsum("ij,jkd->ikd", graph.laplacian.toarray(), x)
-    np.testing.assert_allclose(distribution.differences(x), apart, atol=1e-13)
-    np.testing.assert_allclose(distribution.energy(x), (x * apart).sum(), rtol=1e-12)
+    differences = np.einsum("ij,jkd->ikd", graph.laplacian.toarray(), x)
+    np.testing.assert_allclose(distribution.differences(x), differences, atol=1e-13)
+    np.testing.assert_allclose(distribution.energy(x), (x * differences).sum(), rtol=1e-12)
     assert distribution.disagreement(x) == disagreement(x)
     assert distribution.gather_users(x) is x

@@ -1,4 +1,4 @@
-"""Small pictures of every kind; a new one joins every test by a line in PICTURES."""
+"""Small pictures of every kind; a line in PICTURES adds one to every test."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def embedding(names=("setosa", "versicolor", "outliers")):
 
 
 def long_texts():
-    """Pictures of every kind, all of whose words are too long."""
+    """Pictures of every kind, all of whose texts are too long."""
     series = [Series(f"{LONG} {i}", X, X, X) for i in range(3)]
     panel = CurvePanel(LONG, series, LONG, LONG, y_log=True)
     dot = DotPanel(LONG, [Dot(LONG, (1.0, 0.1), (1.1, 0.1)), Dot("b", (2.0, 0.1), None)], LONG)

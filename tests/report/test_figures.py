@@ -74,7 +74,7 @@ def test_every_text_is_inside_the_picture(drawn):
 
 
 def hidden_numbers(figure):
-    """The numbers beyond an end of their axis, or of an axis that is switched off."""
+    """Return the tick labels beyond an end of their axis, or of an axis that is off."""
     hidden = set()
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
@@ -110,7 +110,7 @@ def test_titles_and_axes_are_named(drawn):
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_axes_have_the_scale_that_is_asked_for(log):
+def test_axes_have_the_requested_scale(log):
     scale = "log" if log else "linear"
     for axes in figures.figure_of(curves(log=log)).axes:
         assert (axes.get_xscale(), axes.get_yscale()) == (scale, scale)
@@ -138,7 +138,7 @@ def test_a_band_below_zero_ends_near_the_mean_on_a_log_axis():
     assert axes.get_ylim()[0] > mean.min() / 30
 
 
-def test_points_without_a_place_on_a_log_axis_are_left_out():
+def test_a_log_axis_omits_points_at_or_below_zero():
     mean = np.array([3.0, 1.0, 0.0, -1e-9])
     series = [Series("a", np.arange(4.0), mean, np.ones(4)), Series("b", X, 0 * X, 0 * X)]
     figure = figures.figure_of(Curves([CurvePanel("", series, "x", "y", True, True)]))
@@ -157,14 +157,14 @@ def test_a_label_looks_the_same_in_every_panel_and_is_in_the_legend_once():
     assert legend_texts(figure) == ["a", "b", "c"]
 
 
-def test_a_label_that_the_left_panel_has_is_not_said_again():
+def test_a_label_that_the_left_panel_has_is_not_repeated():
     figure = figures.figure_of(curves(count=3))
     assert [axes.get_ylabel() for axes in figure.axes] == ["cost", "", "cost"]
     for axes, shown in zip(figures.figure_of(dots()).axes, [True, False, True], strict=True):
         assert tick_texts(axes.yaxis) == (["DGC-KM", "LGC-KM"] if shown else [])
 
 
-def test_dots_stand_below_each_other_ours_filled_and_the_papers_hollow():
+def test_dots_are_listed_ours_filled_and_the_papers_hollow():
     figure = figures.figure_of(dots())
     axes = figure.axes[0]
     assert tick_texts(axes.yaxis) == ["DGC-KM", "LGC-KM"]
@@ -178,7 +178,7 @@ def test_dots_stand_below_each_other_ours_filled_and_the_papers_hollow():
     assert legend_texts(figure) == ["ours (mean ± std)", "paper"]
 
 
-def test_the_legend_does_not_speak_of_the_paper_where_it_has_no_number():
+def test_the_legend_omits_the_paper_if_it_has_no_number():
     alone = Dots([DotPanel("", [Dot("a", (1.0, 0.1), None)], "x")])
     assert legend_texts(figures.figure_of(alone)) == ["ours (mean ± std)"]
 

@@ -8,7 +8,7 @@ from peerclust.report import panels
 
 
 def numbers(low, high, *, log, side="y"):
-    """What is written at a side of an axis of which these values are shown."""
+    """Return the tick labels of an axis that shows these values."""
     axes = panels.make_panels(["a"], 1).axes[0]
     axis = {"x": axes.xaxis, "y": axes.yaxis}[side]
     axes.plot([low, high], [low, high])
@@ -23,7 +23,7 @@ def numbers(low, high, *, log, side="y"):
 @pytest.mark.parametrize(
     ("count", "columns", "grid"), [(3, 2, (2, 2)), (4, 3, (2, 3)), (1, 4, (1, 1)), (7, 6, (2, 6))]
 )
-def test_panels_stand_in_so_many_columns(count, columns, grid):
+def test_panels_are_in_the_given_number_of_columns(count, columns, grid):
     figure = panels.make_panels(["a"] * count, columns)
     assert len(figure.axes) == count
     assert figure.axes[0].get_subplotspec().get_gridspec().get_geometry() == grid

@@ -16,7 +16,7 @@ from thread_group import run_group
 
 @pytest.fixture
 def solution(tmp_path, monkeypatch):
-    """Work in a folder that holds a file for each of four users; give their solution."""
+    """Work in a folder with one file for each of four users; return their solution."""
     monkeypatch.chdir(tmp_path)
     rows = np.random.default_rng(0).standard_normal((40, 2))
     for i in range(4):
@@ -45,7 +45,7 @@ def write(group, solution, out, **options):
     result_directory.write(Path(out), solution, table, record, group=group, **options)
 
 
-def test_processes_write_together_what_one_alone_writes(solution):
+def test_processes_together_write_what_a_single_process_writes(solution):
     write(SingleProcess(), solution, "alone")
     assert run_group(3, lambda group: write(group, solution, "shared")) == [None] * 3
     for path in Path("alone").iterdir():
@@ -54,7 +54,7 @@ def test_processes_write_together_what_one_alone_writes(solution):
     assert np.array_equal(pc.Solution.load("shared/solution.npz").centers, solution.centers)
 
 
-def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
+def test_a_result_per_rank_appears_whole_or_not_at_all(solution, monkeypatch):
     save = pc.Solution.save
 
     def fail(part, path):
@@ -76,7 +76,7 @@ def test_parts_appear_whole_or_not_at_all(solution, monkeypatch):
     assert np.array_equal(part.consensus, solution.consensus)
 
 
-def test_parts_need_a_disk_that_all_see(solution, monkeypatch):
+def test_a_result_per_rank_needs_a_shared_file_system(solution, monkeypatch):
     before = sorted(Path.cwd().rglob("*"))
     assert (
         run_group(2, lambda group: result_directory.check_shared(Path("new/out"), group))
@@ -87,5 +87,7 @@ def test_parts_need_a_disk_that_all_see(solution, monkeypatch):
         errors = run_group(2, lambda group: result_directory.check_shared(Path("new/out"), group))
     for error in errors:
         assert isinstance(error, ParameterError)
-        assert "on a disk of all ranks with --per-rank. Rank 0 of 2 does not see" in str(error)
+        assert "file system that all ranks share with --per-rank. Rank 0 of 2 does not see" in str(
+            error
+        )
     assert sorted(Path.cwd().rglob("*")) == before

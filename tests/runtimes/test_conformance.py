@@ -22,8 +22,8 @@ COVERING = covering_trials()
 
 
 def is_large(case):
-    """Return whether a user has more rows than a segment of the kernels."""
-    return max(case.sizes) > kernels.SEGMENT
+    """Return whether a user has more rows than a chunk of the kernels."""
+    return max(case.sizes) > kernels.CHUNK_ROWS
 
 
 # Loopback is the reference, and each program's check compares the simulator with it.
@@ -171,22 +171,22 @@ class Secret(Draw):
 
 
 def test_a_draw_that_keeps_a_secret_is_caught():
-    with pytest.raises(AssertionError, match="taken up half way"):
+    with pytest.raises(AssertionError, match="resumed half way"):
         testing.check_program(Trial(lambda _: Secret(seed=3, step=1, n=5), True, 2, -1.0))
 
 
 class OtherSegments(Simulator):
-    """Adds up rows in shorter segments."""
+    """Sums rows in shorter chunks."""
 
     def run(self, program, users, x, **options):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernels, "SEGMENT", kernels.SEGMENT // 2)
+            patch.setattr(kernels, "CHUNK_ROWS", kernels.CHUNK_ROWS // 2)
             return super().run(program, users.with_weights(users._weights), x, **options)
 
 
-# Costs, and users' total weights, are added up segment by segment.
-BY_SEGMENT = {"certificate", "dgc, all noise", "accelerated", "accelerated, B = 2"}
-EXACT = [name for name in testing.PROGRAMS if name not in BY_SEGMENT]
+# Costs, and users' total weights, are summed chunk by chunk.
+BY_CHUNK = {"certificate", "dgc, all noise", "accelerated", "accelerated, B = 2"}
+EXACT = [name for name in testing.PROGRAMS if name not in BY_CHUNK]
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -79,7 +79,7 @@ def stops(neighbors, quiet, D):
 
 
 def stops_one_by_one(neighbors, quiet, D):
-    """The same by the words of the plan, a user and an integer at a time."""
+    """The same by its definition, one user and one integer at a time."""
     m = len(neighbors)
     s, R, stop = [0] * m, [NEVER] * m, [None] * m
     for t, row in enumerate(quiet):
@@ -94,7 +94,7 @@ def stops_one_by_one(neighbors, quiet, D):
     return stop
 
 
-def first_word(far, quiet, D):
+def first_possible(far, quiet, D):
     """When a user could first know that all were quiet: the round t in which some user i saw
     everyone within distance b quiet b rounds ago, for b = 0, ..., D."""
     for t in range(D, len(quiet)):
@@ -117,9 +117,9 @@ def test_all_stop_in_the_same_round_and_only_after_all_were_quiet():
         at = stop[0]
         assert stop == [at] * m, f"case {case}"
         assert stop == stops_one_by_one(neighbors, quiet, D), f"case {case}"
-        word = first_word(far, quiet, D)
-        in_time = word is not None and word + D < rounds
-        assert at == (word + D if in_time else None), f"case {case}"
+        known = first_possible(far, quiet, D)
+        in_time = known is not None and known + D < rounds
+        assert at == (known + D if in_time else None), f"case {case}"
         if at is None:
             never += 1
         else:
@@ -200,19 +200,19 @@ def test_runs_stop_when_the_rule_says(graph, runtime, extra):
     users = Users(np.concatenate(parts), np.arange(0, 6 * graph.m + 1, 6))
     residuals = []
 
-    def look(states, _):
+    def record(states, _):
         residuals.append(np.concatenate([state.residual for state in states]))
 
     program = DGC(rho=5.0, alpha=0.99 / (6 / 5 + graph.lambda_max.value), B=2)
     run = RUNTIMES[runtime](graph).run(
-        program, users, x, rounds=5000, threshold=1e-3, on_round=look
+        program, users, x, rounds=5000, threshold=1e-3, on_round=record
     )
     quiet = np.array(residuals) <= 1e-3
-    # Going on in silence cannot bring the first word forward.
-    word = first_word(far, np.concatenate([quiet, np.zeros((2 * D, graph.m), bool)]), D)
+    # Later rounds in which no user is quiet do not change when that was.
+    known = first_possible(far, np.concatenate([quiet, np.zeros((2 * D, graph.m), bool)]), D)
     assert run.stopped
-    assert run.rounds == len(residuals) == word + D + 1
-    assert quiet[word - D].all()
+    assert run.rounds == len(residuals) == known + D + 1
+    assert quiet[known - D].all()
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

@@ -1,4 +1,4 @@
-"""Files that cannot be used, each with the sentence that says why."""
+"""Files that are rejected, each with its error sentence."""
 
 from pathlib import Path
 
@@ -22,13 +22,12 @@ BAD_FILES = [
     bad("no rows", "There must be rows in some file. Got none in a.csv.", {"a.csv": "a,b\n"}),
     bad(
         "ragged",
-        "The file a.csv is not a CSV table that can be read: found more fields than defined in"
-        " 'Schema'.",
+        "The file a.csv is not a readable CSV table: found more fields than defined in 'Schema'.",
         {"a.csv": "a,b\n1,2\n1,2,3\n"},
     ),
     bad(
         "not utf-8",
-        "The file a.csv is not a CSV table that can be read: invalid utf-8 sequence.",
+        "The file a.csv is not a readable CSV table: invalid utf-8 sequence.",
         {"a.csv": "a,b\n1,é\n".encode("latin-1")},
     ),
     bad(
@@ -38,7 +37,7 @@ BAD_FILES = [
         {"a.csv": "a,b\n1,2\n3,x\n"},
     ),
     bad(
-        "text that was asked for",
+        "text in a requested column",
         "Column 'b' of a.csv must be numbers. Got 'x' in row 1.",
         {"a.csv": "a,b\n1,2\n3,x\n"},
         columns=["b"],
@@ -72,14 +71,14 @@ BAD_FILES = [
     ),
     bad(
         "columns that differ",
-        "All files must have the same columns. b.csv lacks 'y' and has 'z' besides, compared with"
-        " a.csv; choose common ones with --columns.",
+        "All files must have the same columns. Compared with a.csv, b.csv lacks 'y' and also has"
+        " 'z'; choose common columns with --columns.",
         {"a.csv": "x,y\n1,2\n", "b.csv": "x,z\n1,2\n"},
     ),
     bad(
         "same stems",
-        "Each file must be another user, named by the file. Got a.csv and sub/a.csv; or name the"
-        " users in a column, with --users-column.",
+        "Each file must be a different user, named by the file. Got a.csv and sub/a.csv; rename"
+        " one, or name the users in a column, with --users-column.",
         {"a.csv": "x\n1\n", "sub/a.csv": "x\n1\n"},
     ),
     bad(

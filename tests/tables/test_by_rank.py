@@ -23,7 +23,9 @@ def read_shared(n, files, *, columns=None, users_column=None, weights_column=Non
     return run_group(
         n,
         partial(
-            lambda group, **asked: tables.read_own([*map(Path, files)], group=group, **asked)[0],
+            lambda group, **request: tables.read_own([*map(Path, files)], group=group, **request)[
+                0
+            ],
             columns=columns,
             users_column=users_column,
             weights_column=weights_column,
@@ -33,7 +35,7 @@ def read_shared(n, files, *, columns=None, users_column=None, weights_column=Non
 
 
 def make_files():
-    """Write seven users' rows, one of them without any, by file and by column; give both."""
+    """Write seven users' rows, one without any, by file and by column; return both lists."""
     random = np.random.default_rng(0)
     sizes = [5, 0, 9, 1, 4, 30, 2]
     names = [f"u{i}" for i in range(7)]
@@ -44,7 +46,7 @@ def make_files():
         frame.filter(pl.col("site") == name).drop("site").write_csv(f"{name}.csv")
     frame = frame.sample(fraction=1, shuffle=True, seed=0)
     frame[:20].write_csv("one.csv")
-    # Numbers that only a look at the whole file shows to be texts.
+    # Numbers that turn out to be text only if the whole file is read.
     frame[20:40].with_columns(pl.col("a").cast(pl.String) + " ").write_csv("two.csv")
     frame[40:].write_parquet("three.parquet")
     return [f"{name}.csv" for name in names], ["one.csv", "two.csv", "three.parquet"]
@@ -52,7 +54,7 @@ def make_files():
 
 @pytest.mark.parametrize("n", [2, 3, 6])
 @pytest.mark.parametrize("column", [None, "site"])
-def test_processes_together_hold_what_one_alone_reads(n, column):
+def test_processes_together_have_what_a_single_process_reads(n, column):
     files = make_files()[column is not None]
     alone = tables.read([*map(Path, files)], users_column=column, weights_column="w")
     shared = read_shared(n, files, users_column=column, weights_column="w")
@@ -71,7 +73,7 @@ def test_processes_together_hold_what_one_alone_reads(n, column):
         assert np.array_equal(values[order], getattr(alone, name)), name
     users, whole = shared[0].users(), alone.users()
     own = users.split(shared[0].rows)
-    for i in users.numbers:
+    for i in users.ids:
         there = whole.order[whole.offsets[i] : whole.offsets[i + 1]]
         assert np.array_equal(own[i], alone.rows[there])
 
@@ -98,12 +100,12 @@ def with_another(files):
     return files | {Path(name).with_stem("z").name: text}
 
 
-# Those of missing files and rows name all files, or the ranks.
+# The sentences for missing files and rows name all files, or the ranks.
 BAD_CONTENT = [case for case in BAD_FILES if case.id not in ("missing", "no rows")]
 
 
 @pytest.mark.parametrize(("files", "options", "sentence"), BAD_CONTENT)
-def test_a_file_that_cannot_be_used_is_named_as_one_process_names_it(files, options, sentence):
+def test_a_bad_file_gets_the_same_sentence_as_with_a_single_process(files, options, sentence):
     Path("sub").mkdir()
     files = files if "users_column" in options else with_another(files)
     paths = [csv(name, text) for name, text in files.items()]
@@ -119,7 +121,7 @@ def test_files_without_rows_are_all_named(options):
         assert str(error) == "There must be rows in some file. Got none in a.csv, b.csv."
 
 
-def test_what_is_wrong_first_is_said_whoever_has_the_row():
+def test_the_first_error_is_raised_whichever_process_has_the_row():
     rows = [f"{'rome' if i % 2 else 'bern'},{i},{i}" for i in range(40)]
     rows[31], rows[22] = "rome,x,y", "bern,1,z"
     path = csv("a.csv", "\n".join(["site,a,b", *rows]) + "\n")
@@ -130,14 +132,14 @@ def test_what_is_wrong_first_is_said_whoever_has_the_row():
         assert str(error) == str(alone.value)
 
 
-def test_more_processes_than_users_are_refused():
+def test_more_processes_than_users_are_rejected():
     for error in read_shared(3, [csv("a.csv", "a\n1\n"), csv("b.csv", "a\n1\n")]):
         assert isinstance(error, ParameterError)
         assert "at most as many ranks as there are users (2). Got 3." in str(error)
 
 
-def see_apart(monkeypatch, seen):
-    """Let each process see only some files, as on disks of their own."""
+def hide_files(monkeypatch, seen):
+    """Let each process see only some files, as if each had its own disk."""
     ranks = {}
 
     def find_and_note(files, group):
@@ -157,7 +159,7 @@ def test_files_may_be_where_their_users_are(monkeypatch):
     for name in "abcd":
         csv(f"{name}.csv", "x\n1\n2\n")
     files = [f"{name}.csv" for name in "abcd"]
-    see_apart(monkeypatch, [files[:2], files[2:]])
+    hide_files(monkeypatch, [files[:2], files[2:]])
     one, two = read_shared(2, files)
     assert (one.own, two.own) == ((0, 1), (2, 3))
 
@@ -172,21 +174,21 @@ def test_files_may_be_where_their_users_are(monkeypatch):
 def test_a_file_that_its_rank_lacks_is_named(monkeypatch, first, sentence):
     for name in "abcd":
         csv(f"{name}.csv", "x\n1\n2\n")
-    see_apart(monkeypatch, [[f"{name}.csv" for name in first], ["a.csv", "d.csv"]])
+    hide_files(monkeypatch, [[f"{name}.csv" for name in first], ["a.csv", "d.csv"]])
     for error in read_shared(2, [f"{name}.csv" for name in "abcd"]):
         assert str(error) == sentence
 
 
 def test_a_file_is_surveyed_by_the_next_rank_that_has_it(monkeypatch):
     files = [csv("a.csv", "site,x\nbern,1\n"), csv("b.csv", "site,x\nrome,2\n")]
-    see_apart(monkeypatch, [["b.csv"], ["a.csv"]])
+    hide_files(monkeypatch, [["b.csv"], ["a.csv"]])
     for error in read_shared(2, files, users_column="site"):
         assert str(error) == (
             "There is no file a.csv for rank 0 of 2, which has the user 'bern' in it."
         )
 
 
-def test_a_directory_is_no_file_of_a_user():
+def test_a_directory_is_not_a_file_of_a_user():
     Path("data.csv").mkdir()
     for error in read_shared(2, [csv("a.csv", "x\n1\n"), "data.csv"]):
-        assert str(error) == "data.csv must be a file. Got a directory; give the files in it."
+        assert str(error) == "data.csv must be a file. Got a directory; name the files in it."

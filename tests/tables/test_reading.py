@@ -1,4 +1,4 @@
-"""Tables read from files: users, features, weights, and what is refused."""
+"""Tables read from files: users, features, weights, and what is rejected."""
 
 from pathlib import Path
 
@@ -25,8 +25,8 @@ def test_each_file_is_a_user_named_by_it():
     assert table.names == ("oslo", "bern")
     assert users.order.tolist() == [0, 1, 2]
     assert users.offsets.tolist() == [0, 2, 3]
-    assert table.places()["file"].to_list() == ["sites/oslo.csv", "sites/oslo.csv", "bern.csv"]
-    assert table.places()["row"].tolist() == [0, 1, 0]
+    assert table.origins()["file"].to_list() == ["sites/oslo.csv", "sites/oslo.csv", "bern.csv"]
+    assert table.origins()["row"].tolist() == [0, 1, 0]
 
 
 def test_a_column_may_name_the_users_of_several_files():
@@ -92,7 +92,7 @@ def test_a_matrix_is_read_without_a_header():
 
 
 @pytest.mark.parametrize(("files", "options", "sentence"), BAD_FILES)
-def test_a_file_that_cannot_be_used_is_named_in_one_sentence(files, options, sentence):
+def test_a_bad_file_is_named_in_one_sentence(files, options, sentence):
     Path("sub").mkdir()
     paths = [csv(name, text) for name, text in files.items()] or [Path("a.csv")]
     with pytest.raises(DataError) as caught:
@@ -100,17 +100,17 @@ def test_a_file_that_cannot_be_used_is_named_in_one_sentence(files, options, sen
     assert str(caught.value) == sentence
 
 
-def test_a_directory_is_no_file():
+def test_a_directory_is_not_a_file():
     Path("data.csv").mkdir()
     with pytest.raises(DataError, match=r"data\.csv must be a file\. Got a directory"):
         tables.read([Path("data.csv")])
 
 
-def test_a_file_that_may_not_be_read_is_named(monkeypatch):
+def test_a_file_without_read_permission_is_named(monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    # Root may read every file, so that taking the permission away would not do.
+    # Not by a real permission, because root may read every file.
     monkeypatch.setattr(pl, "read_csv", refuse)
     with pytest.raises(DataError, match=r"The file a\.csv cannot be read: Permission denied\."):
         tables.read([csv("a.csv", "a\n1\n")])
@@ -127,11 +127,11 @@ def test_a_file_with_a_header_only_is_a_user_without_rows():
 
 
 def test_a_broken_parquet_file_is_named():
-    with pytest.raises(DataError, match=r"The file a\.parquet is not a PARQUET table"):
+    with pytest.raises(DataError, match=r"The file a\.parquet is not a readable PARQUET table"):
         tables.read([csv("a.parquet", "PAR1 or so")])
 
 
-def test_dates_of_a_parquet_file_are_no_numbers():
+def test_dates_of_a_parquet_file_are_not_numbers():
     pl.DataFrame({"x": [1.0], "when": ["2020-01-01"]}).with_columns(
         pl.col("when").str.to_date()
     ).write_parquet("a.parquet")
@@ -139,12 +139,12 @@ def test_dates_of_a_parquet_file_are_no_numbers():
         tables.read([Path("a.parquet")])
 
 
-def test_a_column_is_asked_for_once():
+def test_a_column_may_be_requested_only_once():
     with pytest.raises(ParameterError, match="Got 'a' twice"):
         tables.read([csv("a.csv", "a,b\n1,2\n")], columns=["a", "a"])
 
 
 @pytest.mark.parametrize("text", ["1,2\n3\n", "a,b\n1,2\n"])
-def test_a_matrix_has_as_many_numbers_in_each_line(text):
-    with pytest.raises(DataError, match=r"The matrix file A\.csv must have as many numbers"):
+def test_a_matrix_has_equally_many_numbers_in_each_line(text):
+    with pytest.raises(DataError, match=r"The matrix file A\.csv must have equally many numbers"):
         tables.read_matrix(csv("A.csv", text))

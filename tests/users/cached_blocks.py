@@ -11,7 +11,7 @@ MOVES = ["stay", "creep", "drift", "one", "jump", "far", "swap", "meet", "back",
 
 
 def move(x, how, rows, scale, rng):
-    """The centers' next place; `scale` is the size of the rows."""
+    """Return the centers after one more move; `scale` is the size of the rows."""
     m, K = x.shape[:2]
     step = rng.normal(size=x.shape) * scale
     if how == "creep":  # down to steps whose squares underflow, or that rounding swallows
@@ -58,7 +58,7 @@ def fresh_block(users, x):
 
 
 def check_against_fresh(users, x):
-    """Assign x and compare all that comes of it with a block that knows nothing yet."""
+    """Assign x and compare every result with a new block, whose cache is empty."""
     before = users.labels.copy()
     with np.errstate(all="ignore"):  # some centers are where squares overflow
         fresh = fresh_block(users, x)

@@ -22,7 +22,7 @@ from peerclust.users import Users
 from peerclust.users.nearest import nearest
 from reference_impl import of_each_user, same, scores, squares
 
-# The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.SEGMENT 8192.
+# The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.CHUNK_ROWS 8192.
 SHAPES = [
     ([1], 1, 1),
     ([0], 2, 3),
@@ -77,10 +77,10 @@ def test_assign_takes_the_center_of_least_loss(shape, objective):
         assert (own <= found.min(axis=1, initial=np.inf) * (1 + 1e-12) + 1e-12).all()
 
 
-@pytest.mark.parametrize("segment", [16, kernels.SEGMENT])
+@pytest.mark.parametrize("chunk_rows", [16, kernels.CHUNK_ROWS])
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(data=st.data(), d=st.integers(1, 3), K=st.integers(1, 5))
-def test_of_equally_near_centers_the_first_is_taken(segment, data, d, K):
+def test_of_equally_near_centers_the_first_is_taken(chunk_rows, data, d, K):
     # On a small lattice most rows have several nearest centers, and many centers are the same.
     point = st.lists(st.integers(-2, 2), min_size=d, max_size=d)
     sizes = data.draw(st.lists(st.integers(0, 40), min_size=1, max_size=4))
@@ -93,7 +93,7 @@ def test_of_equally_near_centers_the_first_is_taken(segment, data, d, K):
     for distance, stretch in ((Euclidean(), 1), (double, 2)):
         unit = np.array([stretch] + [1] * (d - 1))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernels, "SEGMENT", segment)
+            patch.setattr(kernels, "CHUNK_ROWS", chunk_rows)
             users = Users(rows.astype(np.float64), offsets, distance=distance)
             users.assign(x.astype(np.float64))
         for i in range(len(sizes)):
@@ -156,8 +156,8 @@ def test_changed_counts_the_labels_that_the_last_assignment_changed():
     assert users.changed == np.count_nonzero(users.labels != before)
 
 
-def test_changed_counts_the_rows_of_all_tasks(monkeypatch):
-    monkeypatch.setattr(kernels, "SEGMENT", 16)
+def test_changed_counts_the_rows_of_all_chunks(monkeypatch):
+    monkeypatch.setattr(kernels, "CHUNK_ROWS", 16)
     rows, offsets, x = random_block(SIZES, 2, 3)
     users = Users(rows, offsets)
     users.assign(x)

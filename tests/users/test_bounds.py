@@ -1,4 +1,4 @@
-"""Bounds of cached assignment are true however rounding, scales and moves try them."""
+"""The bounds of cached assignment hold for any rounding, scale and movement of centers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def next_to_a_tie(n, rng):
 
 
 @modes
-def test_rows_that_rounding_decides_about_are_read_again(mode, monkeypatch):
+def test_rows_whose_label_depends_on_rounding_are_read_again(mode, monkeypatch):
     use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     rows, x = next_to_a_tie(400, rng)
@@ -47,14 +47,14 @@ def test_a_row_is_read_just_before_its_label_changes(mode, scale, monkeypatch):
         x = np.array([[[-1.0], [2.0 - 1.5 * step / 1000]]]) * scale
         users.assign(x)
         found.append((users.labels[0], users.rows_scanned))
-    label, looked = np.array(found).T
+    label, scanned = np.array(found).T
     turn = int(np.argmax(label == 1))
     assert turn == math.floor(1000 / 1.5) + 1
-    assert looked[turn] >= 1
-    assert looked[:2].tolist() == [2, 2]
-    # Bounds are short numbers, which such scales are too large or too small for.
+    assert scanned[turn] >= 1
+    assert scanned[:2].tolist() == [2, 2]
+    # Bounds are float32, which cannot represent such scales.
     if mode != "with bounds" or scale == 1.0:
-        assert looked[2:].sum() < 60
+        assert scanned[2:].sum() < 60
 
 
 @modes
@@ -64,9 +64,9 @@ def test_centers_that_leave_all_bounds_skip_nothing(mode, bad, monkeypatch):
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     x = rng.normal(size=(2, 3, 2))
-    gone = x.copy()
-    gone[0, 1, 0] = bad
-    for at in (x, x.copy(), gone, gone.copy(), x, x + 0.01):
+    path = x.copy()
+    path[0, 1, 0] = bad
+    for at in (x, x.copy(), path, path.copy(), x, x + 0.01):
         users.assign(at)
         same(users.labels, fresh_block(users, at).labels)
         assert users.rows_scanned >= (0 if bad == 1e200 and at is x else 100)
@@ -74,7 +74,7 @@ def test_centers_that_leave_all_bounds_skip_nothing(mode, bad, monkeypatch):
 
 @modes
 @pytest.mark.parametrize("scale", [1e40, 1e150])
-def test_a_long_way_of_huge_numbers_changes_no_label(mode, scale, monkeypatch):
+def test_a_long_path_of_huge_numbers_changes_no_label(mode, scale, monkeypatch):
     use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(200, 16)) * scale, np.array([0, 200]))
@@ -102,7 +102,7 @@ def test_a_huge_row_that_leaves_a_cluster_leaves_nothing_behind(mode, monkeypatc
 )
 def test_drifts_are_never_too_small(sizes):
     rng = np.random.default_rng(0)
-    last, gone, drift, clock = np.zeros((1, 4, 3)), *np.zeros((2, 1, 4)), np.zeros(1)
+    last, path, drift, max_drift = np.zeros((1, 4, 3)), *np.zeros((2, 1, 4)), np.zeros(1)
     own, both, fastest = [Fraction(0)] * 4, [Fraction(0)] * 4, Fraction(0)
     for size in sizes:
         x = rng.normal(size=(1, 4, 3)) * size
@@ -113,9 +113,9 @@ def test_drifts_are_never_too_small(sizes):
         own = [e + ways[k] for k, e in enumerate(own)]
         both = [e + ways[k] + max(ways[:k] + ways[k + 1 :]) for k, e in enumerate(both)]
         fastest += sum(sorted(ways)[-2:])
-        kernels.add_drifts(x, last, np.array([0]), gone, drift, clock)
+        kernels.add_drift(x, last, np.array([0]), path, drift, max_drift)
         same(last, x)
-        for found, exact in ((gone[0], own), (drift[0], both), (clock, [fastest])):
+        for found, exact in ((path[0], own), (drift[0], both), (max_drift, [fastest])):
             assert all(Fraction(f) >= e for f, e in zip(found, exact, strict=True))
-    for found, exact in ((gone[0], own), (drift[0], both), (clock, [fastest])):
+    for found, exact in ((path[0], own), (drift[0], both), (max_drift, [fastest])):
         np.testing.assert_allclose(found, [float(e) for e in exact], rtol=1e-11, atol=1e-150)

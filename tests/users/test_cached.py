@@ -1,6 +1,6 @@
-"""Skipping rows changes nothing: a block that assigns again and again beside ever fresh ones.
+"""Skipping rows changes nothing: a block with a cache, compared with a new block each time.
 
-From its second assignment on, a block caches; a fresh one reads all rows.
+From its second assignment on, a block caches; a new one reads all rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RUNS = st.fixed_dictionaries(
         "distance": st.sampled_from(DISTANCES),
         "weights": st.sampled_from(WEIGHTS),
         "single": st.booleans(),
-        "segment": st.sampled_from([16, 40, kernels.SEGMENT]),
+        "chunk_rows": st.sampled_from([16, 40, kernels.CHUNK_ROWS]),
         "moves": st.lists(st.sampled_from(MOVES), min_size=1, max_size=12),
         "seed": st.integers(0, 2**32 - 1),
     }
@@ -57,7 +57,21 @@ def test_skipping_rows_changes_no_bit_in_many_more_runs(mode, number, case):
 
 
 def check_run(
-    mode, number, *, sizes, d, K, scale, kind, loss, distance, weights, single, segment, moves, seed
+    mode,
+    number,
+    *,
+    sizes,
+    d,
+    K,
+    scale,
+    kind,
+    loss,
+    distance,
+    weights,
+    single,
+    chunk_rows,
+    moves,
+    seed,
 ):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -68,7 +82,7 @@ def check_run(
     x = some_rows((len(sizes) * K, d), "normal", scale, rng).reshape(len(sizes), K, d)
     with pytest.MonkeyPatch.context() as patch:
         use_mode(patch, mode)
-        patch.setattr(kernels, "SEGMENT", segment)
+        patch.setattr(kernels, "CHUNK_ROWS", chunk_rows)
         patch.setattr(threads, "MIN_WORK_PER_THREAD", 1)
         patch.setenv("PEERCLUST_THREADS", str(number))
         users = Users(rows, offsets, weights=weights(len(rows)), loss=loss, distance=distance(d))
@@ -79,19 +93,19 @@ def check_run(
 
 
 @by_pairs(mode=MODES, loss=LOSSES, distance=DISTANCES)
-def test_a_long_way_in_small_steps_changes_no_bit(mode, loss, distance, monkeypatch):
+def test_a_long_path_in_small_steps_changes_no_bit(mode, loss, distance, monkeypatch):
     use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     rows, offsets = rng.normal(size=(21_000, 2)), np.array([0, 300, 300, 301, 21_000])
     users = Users(rows, offsets, weights=WEIGHTS[-1](21_000), loss=loss, distance=distance(2))
     x, ahead = rng.normal(size=(2, 4, 5, 2))
-    looked = []
+    scanned = []
     for step in range(40):
         check_against_fresh(users, x + 0.001 * step * ahead)
-        looked.append(users.rows_scanned)
-    assert looked[:2] == [21_000, 21_000]
-    # A row is also looked at when its gamma may begin to change, or stop to.
-    assert max(looked[2:]) < 2_100
+        scanned.append(users.rows_scanned)
+    assert scanned[:2] == [21_000, 21_000]
+    # A row is also read when its gamma may become variable or constant.
+    assert max(scanned[2:]) < 2_100
 
 
 @modes
@@ -151,7 +165,7 @@ def test_a_user_whose_centers_stay_is_left_alone(mode, monkeypatch):
 
 
 @modes
-def test_another_number_of_centers_or_forgetting_means_reading_all(mode, monkeypatch):
+def test_another_number_of_centers_or_a_reset_means_reading_all(mode, monkeypatch):
     use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
@@ -180,7 +194,7 @@ def test_centers_written_to_after_an_assignment_have_moved(mode, monkeypatch):
 
 
 @modes
-def test_an_assignment_that_was_broken_off_is_done_anew(mode, monkeypatch):
+def test_an_interrupted_assignment_is_done_again(mode, monkeypatch):
     use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
@@ -209,7 +223,7 @@ def test_a_bregman_loss_reads_all(bregman):
 
 @modes
 @pytest.mark.parametrize("single", [False, True])
-def test_sums_kept_for_10_000_rounds_are_those_of_a_fresh_block(mode, single, monkeypatch):
+def test_sums_cached_for_10_000_rounds_are_those_of_a_fresh_block(mode, single, monkeypatch):
     use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 3)) * 10.0 ** rng.integers(-3, 4, size=(400, 1))
@@ -226,7 +240,7 @@ def test_sums_kept_for_10_000_rounds_are_those_of_a_fresh_block(mode, single, mo
             check_sums(users, fresh, at)
 
 
-def test_what_was_broken_off_is_summed_by_the_labels_it_has(monkeypatch):
+def test_after_an_interruption_rows_are_summed_by_their_current_labels(monkeypatch):
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     x = rng.normal(size=(2, 3, 2))

@@ -42,9 +42,11 @@ def each_weight(weights, n):
     return np.broadcast_to(weights, n)
 
 
-@by_pairs(objective=OBJECTIVES, weights=WEIGHTS, segment=[16, kernels.SEGMENT])
-def test_gradient_is_the_plain_sum_of_weighted_gradients(monkeypatch, objective, weights, segment):
-    monkeypatch.setattr(kernels, "SEGMENT", segment)
+@by_pairs(objective=OBJECTIVES, weights=WEIGHTS, chunk_rows=[16, kernels.CHUNK_ROWS])
+def test_gradient_is_the_plain_sum_of_weighted_gradients(
+    monkeypatch, objective, weights, chunk_rows
+):
+    monkeypatch.setattr(kernels, "CHUNK_ROWS", chunk_rows)
     rows, offsets, x = random_block(SIZES, 3, 4)
     w = weights(len(rows))
     users = Users(rows, offsets, weights=w, **objective(3))
@@ -59,9 +61,9 @@ def test_gradient_is_the_plain_sum_of_weighted_gradients(monkeypatch, objective,
     np.testing.assert_allclose(s0[..., None] * x - s1, users.gradient(x), rtol=1e-15, atol=0)
 
 
-@by_pairs(objective=OBJECTIVES, weights=WEIGHTS, segment=[16, kernels.SEGMENT])
-def test_cost_is_the_plain_sum_of_weighted_losses(monkeypatch, objective, weights, segment):
-    monkeypatch.setattr(kernels, "SEGMENT", segment)
+@by_pairs(objective=OBJECTIVES, weights=WEIGHTS, chunk_rows=[16, kernels.CHUNK_ROWS])
+def test_cost_is_the_plain_sum_of_weighted_losses(monkeypatch, objective, weights, chunk_rows):
+    monkeypatch.setattr(kernels, "CHUNK_ROWS", chunk_rows)
     rows, offsets, x = random_block(SIZES, 3, 4)
     w = weights(len(rows))
     users = Users(rows, offsets, weights=w, **objective(3))
@@ -96,9 +98,9 @@ def test_after_a_step_without_an_assignment_the_old_labels_count(objective):
 
 
 @objectives
-@pytest.mark.parametrize("segment", [16, kernels.SEGMENT])
-def test_gradient_does_not_depend_on_earlier_calls(monkeypatch, objective, segment):
-    monkeypatch.setattr(kernels, "SEGMENT", segment)
+@pytest.mark.parametrize("chunk_rows", [16, kernels.CHUNK_ROWS])
+def test_gradient_does_not_depend_on_earlier_calls(monkeypatch, objective, chunk_rows):
+    monkeypatch.setattr(kernels, "CHUNK_ROWS", chunk_rows)
     rows, offsets, x = random_block(SIZES, 3, 4)
     users = Users(rows, offsets, **objective(3))
     users.assign(x)

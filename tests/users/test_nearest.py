@@ -21,7 +21,7 @@ from peerclust.users import Users
 from peerclust.users.nearest import measure, nearest
 from reference_impl import same, scores
 
-# The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.SEGMENT 8192.
+# The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.CHUNK_ROWS 8192.
 SHAPES = [
     ([1], 1, 1),
     ([0], 2, 3),
@@ -83,12 +83,12 @@ def test_a_row_next_to_its_center_is_not_at_a_negative_divergence(bregman):
 @pytest.mark.parametrize(
     "loss", [KMeans(), generalized_kl(smoothness=30.0)], ids=["kmeans", "generalized_kl"]
 )
-def test_rows_measured_by_chunks_give_the_same_bits(loss, distance, monkeypatch):
+def test_rows_measured_in_batches_give_the_same_bits(loss, distance, monkeypatch):
     rng = np.random.default_rng(0)
     rows, centers = rng.uniform(1, 2, (700, 3)), rng.uniform(1, 2, (5, 3))
     how = {"loss": loss, "distance": Euclidean() if isinstance(loss, Bregman) else distance(3)}
     whole = *nearest(rows, centers, **how), measure(rows, centers, **how)
-    monkeypatch.setattr("peerclust.users.nearest.CHUNK", 150)
+    monkeypatch.setattr("peerclust.users.nearest.BATCH_ROWS", 150)
     for a, b in zip(
         (*nearest(rows, centers, **how), measure(rows, centers, **how)), whole, strict=True
     ):

@@ -36,7 +36,7 @@ objectives = pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
 
 
 def part(users, a, b):
-    """The users a to b as a block of their own, whoever holds them."""
+    """Return the users a to b as a block of their own."""
     here = slice(users.offsets[a], users.offsets[b])
     whole = isinstance(users.weights, float)
     return Users(
@@ -45,17 +45,17 @@ def part(users, a, b):
         weights=users.weights if whole else users.weights[here].copy(),
         loss=users.loss,
         distance=users.distance,
-        numbers=users.ids[a:b],
+        ids=users.ids[a:b],
     )
 
 
 def all_of(users, x, moved):
-    """Everything a block computes, in one order."""
+    """Return everything a block computes, in one order."""
     users.assign(x)
-    out = {"labels": users.labels.copy(), "pull": users.gradient(x), "cost": users.cost(x)}
-    out["pull, moved"], out["cost, moved"] = users.gradient(moved), users.cost(moved)
+    out = {"labels": users.labels.copy(), "gradient": users.gradient(x), "cost": users.cost(x)}
+    out["gradient, moved"], out["cost, moved"] = users.gradient(moved), users.cost(moved)
     users.assign(moved)
-    out["labels, moved"], out["pull, again"] = users.labels.copy(), users.gradient(moved)
+    out["labels, moved"], out["gradient, again"] = users.labels.copy(), users.gradient(moved)
     out["total weights"] = users.total_weights
     return out
 
@@ -80,18 +80,18 @@ def test_single_precision_rows_give_what_copies_in_double_give(objective, d):
 @by_pairs(
     objective=OBJECTIVES,
     weights=WEIGHTS,
-    segment=[16, kernels.SEGMENT],
+    chunk_rows=[16, kernels.CHUNK_ROWS],
     shape=[(1, 2), (3, 4), (20, 1)],
 )
 def test_a_block_of_many_users_computes_what_blocks_of_one_do_to_the_last_bit(
-    monkeypatch, objective, weights, segment, shape
+    monkeypatch, objective, weights, chunk_rows, shape
 ):
     d, K = shape
-    monkeypatch.setattr(kernels, "SEGMENT", segment)
+    monkeypatch.setattr(kernels, "CHUNK_ROWS", chunk_rows)
     rows, offsets, x = random_block(SIZES, d, K)
-    numbers = [3 * i + 2 for i in range(len(SIZES))]
+    ids = [3 * i + 2 for i in range(len(SIZES))]
     made = {"weights": weights(len(rows)), **objective(d)}
-    users = Users(rows, offsets, numbers=numbers, **made)
+    users = Users(rows, offsets, ids=ids, **made)
     together = all_of(users, x, x + 0.1)
     for i in range(users.m):
         block = users.single_user(i)
@@ -123,10 +123,10 @@ def test_the_same_holds_for_rows_of_many_features(objective):
     which=st.integers(0, len(LOSSES) - 1),
     seed=st.integers(0, 1000),
 )
-def test_however_users_are_dealt_to_blocks_each_computes_the_same(sizes, cuts, which, seed):
+def test_however_users_are_divided_into_blocks_each_computes_the_same(sizes, cuts, which, seed):
     rows, offsets, x = random_block(sizes, 2, 3, seed=seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "SEGMENT", 16)
+        patch.setattr(kernels, "CHUNK_ROWS", 16)
         users = Users(rows, offsets, weights=WEIGHTS[-1](len(rows)), loss=LOSSES[which])
         together = all_of(users, x, x + 0.1)
         ends = sorted({0, len(sizes), *(cut for cut in cuts if cut < len(sizes))})
@@ -140,7 +140,7 @@ def test_however_users_are_dealt_to_blocks_each_computes_the_same(sizes, cuts, w
 @objectives
 @all_weights
 def test_threads_do_not_change_a_bit(monkeypatch, objective, weights):
-    monkeypatch.setattr(kernels, "SEGMENT", 16)
+    monkeypatch.setattr(kernels, "CHUNK_ROWS", 16)
     monkeypatch.setattr(threads, "MIN_WORK_PER_THREAD", 1)
     rows, offsets, x = random_block(SIZES, 3, 4)
     found = []
@@ -167,15 +167,15 @@ def test_threads_do_not_change_a_bit_of_many_rows(monkeypatch):
 
 
 @by_pairs(objective=OBJECTIVES, weights=WEIGHTS, chunk=[1, 40, 100])
-def test_cost_does_not_depend_on_how_many_rows_are_held_at_a_time(
+def test_cost_does_not_depend_on_how_many_rows_are_in_memory_at_a_time(
     monkeypatch, objective, weights, chunk
 ):
-    monkeypatch.setattr(kernels, "SEGMENT", 16)
+    monkeypatch.setattr(kernels, "CHUNK_ROWS", 16)
     rows, offsets, x = random_block(SIZES, 3, 4)
     users = Users(rows, offsets, weights=weights(len(rows)), **objective(3))
     users.assign(x)
     at_once, total = users.cost(x), users.total_weights
-    monkeypatch.setattr(chunks, "CHUNK", chunk)
+    monkeypatch.setattr(chunks, "BATCH_ROWS", chunk)
     same(users.cost(x), at_once)
     fresh = Users(rows, offsets, weights=weights(len(rows)))
     same(fresh.total_weights, total)
@@ -231,7 +231,7 @@ def test_euclidean_rows_are_not_copied(dtype, loss):
 
 def test_a_user_draws_the_same_numbers_in_any_block():
     rows, offsets, _ = random_block(SIZES, 2, 3)
-    users = Users(rows, offsets, numbers=np.arange(4, 4 + 5 * len(SIZES), 5).tolist())
+    users = Users(rows, offsets, ids=np.arange(4, 4 + 5 * len(SIZES), 5).tolist())
     for i in range(users.m):
         together = users.generator(i, seed=11, step=2).random(5)
         same(users.single_user(i).generator(0, seed=11, step=2).random(5), together)

@@ -75,24 +75,24 @@ def test_a_scalar_weight_is_that_weight_for_each_row_to_the_last_bit():
 
 
 @all_weights
-@pytest.mark.parametrize("segment", [16, kernels.SEGMENT])
-def test_total_weights_are_the_sums_of_each_user(monkeypatch, weights, segment):
-    monkeypatch.setattr(kernels, "SEGMENT", segment)
+@pytest.mark.parametrize("chunk_rows", [16, kernels.CHUNK_ROWS])
+def test_total_weights_are_the_sums_of_each_user(monkeypatch, weights, chunk_rows):
+    monkeypatch.setattr(kernels, "CHUNK_ROWS", chunk_rows)
     rows, offsets, _ = random_block(SIZES, 1, 1)
     w = weights(len(rows))
     expected = [math.fsum(each_weight(w, len(rows))[a:b]) for a, b in pairwise(offsets)]
     np.testing.assert_allclose(Users(rows, offsets, weights=w).total_weights, expected, rtol=1e-14)
 
 
-def test_weighted_gives_the_same_users_with_other_weights():
+def test_with_weights_gives_the_same_users_with_other_weights():
     rows, offsets, x = random_block(SIZES, 3, 4)
-    w, numbers = WEIGHTS[-1](len(rows)), range(7, 7 + len(SIZES))
-    users = Users(rows, offsets, loss=Huber(0.5), distance=Mahalanobis(spd(3)), numbers=numbers)
+    w, ids = WEIGHTS[-1](len(rows)), range(7, 7 + len(SIZES))
+    users = Users(rows, offsets, loss=Huber(0.5), distance=Mahalanobis(spd(3)), ids=ids)
     users.assign(x)
     other = users.with_weights(w)
     direct = Users(rows, offsets, weights=w, loss=Huber(0.5), distance=Mahalanobis(spd(3)))
     for each in (other, direct):
         each.assign(x)
     same(other.gradient(x), direct.gradient(x))
-    assert other.ids == tuple(numbers)
+    assert other.ids == tuple(ids)
     assert other.rows is rows

@@ -151,7 +151,7 @@ def predict(
     table = tables.read(files, columns=features)
     label, score = solution.predict(table.rows), solution.outlier_scores(table.rows)
     with new_file(out) as file:
-        tables.write(file, table.places() | {"label": label, "outlier_score": score})
+        tables.write(file, table.origins() | {"label": label, "outlier_score": score})
     sizes = result_directory.count(label, len(solution.consensus))
     if as_json:
         print_json({"out": str(out), "rows": len(label), "cluster_sizes": sizes})

@@ -61,7 +61,7 @@ def check(
             listen=None if listen is None else parse_endpoint(listen, "listen"),
             dial=dict(_parse_dial(each) for each in dial),
             seconds=seconds,
-            tell=show_waiting,
+            on_wait=show_waiting,
         )
     if as_json:
         print_json([asdict(each) for each in lines])
@@ -85,15 +85,15 @@ def run(
 ) -> None:
     """Cluster with the other sites.
 
-    Exit code 0: converged, or joined after the end and received the result; 1: ended without
-    converging; 2: an error; 3: stopped by SIGTERM (the same command resumes from the checkpoint).
+    Exit code 0: converged, or joined late and received the result; 1: ended without converging;
+    2: an error; 3: stopped by SIGTERM (the same command resumes from the checkpoint).
     """
     from peerclust.cli import peer_display
     from peerclust.peers import commands
 
     try:
         with peer_display.rounds(quiet=as_json) as progress:
-            record = commands.run(
+            record = commands.run_site(
                 network,
                 me,
                 data,
@@ -103,13 +103,13 @@ def run(
                 dial=dict(_parse_dial(each) for each in dial),
                 force=force,
                 progress=progress,
-                say=lambda line: print_progress(line, as_json),
-                done=lambda record: _print_result(record, out, as_json),
+                on_log=lambda line: print_progress(line, as_json),
+                on_result=lambda record: _print_result(record, out, as_json),
             )
     except LeftError as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(3) from None
-    if record["status"]["name"] not in ("converged", "converged without some", "came late"):
+    if record["status"]["name"] not in ("converged", "converged without some peers", "joined late"):
         raise typer.Exit(1)
 
 
@@ -227,7 +227,7 @@ def _parse_site(value: str) -> tuple[str, Path, Path]:
 def parse_endpoint(value: str, name: str) -> tuple[str, int]:
     """Return the host and the port in an option's value."""
     from peerclust.runtimes.network.contract import Peer
-    from peerclust.runtimes.network.terms import check_address
+    from peerclust.runtimes.network.contract_validation import check_address
 
     check_address(value, f"`--{name}`")
     return Peer("", value, b"").endpoint

@@ -84,8 +84,8 @@ def init(
     from peerclust import tables
     from peerclust.cli import options
     from peerclust.runtimes.network import contract_file
-    from peerclust.runtimes.network.contract import spell
-    from peerclust.runtimes.network.terms import FIXED, make_contract
+    from peerclust.runtimes.network.contract import group_hex
+    from peerclust.runtimes.network.contract_validation import FIXED_GRAPH, make_contract
 
     if out.exists() and not force:
         raise ParameterError(
@@ -107,7 +107,7 @@ def init(
         "delta": 1.0 if delta is None and loss == "huber" else delta,
         "eta": 1.0 if eta is None and loss == "fair" else eta,
         "rho": rho if rho == "auto" else _parse_number(rho),
-        "on_loss": on_loss or ("stop" if solver in FIXED else "continue"),
+        "on_loss": on_loss or ("stop" if solver in FIXED_GRAPH else "continue"),
         **{"weights_column": weights_column, "scale": scale, "loss": loss, "solver": solver},
         **{"B": updates, "exchange": exchange, "rounds": rounds, "tol": tol},
         **{"seed": seed, "mean_of": mean_of},
@@ -123,7 +123,7 @@ def init(
             {"out": str(out), "digest": digest, "fingerprints": marks, "links": contract.links}
         )
         return
-    typer.echo(f"Written to {out}. Its digest is\n  {spell(contract.digest)}\nThe peers are")
+    typer.echo(f"Written to {out}. Its digest is\n  {group_hex(contract.digest)}\nThe peers are")
     for name, mark in marks.items():
         typer.echo(f"  {name} {mark}")
     typer.echo(

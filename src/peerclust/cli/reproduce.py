@@ -79,7 +79,7 @@ def reproduce(
         baselines.load(file)
     results, left_out = [], []
     for each in chosen:
-        with terminal.effort(each, quiet=as_json) as progress:
+        with terminal.job_progress(each, quiet=as_json) as progress:
             try:
                 result = paper.run(
                     each,

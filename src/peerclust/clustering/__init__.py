@@ -1,1 +1,1 @@
-"""`cluster` and what it is made of, from the checked problem to the solution."""
+"""`cluster` and its parts, from the checked problem to the solution."""

@@ -1,4 +1,4 @@
-"""rho="auto": pilot runs that measure how much the users disagree, and the rho that follows."""
+"""rho="auto": pilot runs measure how much the users disagree; rho follows from that."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from peerclust.clustering.trace import Tracer
 from peerclust.runtimes.protocol import Traffic
 from peerclust.types import Array
 
-# Each pilot run stops at this residual, or after this many rounds; with a residual above the third
-# number it has not settled, and beyond the last no larger rho is tried.
+# A pilot run stops at this residual or after this many rounds. With a residual above the third
+# number it has not converged. Beyond the last number, no larger rho is tried.
 _TOL = 1e-3
 _ROUNDS = 1000
-_UNSETTLED = 5e-2
+_NOT_CONVERGED = 5e-2
 _LARGEST_RHO = 1e12
 
 
 @dataclass(frozen=True, eq=False)
 class RhoSearch:
-    """Where the pilot runs ended, and the rho that they tell."""
+    """Where the pilot runs ended, the rho that they suggest, and what they took."""
 
     x: Array
     rho: float
@@ -39,31 +39,31 @@ def find_rho(
     known: float | None,
     progress: Callable[[int, float], None] | None,
 ) -> RhoSearch:
-    """Raise rho from a small one until the disagreement aimed at is within reach.
+    """Increase rho from a small value until the target disagreement is within reach.
 
-    At each rho the centers settle first. Where they do not, and the aim is still far, that rho is
-    kept: a larger one would settle still less. If rho is `known` already, centers settle at the
-    first small one only.
+    A pilot run at each rho lets the centers converge. If they do not, and the target is still far,
+    that rho is used: with a larger one they would converge even more slowly. If rho is already
+    `known`, only the pilot run at the first small rho is made.
     """
-    aimed = theory.AIMED_DISAGREEMENT
+    target = theory.AIMED_DISAGREEMENT
     rho, rounds, traffic = problem.initial_rho(consensus_factor), 0, Traffic()
     while True:
         tuned = tune(rho)
-        tracer = Tracer(problem, tuned, keep=False, progress=progress)
+        tracer = Tracer(problem, tuned, record=False, progress=progress)
         on_round = tracer if progress else None
         run = problem.run(tuned.program, x, _ROUNDS, _TOL, on_round)
         x, rounds, traffic = run.x, rounds + run.rounds, traffic + run.traffic
         if known is not None:
             return RhoSearch(x, known, "", rounds, traffic)
         measured = problem.disagreement(x)
-        said = f"users disagreed by {measured:.2%} of the data's spread at rho = {rho:.4g}; "
-        if measured <= aimed:
-            return RhoSearch(x, rho, f"{said}{aimed:.0%} was aimed at", rounds, traffic)
-        if measured <= theory.LARGEST_STEP * aimed:
-            larger = theory.scale_rho(rho, measured / aimed, consensus_factor)
-            why = f"{said}disagreement falls like 1/rho, so {larger:.4g} aims at {aimed:.0%}"
+        found = f"users disagreed by {measured:.2%} of the data's spread at rho = {rho:.4g}; "
+        if measured <= target:
+            return RhoSearch(x, rho, f"{found}the target was {target:.0%}", rounds, traffic)
+        if measured <= theory.LARGEST_STEP * target:
+            larger = theory.scale_rho(rho, measured / target, consensus_factor)
+            why = f"{found}disagreement falls like 1/rho, so {larger:.4g} aims at {target:.0%}"
             return RhoSearch(x, larger, why, rounds, traffic)
-        if problem.residual(run.states) > _UNSETTLED or rho > _LARGEST_RHO:
-            why = f"{said}{aimed:.0%} was aimed at, but {_ROUNDS} rounds did not settle it"
+        if problem.residual(run.states) > _NOT_CONVERGED or rho > _LARGEST_RHO:
+            why = f"{found}the target was {target:.0%}, but {_ROUNDS} rounds did not converge"
             return RhoSearch(x, rho, why, rounds, traffic)
         rho = theory.scale_rho(rho, theory.LARGEST_STEP, consensus_factor)

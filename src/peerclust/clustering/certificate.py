@@ -1,4 +1,4 @@
-"""Judges where a run ended: its certificate and its status. Watching it on the way is `tracing`."""
+"""How a run ended: its certificate and its status. `trace` observes it on the way."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from peerclust.types import Array
 
 
 def measure_pooled(problem: Problem, x: Array) -> tuple[float, float]:
-    """Give (cost, residual) of the pooled problem at the mean of all users' centers.
+    """Return (cost, residual) of the pooled problem at the mean of all users' centers.
 
-    x are those of this process, (u, K, d), as everywhere here.
+    x is the centers of this process's users, (u, K, d), as everywhere in this module.
     """
     users, distribution = problem.users, problem.distribution
     mean = users.broadcast_centers(distribution.mean(x))
@@ -39,15 +39,15 @@ def certify_centrally(
     setup: Traffic,
     setup_rounds: int,
 ) -> Certificate:
-    """Give the certificate of a run's end; the users' labels are set to match its centers.
+    """Return the certificate of a run; the users' labels are set to match its last centers.
 
-    `at_mean` is what `measure_pooled` gave, `setup` what was sent besides the run,
-    `setup_rounds` how many rounds the choice of rho took.
+    `at_mean` is the result of `measure_pooled`, `setup` the traffic outside the run, and
+    `setup_rounds` the number of rounds that the choice of rho took.
     """
     users, x = problem.users, run.x
     users.assign(x)
-    apart = problem.distribution.disagreement(x)
-    residual = max(at_mean[1], apart.mean / problem.spread)
+    disagreement = problem.distribution.disagreement(x)
+    residual = max(at_mean[1], disagreement.mean / problem.spread)
     if tuned.penalized and tuned.rho is not None:
         rho, c = tuned.rho, tuned.c
         gradient = users.gradient(x) / rho + c * problem.distribution.differences(x)
@@ -56,21 +56,22 @@ def certify_centrally(
     return Certificate(
         residual=residual,
         pooled_residual=at_mean[1],
-        disagreement=apart.mean,
-        disagreement_stacked=apart.stacked,
-        disagreement_exact=apart.exact,
+        disagreement=disagreement.mean,
+        disagreement_stacked=disagreement.stacked,
+        disagreement_exact=disagreement.exact,
         cost=solver_cost(problem, users.cost(x), x, tuned),
         pooled_cost=at_mean[0],
-        **_tell_effort(problem, run, setup, setup_rounds),
+        **_effort(problem, run, setup, setup_rounds),
     )
 
 
 def certify_decentralized(
     problem: Problem, run: Run, tuned: TunedSolver, *, setup: Traffic, setup_rounds: int
 ) -> Certificate:
-    """Give the certificate that the users find by themselves (`programs.certificate`).
+    """Return the certificate that the users compute among themselves (`programs.certificate`).
 
-    Disagreement is bounded by the way from one user's centers to the mean and on to another's.
+    Its disagreement is an upper bound, by the triangle inequality: the distance from one user's
+    centers to the mean plus the distance from the mean to another's.
     """
     users, x, graph = problem.users, run.x, problem.graph
     rho = tuned.rho if tuned.penalized else None
@@ -78,24 +79,24 @@ def certify_decentralized(
     own = problem.runtime.run(program, users, x, rounds=program.rounds)
     found = program.read(own.states[0])
     pooled = found.pooled_gradient / (problem.W_total * problem.steepness * problem.spread)
-    apart = 2.0 * float(found.radius.mean())
-    residual = max(pooled, apart / problem.spread)
+    disagreement = 2.0 * float(found.radius.mean())
+    residual = max(pooled, disagreement / problem.spread)
     users.assign(x)
     return Certificate(
         residual=found.gradient / problem.residual_scale if tuned.penalized else residual,
         pooled_residual=pooled,
-        disagreement=apart,
+        disagreement=disagreement,
         disagreement_stacked=2.0 * found.radius_stacked,
         disagreement_exact=False,
         cost=found.cost,
         pooled_cost=found.pooled_cost,
         found_by="decentralized",
-        **_tell_effort(problem, run, setup + own.traffic, setup_rounds),
+        **_effort(problem, run, setup + own.traffic, setup_rounds),
     )
 
 
-def _tell_effort(problem: Problem, run: Run, setup: Traffic, setup_rounds: int) -> dict[str, Any]:
-    """Give what a certificate tells whoever found it: what the run took, and the scales."""
+def _effort(problem: Problem, run: Run, setup: Traffic, setup_rounds: int) -> dict[str, Any]:
+    """Return the fields that both kinds of certificate share: what the run took, and the scales."""
     return {
         "rounds": run.rounds,
         "messages": run.traffic.messages,
@@ -108,7 +109,7 @@ def _tell_effort(problem: Problem, run: Run, setup: Traffic, setup_rounds: int) 
     }
 
 
-def judge(
+def decide_status(
     certificate: Certificate,
     tuned: TunedSolver,
     *,
@@ -117,78 +118,78 @@ def judge(
     dtype: str = "float64",
     noisy: bool = False,
 ) -> Status:
-    """Say how a run ended, and what to do about it.
+    """Return how a run ended, with advice.
 
-    `dtype` is how numbers traveled, `noisy` whether some were changed or lost.
+    `dtype` is the number format of messages; `noisy` is whether some were changed or dropped.
     """
-    apart = certificate.disagreement / certificate.spread
+    disagreement = certificate.disagreement / certificate.spread
     closer = ""
-    if apart > 10 * theory.AIMED_DISAGREEMENT:
+    if disagreement > 10 * theory.AIMED_DISAGREEMENT:
         remedy = "more `rounds` bring" if tuned.rho is None else "a larger `rho` brings"
         closer = (
-            f" The users' centers still differ by {apart:.0%} of the data's spread:"
+            f" The users' centers still differ by {disagreement:.0%} of the data's spread:"
             f" {remedy} them closer."
         )
     residual = f"the residual is {certificate.residual:.2g}"
     if stopped and certificate.residual <= tol:
         return Status("converged", f"every residual was below {tol:g}.{closer}")
-    if stopped and not tuned.penalized and tuned.rho is not None and apart > tol:
+    if stopped and not tuned.penalized and tuned.rho is not None and disagreement > tol:
         return Status(
             "stopped",
-            f"all is at rest, but the users' centers are {apart:.2g} of the data's spread apart:"
+            f"stationary, but users' centers differ by {disagreement:.2g} of the data's spread:"
             f" `rho` = {tuned.rho:g} is too small for consensus.",
         )
     if stopped and not tuned.penalized:
         return Status(
             "stopped",
-            f"every user's own residual was below {tol:g}, but that of all is"
+            f"every user's own residual was below {tol:g}, but the joint residual is"
             f" {certificate.residual:.2g}."
             + (
-                " Noise and lost letters lead astray; take the solver 'accelerated'."
+                " With noisy or dropped messages this solver may converge to the wrong point; use"
+                " 'accelerated'."
                 if noisy
-                else " A smaller `tol` brings it down."
+                else " A smaller `tol` reduces it."
             ),
         )
     if stopped:
         return Status(
             "stopped",
-            f"every residual was below {tol:g} in one round, but since then rows changed cluster"
-            f" or centers swung, and {residual}. A smaller `tol` runs on until they"
-            f" settle.{closer}",
+            f"every residual was below {tol:g} in one round, but then rows changed cluster or"
+            f" momentum moved the centers on, and {residual}. With a smaller `tol` the run"
+            f" continues until they settle.{closer}",
         )
     if tol == 0:
         return Status(
             "ran out of rounds",
-            f"all {certificate.rounds} rounds were run, as tol = 0 asks; {residual}.{closer}",
+            f"tol = 0 runs all {certificate.rounds} rounds; {residual}.{closer}",
         )
     ended = f"{residual} after {certificate.rounds} rounds"
     if noisy:
         return Status(
             "ran out of rounds",
-            f"{ended}: with noise or lost letters centers do not come to rest, so {tol:g} may be"
+            f"{ended}: with noisy or dropped messages the centers keep moving, so {tol:g} may be"
             f" out of reach.{closer}",
         )
     coarse = dtype in ("float32", "float16")
     if certificate.residual <= tol and not coarse:
         return Status(
             "ran out of rounds",
-            f"{ended}, below {tol:g}, but the users had not yet agreed to stop. A few more `rounds`"
-            f" let them.{closer}",
+            f"{ended}, below {tol:g}, but the users had not yet agreed to stop. Allow a few more"
+            f" `rounds`.{closer}",
         )
     faster = "; a smaller `rho` converges faster" if tuned.penalized else ""
     if coarse:
-        faster = f"; {dtype} may be too coarse for all to be below it, '8-bit' is not"
+        faster = f"; {dtype} may be too coarse for this `tol`, '8-bit' is not"
     return Status(
         "ran out of rounds",
-        f"{ended}, and {tol:g} was asked for. Allow more `rounds`, or a larger"
-        f" `tol`{faster}.{closer}",
+        f"{ended}, above `tol` = {tol:g}. Allow more `rounds`, or a larger `tol`{faster}.{closer}",
     )
 
 
 def solver_cost(problem: Problem, costs: Array, x: Array, tuned: TunedSolver) -> float:
-    """Give J_rho (eq. distributed-gen) of penalized solvers, the sum of the users' costs of others.
+    """Return J_rho (eq. distributed-gen) for penalized solvers, else the sum of the users' costs.
 
-    `costs` are those of this process's users, (u,), x their centers.
+    `costs` are those of this process's users, (u,), and x is their centers.
     """
     total = problem.distribution.gather_users(costs).sum()
     if not tuned.penalized or tuned.rho is None:

@@ -1,4 +1,4 @@
-"""`cluster`: the one function that puts a program on a runtime."""
+"""`cluster`: the function that runs a solver's program on a runtime."""
 
 from __future__ import annotations
 
@@ -54,75 +54,80 @@ def cluster(
 
     Each user keeps its rows and exchanges center estimates with its neighbors. The default solver
     minimizes J_rho(x, C) = 1/rho sum of w f(x_i(k), y) + c/2 <x, L x> (eq. distributed-gen) by
-    Algorithm 1 with momentum; docs/how-to-choose.md tells which suits what.
+    Algorithm 1 with momentum. docs/how-to-choose.md compares the solvers.
 
     Parameters
     ----------
     parts : list of (N_i, d) arrays, (rows, offsets), or dict
-        The users' rows; copied once into flat form, or already flat and then never copied: user i
+        The users' rows. A list is copied once into flat form. Flat rows are never copied: user i
         has rows[offsets[i]:offsets[i+1]]. Users may differ in size and may be empty. With MPI each
-        rank reads its own users' only (memory maps will do), or is given a dict of them by number.
+        rank reads only its own users' rows (memory maps are supported), or passes a dict of them,
+        keyed by the user's number.
     n_clusters : int
         K.
     graph : str, Graph or networkx graph
-        Who talks with whom: "ring", "path", "star", "complete", "grid", or see `peerclust.graphs`.
+        Communication graph: "ring", "path", "star", "complete", "grid", or see
+        `peerclust.graphs`.
     loss : str or object
         "kmeans", "huber", "logistic", "fair", a loss such as Huber(delta=5), a Bregman loss, or an
         object with value(r2), gamma(r2) and smoothness.
     distance : "euclidean" or Mahalanobis(A)
         A Bregman loss is its own distance.
     solver : str or callable
-        "accelerated" and "dgc" minimize J_rho; "admm" and "group-lasso" find common centers, a
-        solution of the pooled problem; so does "exact", which tells sums and counts besides
-        centers. "auto" is "admm" unless something is given that only DGC has. Or a callable (rho,
-        alpha, B, consensus_factor) that gives a program of the user's own.
+        "accelerated" and "dgc" minimize J_rho. "admm" and "group-lasso" find common centers, a
+        solution of the pooled problem. So does "exact", which also sends per-cluster sums and
+        counts. "auto" is "admm" unless an option is given that only DGC has. Or a callable (rho,
+        alpha, B, consensus_factor) that returns a custom program.
     rho : float >= 1 or "auto"
-        The penalty: how close the users' centers must be. "auto" measures their disagreement at
-        small rhos and scales it to 1 % of the data's spread; the run then goes on from there. Of
-        "group-lasso" it is the most that a link may pull, and "auto" enough for consensus.
+        Consensus penalty; larger means users' centers are closer. "auto" measures their
+        disagreement at small values of rho and chooses the rho that brings it to 1 % of the data's
+        spread; the run continues from those centers. For "group-lasso" it bounds the gradient of
+        each link, and "auto" is enough for consensus.
     alpha : float > 0, "auto" or "paper"
-        The step: "auto" is 0.99 of the largest that is proved to converge, "paper" that of the
+        Step size: "auto" is 0.99 of the largest that is proved to converge, "paper" that of the
         paper's experiments.
     B : int
-        Center updates, and so exchanges, a round.
+        Center updates, and thus exchanges, per round.
     rounds : int
-        At most so many rounds, besides those by which rho="auto" is found.
+        Maximum number of rounds, not counting the pilot runs of rho="auto".
     tol : float
         Stop once every user's residual is below this (see `Certificate.residual`); 0 never stops.
     init : str, array or object
         "k-means++", "k-means++-local", "random", centers (K, d) or (m, K, d), or see
         `peerclust.initialize`.
     n_init : int
-        How many starts; the one with the least pooled cost is kept.
+        Number of restarts; the one with the lowest pooled cost is returned.
     weights : "unit", "normalized" or list of arrays
-        1 a row, 1/N a row, or given: nonnegative, as the parts are.
+        1 for each row, 1/N for each row, or given: nonnegative, in the form of the parts.
     scale : None or "standard"
         "standard": the users agree on the mean and deviation of each feature over all rows (see
-        `moments`) and cluster in units of these; a Mahalanobis distance, certificate and trace are
-        in these units, too, but `init` and the centers found are in the rows' own.
+        `clustering.scaling`) and cluster in units of these. A Mahalanobis distance, the certificate
+        and the trace are in these units, too. `init` and the resulting centers are in the rows'
+        own units.
     consensus_factor : float or "1-1/rho"
         The factor c.
     exchange : "float64", "float32", "float16", "8-bit" or dict
-        How numbers travel; a dict may also have `noise`, `drop`, `gradient_noise` and `seed` (see
-        `programs.inexact`). Not for the solver "exact".
+        Number format of messages; a dict may also have `noise`, `drop`, `gradient_noise` and `seed`
+        (see `programs.lossy`). Not for the solver "exact".
     certify : "central" or "decentralized"
-        Who finds the certificate: someone who sees all centers, or the users by agreements among
-        neighbors (at most 1,500 users; see `programs.certificate`).
+        How the certificate is computed: centrally, or by the users with consensus rounds (at most
+        1,500 users; see `programs.certificate`).
     runtime : "simulator", "loopback" or "mpi"
-        All give the same centers to the last bit. With "mpi" every rank of the job calls `cluster`
-        with the same arguments; `runtimes.mpi.MPIGroup(comm)` stands for those of a communicator.
+        All return the same centers to the last bit. With "mpi" every rank of the job calls
+        `cluster` with the same arguments; pass `runtimes.mpi.MPIGroup(comm)` to use the ranks of
+        one communicator.
     random_state : None, int or numpy Generator
         The same seed gives the same result on every runtime.
     trace : bool
-        Whether to keep cost, disagreement and labels changed of every round.
+        Whether to record cost, disagreement and changed labels of every round.
     progress : callable, optional
-        Called after each round with (round, largest residual); the round is 0 while rho="auto" is
-        found. With MPI only rank 0's is called, after every tenth.
+        Called after each round with (round, largest residual); the round is 0 during the pilot
+        runs of rho="auto". With MPI only rank 0's is called, after every tenth round.
     checkpoint : path or Checkpoint, optional
-        A folder in which to write down where the run is, every 100 rounds; `Checkpoint(folder,
-        every=..., resume=True)` goes on from there, to the same end to the last bit.
+        Folder for checkpoints, written every 100 rounds. `Checkpoint(folder, every=...,
+        resume=True)` resumes from there, with the same result to the last bit.
     gather : bool
-        With MPI, whether all ranks get the whole solution, or each its own users' part.
+        With MPI, whether all ranks get the whole solution, or each only its own users' part.
 
     Returns
     -------
@@ -142,10 +147,10 @@ def cluster(
     group = runtimes.process_group(runtime)
     with group.abort_on_failure():
         if group.size > 1:
-            # What `prepare` compares once it is resolved, and what is each rank's own.
-            apart = {"n_clusters", "graph", "loss", "distance", "scale", "weights"}
-            apart |= {"parts", "runtime", "progress", "random_state"}
-            common = {name: value for name, value in given.items() if name not in apart}
+            # `prepare` compares some of these once they are resolved; others may differ.
+            excluded = {"n_clusters", "graph", "loss", "distance", "scale", "weights"}
+            excluded |= {"parts", "runtime", "progress", "random_state"}
+            common = {name: value for name, value in given.items() if name not in excluded}
             check_same(group, common, "`{}` of cluster")
         with group.raise_on_all():
             _check_choice(rho, ("auto",), "rho", at_least=1)
@@ -157,8 +162,8 @@ def cluster(
             check_number(tol, "tol", "cluster", at_least=0)
             check_name(certify, ("central", "decentralized"), "certify", "cluster")
             loss = losses.resolve(loss)
-            asked = SolverRequest(solver, rho, alpha, B, consensus_factor, tol)
-            chosen = choose(asked, loss)
+            request = SolverRequest(solver, rho, alpha, B, consensus_factor, tol)
+            chosen = choose(request, loss)
             format_ = message_format.resolve(exchange, chosen.name)
             start = initialize.resolve(init)
         problem = prepare(
@@ -173,15 +178,16 @@ def cluster(
             random_state=random_state,
         )
         if certify == "decentralized":
-            problem.graph.averaging_factors  # noqa: B018 - raises now if there are too many
+            problem.graph.averaging_factors  # noqa: B018 - raises now if there are too many users
         if checkpoint is not None:
             problem = replace(problem, journal=_open_journal(checkpoint, problem, given))
-        plan = RunSettings(asked, chosen, start, format_, rounds, trace, _from_one(progress, group))
+        report = _on_root(progress, group)
+        settings = RunSettings(request, chosen, start, format_, rounds, trace, report)
         restarts: list[Restart] = []
-        for attempt in range(n_init):
+        for number in range(n_init):
             known = restarts[-1].tuned if restarts else None
-            restarts.append(run_restart(problem, plan, problem.seed + attempt, known))
-        solution = select_best(problem, plan, restarts, certify)
+            restarts.append(run_restart(problem, settings, problem.seed + number, known))
+        solution = select_best(problem, settings, restarts, certify)
         if problem.journal is not None:
             problem.journal.finish()
         solution = solution.gathered(problem.distribution) if gather else solution
@@ -189,16 +195,16 @@ def cluster(
         return solution
 
 
-def _from_one(
+def _on_root(
     progress: Callable[[int, float], None] | None, group: ProcessGroup
 ) -> Callable[[int, float], None] | None:
-    """Give what tells progress: rank 0's, while all the others keep step with it."""
-    told: bool = group.bcast(progress is not None)
-    return (progress if group.rank == 0 else lambda *_: None) if told else None
+    """Return rank 0's callback on rank 0, and one that does nothing on the others."""
+    reported: bool = group.bcast(progress is not None)
+    return (progress if group.rank == 0 else lambda *_: None) if reported else None
 
 
 def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> Journal:
-    """Give the journal for what `cluster` was given."""
+    """Return the journal for the arguments of `cluster`."""
     if isinstance(checkpoint, str | os.PathLike):
         checkpoint = Checkpoint(checkpoint)
     if not isinstance(checkpoint, Checkpoint):
@@ -207,33 +213,33 @@ def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> J
         )
     if given["random_state"] is None:
         raise ParameterError(
-            "`random_state` of cluster must be given with a `checkpoint`, so that a run can go on."
-            " Got None."
+            "`random_state` of cluster must be given with a `checkpoint`, so that a run can be"
+            " resumed. Got None."
         )
     if "on_checkpoint" not in inspect.signature(problem.runtime.run).parameters:
         raise ParameterError(
             "`checkpoint` of cluster must be left out with a runtime whose run(...) does not take"
             f" `on_checkpoint` and `resume_from`. Got {show(checkpoint)}."
         )
-    apart = ("parts", "weights", "progress", "checkpoint", "gather")
+    excluded = ("parts", "weights", "progress", "checkpoint", "gather")
     given = given | {"graph": problem.graph, "random_state": problem.seed}
     runtime = given["runtime"]
     given["runtime"] = runtime if isinstance(runtime, str) else type(problem.runtime).__name__
     identity = {
         f"`{name}` of cluster": fingerprint(value)
         for name, value in given.items()
-        if name not in apart
+        if name not in excluded
     }
     users = problem.users
     own = digest([users.rows, users.offsets, users.weights])
     return Journal(checkpoint, problem.distribution.group, identity=identity, own=own)
 
 
-def _check_choice(value: float | str, words: tuple[str, ...], name: str, **limits: float) -> None:
+def _check_choice(value: float | str, choices: tuple[str, ...], name: str, **limits: float) -> None:
     if not isinstance(value, str):
         check_number(value, name, "cluster", **limits)
-    elif value not in words:
-        must = " or ".join(["a number", *map(repr, words)])
+    elif value not in choices:
+        must = " or ".join(["a number", *map(repr, choices)])
         raise ParameterError(
-            f"`{name}` of cluster must be {must}. Got {show(value)}.{guess(value, words)}"
+            f"`{name}` of cluster must be {must}. Got {show(value)}.{guess(value, choices)}"
         )

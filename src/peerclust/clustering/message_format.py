@@ -1,4 +1,4 @@
-"""How numbers travel: what `exchange` of `cluster` stands for, and whether the data fits it."""
+"""Number format of messages: what `exchange` of `cluster` means, and whether the data fits it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from peerclust.validation import check_count, check_name, check_number
 
 
 class MessageFormat(NamedTuple):
-    """How numbers travel, whether with noise, and what wraps a program, for a seed, so."""
+    """The number format of messages, whether they are noisy, and how to wrap a program for a seed.
+
+    A program is wrapped by `wrap(program, seed)`, and then sends its messages in this format.
+    """
 
     dtype: str
     noisy: bool
@@ -25,7 +28,7 @@ class MessageFormat(NamedTuple):
 
 
 def resolve(exchange: Any, solver: str) -> MessageFormat:
-    """Give how numbers travel by what `cluster` was given.
+    """Return the message format that `exchange` of `cluster` means.
 
     >>> resolve("float32", "admm").dtype
     'float32'
@@ -61,19 +64,19 @@ def resolve(exchange: Any, solver: str) -> MessageFormat:
 
 
 def check_range(dtype: str, problem: Problem, x: Array) -> None:
-    """Raise if rows or starts have numbers that do not fit the form in which they are to travel."""
+    """Raise if rows or initial centers have numbers outside the range of the message format."""
     if dtype == "float64":
         return
     least, most = {
         "float16": (0.0, 6e4),
         "float32": (0.0, 1e38),
-        # One byte is an exponent of two.
+        # The exponent of two is one byte.
         "8-bit": (1e-30, 1e30),
     }[dtype]
     rows = problem.users.rows
     size = problem.distribution.max_over_ranks(max(np.abs(rows).max(initial=0.0), np.abs(x).max()))
     if size > most or problem.spread < least:
         raise DataError(
-            f"`exchange` of cluster must be a form that holds numbers up to {size:.2g}, as"
-            f" 'float64' does. Got {dtype!r}; scaled rows fit every form."
+            f"`exchange` of cluster must be a format for numbers up to {size:.2g}, such as"
+            f" 'float64'. Got {dtype!r}; scaled rows fit every format."
         )

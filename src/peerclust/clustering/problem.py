@@ -1,7 +1,7 @@
-"""A problem that has been checked, with the scales and choices that follow from its data and graph.
+"""A checked problem, with the scales and choices that follow from its data and graph.
 
-What comes in through a door is checked here once. The loop over starts is in `clustering`, the
-judgment of where it ended in `certify`.
+Arguments are checked here once. The loop over restarts is in `cluster`, the certificate and status
+of the result in `certificate`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ SCALES = ("standard",)
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Users on a graph, the runtime that drives them, K, and the scales of the data.
+    """Users on a graph, the runtime that runs their program, K, and the scales of the data.
 
-    `users` are those of this process, by `distribution`; all else is the same in every process, `weights`
-    the total weight of each of all users, (m,). `spread` is s, the RMS distance of the joint rows
-    from their mean. `steepness` is a, what the distance or a Bregman loss multiplies gradients by:
-    lambda_max(A), or the loss's smoothness. With a `scale`, users' rows and all measures are in its
-    coordinates; `sent` is what agreeing on it took. A `journal` keeps where its runs are.
+    `users` are those of this process, by `distribution`; all else is the same in every process.
+    `weights` are the total weights of all users, (m,). `spread` is s, the RMS distance of the joint
+    rows from their mean. `steepness` is a, the factor by which the distance or a Bregman loss
+    multiplies gradients: lambda_max(A), or the loss's smoothness. With a `scale`, users' rows and
+    all measures are in its coordinates, and `sent` is the traffic of agreeing on it. A `journal`
+    writes checkpoints of the runs.
     """
 
     users: Users
@@ -58,7 +59,7 @@ class Problem:
 
     @property
     def graph(self) -> Graph:
-        """Who talks with whom."""
+        """The communication graph."""
         return self.distribution.graph
 
     @property
@@ -82,7 +83,7 @@ class Problem:
         return theory.smoothness(self.users.loss, self.users.distance)
 
     def initial_rho(self, consensus_factor: float | str) -> float:
-        """Give the small rho at which rho="auto" begins."""
+        """Return the small rho at which rho="auto" starts."""
         return theory.initial_rho(
             beta=self.beta,
             W=self.W,
@@ -91,50 +92,50 @@ class Problem:
         )
 
     def scaled(self, x: Array) -> Array:
-        """Give centers that are in the rows' own units in the coordinates of the problem."""
+        """Convert centers from the rows' own units to the coordinates of the problem."""
         return x if self.scale is None else np.asarray(self.scale.forward(x))
 
     def check_start(self, x: Array) -> None:
-        """Raise if a start lies outside the domain of a Bregman loss."""
+        """Raise if an initial center lies outside the domain of a Bregman loss."""
         loss = self.users.loss
         if isinstance(loss, Bregman) and self.distribution.any_rank(not loss.contains(x)):
             raise DataError(
                 f"The start must lie in the domain of the {loss.name} loss, and a center of it"
-                " does not; give `init` centers that do."
+                " does not; pass centers that do as `init`."
             )
 
     def run(
         self, program: Program, x: Array, rounds: int, tol: float, on_round: OnRound | None = None
     ) -> Run:
-        """Run a program from x; centers that run away are an error."""
+        """Run a program from x; raise if it diverges."""
         threshold = tol * self.residual_scale if tol > 0 else -1.0
-        go = partial(self.runtime.run, program, self.users, x, rounds=rounds, threshold=threshold)
+        call = partial(self.runtime.run, program, self.users, x, rounds=rounds, threshold=threshold)
         if self.journal is None:
-            run = go(on_round=on_round)
+            run = call(on_round=on_round)
         else:
-            run = self.journal.run(go, program, self.users, x, on_round)
+            run = self.journal.run(call, program, self.users, x, on_round)
         with self.distribution.group.raise_on_all():
             check_finite(run.x, run.rounds)
         return run
 
     def close(self) -> None:
-        """Give back what the runtime holds of others, such as communicators."""
+        """Release the resources of the runtime, such as communicators."""
         if hasattr(self.runtime, "close"):
             self.runtime.close()
 
     def residual(self, states: Sequence[State]) -> float:
-        """Give the largest residual of users when their last round began; NaN if one is unknown."""
+        """Return the largest residual at the start of the last round; NaN if one is unknown."""
         largest = float(
             self.distribution.max_over_ranks(max(state.residual.max() for state in states))
         )
         return largest / self.residual_scale if largest < UNKNOWN else float("nan")
 
     def disagreement(self, x: Array) -> float:
-        """Give how far the users' centers x are apart, as a fraction of the data's spread."""
+        """Return the disagreement of the users' centers x as a fraction of the data's spread."""
         return self.distribution.disagreement(x).mean / self.spread
 
     def choose_alpha(self, alpha: float | str, rho: float, c: float) -> tuple[float, str]:
-        """Give the step for a rho and a consensus factor, and why."""
+        """Return the step size for a rho and a consensus factor, and how it was chosen."""
         if not isinstance(alpha, str):
             return float(alpha), "given"
         lambda_max = self.graph.lambda_max
@@ -143,7 +144,7 @@ class Problem:
             step = theory.paper_step(
                 m=self.graph.m, largest=largest, rho=rho, lambda_max=lambda_max.value
             )
-            return step, "1 / (2 m |D_max| / rho + lambda_max(L) + 1), the step of the paper"
+            return step, "1 / (2 m |D_max| / rho + lambda_max(L) + 1), the paper's step size"
         step = theory.safe_step(beta=self.beta, W=self.W, rho=rho, lambda_max=lambda_max.value, c=c)
         bound = "" if lambda_max.exact else f" ({lambda_max.how})"
         outside = "" if theory.in_theory(self.users.loss) else "; outside the theory"
@@ -166,7 +167,7 @@ def prepare(
     random_state: Any,
     scale: str | None = None,
 ) -> Problem:
-    """Check what a caller gives and return the problem; see `cluster` for the parameters."""
+    """Check the arguments and return the problem; see `cluster` for the parameters."""
     group = runtimes.process_group(runtime)
     with group.raise_on_all():
         K = check_count(n_clusters, "n_clusters", "cluster")
@@ -180,21 +181,21 @@ def prepare(
         _check_scale(scale, loss, network)
         seed = draw_seed(random_state)
     if group.size > 1:
-        said = weights if isinstance(weights, str | None) else "given"
+        kind = weights if isinstance(weights, str | None) else "given"
         common = {"n_clusters": K, "graph": network, "loss": loss, "distance": distance}
-        check_same(group, common | {"scale": scale, "weights": said}, "`{}` of cluster")
+        check_same(group, common | {"scale": scale, "weights": kind}, "`{}` of cluster")
     seed = group.bcast(seed)
     distribution = distribute(parts, network, group)
     rows, offsets = flat or local_rows(parts, distribution)
     given = local_weights(weights, parts, distribution, offsets)
     with group.raise_on_all():
         check_loss_fits(loss, distance, rows, "cluster")
-    driver = runtimes.resolve(runtime, distribution)
+    resolved = runtimes.resolve(runtime, distribution)
     moments: Moments | None = None
     sent = Traffic()
-    own: Any = {"weights": given, "numbers": distribution.local.tolist()}
+    own: Any = {"weights": given, "ids": distribution.local.tolist()}
     if scale is not None:
-        moments, sent = distributed_moments(driver, Users(rows, offsets, **own))
+        moments, sent = distributed_moments(resolved, Users(rows, offsets, **own))
         rows = moments.scale.forward(rows)
     users = Users(rows, offsets, loss=loss, distance=distance, **own)
     if (distinct := _count_distinct(users, distribution, K)) < K:
@@ -205,7 +206,7 @@ def prepare(
     return Problem(
         users=users,
         distribution=distribution,
-        runtime=driver,
+        runtime=resolved,
         K=K,
         seed=seed,
         spread=_spread(users, distribution) if moments is None else moments.scaled_spread,
@@ -227,13 +228,13 @@ def _check_scale(scale: str | None, loss: Any, network: Graph) -> None:
         )
     if network.m > DENSE:
         raise ParameterError(
-            f"`scale` of cluster must be none for more than {DENSE} users, as an exact average"
+            f"`scale` of cluster must be none for more than {DENSE} users, because an exact average"
             f" needs all eigenvalues of the graph. Got {scale!r} and {network.m} users."
         )
 
 
 def _spread(users: Users, distribution: Distribution) -> float:
-    """Give the RMS distance of the joint data from its mean, weighted; never 0."""
+    """Return the RMS distance of the joint data from its mean, weighted; never 0."""
     probe = Users(users.rows, users.offsets, weights=users.weights)
     total = distribution.gather_users(probe.total_weights).sum()
     origin = np.zeros((users.m, 1, users.d))
@@ -246,7 +247,7 @@ def _spread(users: Users, distribution: Distribution) -> float:
 
 
 def _count_distinct(users: Users, distribution: Distribution, enough: int) -> int:
-    """Count distinct rows of positive weight, looking no further than is enough."""
+    """Count distinct rows of positive weight, up to at least `enough`."""
     weights = users.weights if not isinstance(users.weights, float) else None
     first = slice(0, 16 * enough)
     for here in (first, slice(None)):
@@ -254,11 +255,11 @@ def _count_distinct(users: Users, distribution: Distribution, enough: int) -> in
         found = np.unique(rows, axis=0)
         if len(found) >= enough:
             break
-    # Who has enough alone need not tell more.
+    # A rank that has enough rows on its own need not send more.
     return len(np.unique(np.concatenate(distribution.group.allgather(found[:enough])), axis=0))
 
 
 def draw_seed(random_state: Any) -> int:
-    """Give the seed of all users' streams that a random state stands for."""
+    """Return the seed of all users' random streams, drawn from a random state."""
     generator = check_generator(random_state, "cluster")
     return int(generator.integers(1 << 62))

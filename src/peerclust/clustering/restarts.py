@@ -1,4 +1,4 @@
-"""One start of a clustering, from its first centers to its end; and the judgment of the best."""
+"""Restarts: one run from its initial centers to its end, and the selection of the best run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peerclust.clustering.auto_rho import find_rho
 from peerclust.clustering.certificate import (
     certify_centrally,
     certify_decentralized,
-    judge,
+    decide_status,
     measure_pooled,
 )
 from peerclust.clustering.problem import Problem
@@ -32,9 +32,9 @@ from peerclust.runtimes.protocol import Run, Traffic
 
 @dataclass(frozen=True, eq=False)
 class RunSettings:
-    """How each start is to go on; see `cluster`."""
+    """The settings that all restarts share; see `cluster`."""
 
-    asked: SolverRequest
+    request: SolverRequest
     chosen: SolverChoice
     start: initialize.Start
     format: message_format.MessageFormat
@@ -42,15 +42,15 @@ class RunSettings:
     trace: bool
     progress: Callable[[int, float], None] | None
 
-    def tell_as_round_0(self, _: int, residual: float) -> None:
-        """Tell progress while rho is found."""
+    def report_as_round_0(self, _: int, residual: float) -> None:
+        """Report the progress of a pilot run."""
         assert self.progress is not None
         self.progress(0, residual)
 
 
 @dataclass(frozen=True, eq=False)
 class Restart:
-    """One start's program and run, its pooled cost and residual, its trace, and what it took."""
+    """A program and its run, with pooled cost and residual at the mean, trace, and effort."""
 
     tuned: TunedSolver
     run: Run
@@ -61,69 +61,65 @@ class Restart:
 
 
 def run_restart(
-    problem: Problem, plan: RunSettings, seed: int, known: TunedSolver | None
+    problem: Problem, settings: RunSettings, seed: int, known: TunedSolver | None
 ) -> Restart:
-    """Run from one start; `known` is the program of an earlier one, whose rho is kept."""
-    asked, chosen, rounds = plan.asked, plan.chosen, 0
+    """Run once from new initial centers; `known` is an earlier restart's solver, for its rho."""
+    request, chosen, rounds = settings.request, settings.chosen, 0
 
     def tune(rho: float) -> TunedSolver:
-        return tune_penalized(problem, chosen, asked, rho)
+        return tune_penalized(problem, chosen, request, rho)
 
-    x, sent = plan.start.centers(problem.runtime, problem.users, problem.K, seed)
-    if isinstance(plan.start, initialize.Given):
+    x, sent = settings.start.centers(problem.runtime, problem.users, problem.K, seed)
+    if isinstance(settings.start, initialize.Given):
         x = problem.scaled(x)
     problem.check_start(x)
-    message_format.check_range(plan.format.dtype, problem, x)
+    message_format.check_range(settings.format.dtype, problem, x)
     if not chosen.penalized:
-        tuned = tune_exact(problem, chosen, asked)
-    elif not isinstance(asked.rho, str):
-        tuned = tune(float(asked.rho))
+        tuned = tune_exact(problem, chosen, request)
+    elif not isinstance(request.rho, str):
+        tuned = tune(float(request.rho))
         tuned.why["rho"] = "given"
     elif problem.graph.m == 1:
         tuned = tune(1.0)
-        tuned.why["rho"] = "one user alone has nobody to disagree with"
+        tuned.why["rho"] = "a single user has no neighbors to disagree with"
     else:
-        tell = plan.tell_as_round_0 if plan.progress else None
+        report = settings.report_as_round_0 if settings.progress else None
         rho = None if known is None else known.rho
-        pilot = find_rho(problem, tune, x, asked.consensus_factor, rho, tell)
-        x, rounds, sent = pilot.x, pilot.rounds, sent + pilot.traffic
-        tuned = tune(pilot.rho)
-        tuned.why["rho"] = pilot.why if known is None else known.why["rho"]
-    tracer = Tracer(problem, tuned, keep=plan.trace, progress=plan.progress)
-    on_round = tracer if plan.trace or plan.progress else None
-    program = plan.format.wrap(tuned.program, seed)
-    run = problem.run(program, x, plan.rounds, asked.tol, on_round)
+        search = find_rho(problem, tune, x, request.consensus_factor, rho, report)
+        x, rounds, sent = search.x, search.rounds, sent + search.traffic
+        tuned = tune(search.rho)
+        tuned.why["rho"] = search.why if known is None else known.why["rho"]
+    tracer = Tracer(problem, tuned, record=settings.trace, progress=settings.progress)
+    on_round = tracer if settings.trace or settings.progress else None
+    program = settings.format.wrap(tuned.program, seed)
+    run = problem.run(program, x, settings.rounds, request.tol, on_round)
     return Restart(tuned, run, measure_pooled(problem, run.x), tracer.trace(), rounds, sent)
 
 
 def select_best(
-    problem: Problem, plan: RunSettings, restarts: Sequence[Restart], certify: str
+    problem: Problem, settings: RunSettings, restarts: Sequence[Restart], certify: str
 ) -> Solution:
-    """Judge the best try and give the part of the solution that this process has."""
+    """Certify the restart with the lowest pooled cost; return this process's part of it."""
     best = min(restarts, key=lambda each: each.at_mean[0])
     sent = sum((each.sent + each.run.traffic for each in restarts), problem.sent)
     took: Any = {"setup": sent - best.run.traffic}
     took["setup_rounds"] = sum(each.pilot_rounds for each in restarts)
     if certify == "decentralized":
-        judged = certify_decentralized(problem, best.run, best.tuned, **took)
+        certificate = certify_decentralized(problem, best.run, best.tuned, **took)
     else:
-        judged = certify_centrally(problem, best.run, best.tuned, at_mean=best.at_mean, **took)
-    users, scale, format_ = problem.users, problem.scale, plan.format
-    how: Any = {
-        "stopped": best.run.stopped,
-        "dtype": format_.dtype,
-        "noisy": format_.noisy,
-    }
+        certificate = certify_centrally(problem, best.run, best.tuned, at_mean=best.at_mean, **took)
+    users, scale, format_ = problem.users, problem.scale, settings.format
+    how: Any = {"stopped": best.run.stopped, "dtype": format_.dtype, "noisy": format_.noisy}
     x = best.run.x if scale is None else scale.back(best.run.x)
     return Solution(
         centers=x,
         labels=np.split(users.labels, users.offsets[1:-1]),
-        status=judge(judged, best.tuned, tol=plan.asked.tol, **how),
-        certificate=judged,
-        solver=plan.chosen.name,
+        status=decide_status(certificate, best.tuned, tol=settings.request.tol, **how),
+        certificate=certificate,
+        solver=settings.chosen.name,
         rho=best.tuned.rho,
         alpha=best.tuned.alpha,
-        why={"solver": plan.chosen.why} | best.tuned.why,
+        why={"solver": settings.chosen.why} | best.tuned.why,
         trace=best.trace,
         loss=users.loss,
         distance=users.distance,

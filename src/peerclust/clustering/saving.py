@@ -19,7 +19,7 @@ from peerclust.files import new_file
 
 
 def write(solution: Solution, path: Path) -> None:
-    """Write everything, all of it or nothing; a loss of the user's own is named only."""
+    """Write the whole solution, or nothing; a custom loss is stored by its name only."""
     header = {
         "status": asdict(solution.status),
         "certificate": asdict(solution.certificate),
@@ -49,7 +49,7 @@ def write(solution: Solution, path: Path) -> None:
 
 
 def read(path: Path, *, loss: Any = None, distance: Any = None) -> Solution:
-    """Read what `write` wrote; `loss` and `distance` stand in for what it could not store."""
+    """Read what `write` wrote; `loss` and `distance` replace what could not be stored."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}

@@ -1,12 +1,13 @@
-"""Mean and deviation of each feature over all users' rows, agreed without a server, and scaling.
+"""Scaling by the mean and deviation of each feature over all users' rows, without a server.
 
-With W = sum w the total weight and y the rows, the users agree by two averages (`programs.agree`),
+With W = sum w the total weight and y the rows, two network averages (`programs.consensus`),
 
     first = 1/W sum w y,    then    e = 1/W sum w (y - first),    s = 1/W sum w (y - first)^2,
 
-on mean = first + e and deviation^2 = s - e^2; e is zero but for rounding, which it mends. All users
-hold the same bits. What others learn: all, the joint weight, means and deviations; each user's
-neighbors also its own total weight and sums, in the first exchange of each average.
+yield mean = first + e and deviation^2 = s - e^2. Without rounding errors e would be zero; it
+corrects for them. All users compute the same bits. What others learn: all users learn the joint
+weight, means and deviations. Each user's neighbors also learn its own total weight and sums, in the
+first exchange of each average.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from peerclust.programs.consensus import Average
 from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.types import Array
 from peerclust.users import Users
-from peerclust.users.chunks import plan_tasks
+from peerclust.users.chunks import plan_chunks
 
-# A deviation below this share of the mean's size is rounding, and the feature constant.
+# If the deviation is below this fraction of the mean's size, it is rounding and the feature is
+# constant.
 CONSTANT = 1e-12
 
-# Rows that are scaled at a time.
+# Number of rows that are scaled at a time.
 CHUNK = 1 << 14
 
 
@@ -44,17 +46,17 @@ class Scale:
     deviation: Array
 
     def forward(self, rows: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Give rows or centers (..., d) in these coordinates, in C order; float32 stays float32."""
+        """Convert rows or centers (..., d) to these coordinates, in C order; keep the dtype."""
         out = np.empty(rows.shape, rows.dtype)
         flat, scaled = rows.reshape(-1, rows.shape[-1]), out.reshape(-1, rows.shape[-1])
-        for begin in range(0, len(flat), CHUNK):
-            here = slice(begin, begin + CHUNK)
-            # The mean is float64, so that the difference is, too, before it is rounded.
+        for start in range(0, len(flat), CHUNK):
+            here = slice(start, start + CHUNK)
+            # The mean is float64, and so is the difference, until it is rounded.
             scaled[here] = (flat[here] - self.mean) / self.deviation
         return out
 
     def back(self, centers: Array) -> Array:
-        """Give centers (..., d) in the rows' own units, in C order."""
+        """Convert centers (..., d) back to the rows' own units, in C order."""
         return np.ascontiguousarray(centers * self.deviation + self.mean)
 
 
@@ -71,7 +73,7 @@ class Moments:
     weight : float
         The total weight of all rows.
     scaled_spread : float
-        The spread of the rows once they are scaled; never 0.
+        The spread of the scaled rows; never 0.
     """
 
     mean: Array
@@ -82,12 +84,12 @@ class Moments:
 
     @property
     def scale(self) -> Scale:
-        """The coordinates that these moments make."""
+        """The coordinates that these moments define."""
         return Scale(self.mean, self.deviation)
 
 
 def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffic]:
-    """Give the moments of the joint rows, and what agreeing on them sent over the links.
+    """Return the moments of the joint rows, and the traffic that computing them took.
 
     >>> from peerclust.graphs import path
     >>> from peerclust.runtimes import Simulator
@@ -96,9 +98,9 @@ def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffi
     >>> moments.mean, moments.weight, sent.messages
     (array([3.]), 3.0, 8)
     """
-    nowhere = np.zeros(users.d)
+    origin = np.zeros(users.d)
     with np.errstate(over="ignore", invalid="ignore"):
-        own = np.column_stack([users.total_weights, _sums(users, nowhere, 1)])
+        own = np.column_stack([users.total_weights, _sums(users, origin, 1)])
         (weight, *totals), sent = _total(runtime, users, own)
         if not weight > 0:
             raise DataError(
@@ -107,11 +109,11 @@ def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffi
         first = np.array(totals) / weight
         own = np.column_stack([_sums(users, first, 1), _sums(users, first, 2)])
         total, more = _total(runtime, users, own)
-    off, squares = np.split(total / weight, 2)
-    mean = first + off
-    variance = np.maximum(squares - off * off, 0.0)
+    error, squares = np.split(total / weight, 2)
+    mean = first + error
+    variance = np.maximum(squares - error * error, 0.0)
     if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
-        raise DataError("The rows to be scaled are so large that their squares have no sum.")
+        raise DataError("The rows to be scaled are so large that the sum of squares overflows.")
     varies = np.sqrt(variance) > CONSTANT * np.abs(mean)
     deviation = np.where(varies, np.sqrt(variance), 1.0)
     scaled = float(np.sqrt((variance / deviation**2).sum()))
@@ -126,32 +128,32 @@ def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffi
 
 
 def nonzero_spread(spread: float, mean: Array) -> float:
-    """Give the spread of rows with this mean as a unit to measure by, which is never 0.
+    """Return the spread of rows with this mean, or a substitute if it is 0.
 
     >>> nonzero_spread(2.0, np.array([5.0])), nonzero_spread(0.0, np.array([5.0]))
     (2.0, 5.0)
     """
-    # Rows that are all equal have no spread but rounding; their size will do as a unit then.
+    # The spread of equal rows is only rounding; their size serves as the unit instead.
     size = float(np.abs(mean).max())
     return spread if spread > CONSTANT * size else size or 1.0
 
 
 def _sums(users: Users, origin: Array, power: int) -> Array:
-    """Give each user's sum of w (y - origin)^power, (u, d), the same bits in any block."""
-    tasks = plan_tasks(users.offsets)
-    parts = np.empty((len(tasks[0]), users.d))
-    for task, (start, stop) in enumerate(zip(*tasks[1:], strict=True)):
+    """Return each user's sum of w (y - origin)^power, (u, d), with the same bits in any block."""
+    chunks = plan_chunks(users.offsets)
+    parts = np.empty((len(chunks[0]), users.d))
+    for chunk, (start, stop) in enumerate(zip(*chunks[1:], strict=True)):
         values = (users.rows[start:stop] - origin) ** power
         weights = users.weights
         w = weights if isinstance(weights, float) else weights[start:stop, None]
-        np.add.reduce(w * values, axis=0, out=parts[task])
+        np.add.reduce(w * values, axis=0, out=parts[chunk])
     total = np.zeros((users.m, users.d))
-    kernels.by_user(tasks[0], parts, total)
+    kernels.by_user(chunks[0], parts, total)
     return total
 
 
 def _total(runtime: Runtime, users: Users, own: Array) -> tuple[Array, Traffic]:
-    """Agree on the sum over all users of what each has, (w,), from those of this block, (u, w)."""
+    """Compute the sum over all users, (w,), of vectors, those of this block in `own`, (u, w)."""
     program = Average(runtime.graph.averaging_factors)
     run = runtime.run(program, users, own[:, None, :], rounds=program.rounds)
     average: Array = run.states[0].x[0, 0]

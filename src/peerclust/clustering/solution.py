@@ -1,4 +1,4 @@
-"""What a clustering gives: centers, labels, status, certificate and trace, saved and loaded."""
+"""The result of a clustering: centers, labels, status, certificate and trace, saved and loaded."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from peerclust.validation import check_rows
 class Status:
     """How a run ended, and what to do about it.
 
-    `name` is "converged", "stopped" (converged for one round, but not at the end) or
-    "ran out of rounds"; `advice` is a sentence.
+    `name` is "converged", "stopped" (every user's residual was below tol in one round, but the
+    result's is not) or "ran out of rounds"; `advice` is a sentence.
 
     >>> Status("converged", "Every residual was below tol.").converged
     True
@@ -45,37 +45,38 @@ class Status:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The numbers by which a result can be judged; in scaled units if the rows were scaled.
+    """The numbers that show how good a result is; in scaled units if the rows were scaled.
 
     Attributes
     ----------
     residual : float
         rho max_ik ||grad_ik J_rho|| / (W a s): distance from a fixed point, free of units. W is the
         largest user's total weight, a = lambda_max(A) of the distance (or the smoothness of a
-        Bregman loss), s the RMS spread of the joint data. Of solvers that end in consensus it is
+        Bregman loss), s the RMS spread of the joint data. For solvers that end in consensus it is
         the pooled residual or the disagreement over s, whichever is larger.
     pooled_residual : float
-        The same for the pooled problem: all rows as one user's, at the mean centers.
+        The same for the pooled problem, with all rows at one user, at the mean centers.
     disagreement, disagreement_stacked : float
         Mean over k of the largest ||x_i(k) - x_j(k)||, and the largest ||x_i - x_j||.
     disagreement_exact : bool
         Whether these are exact, or upper bounds (more than 2000 users).
     cost : float
-        J_rho at the users' centers, each row at its nearest; of solvers that end in consensus the
-        sum of the users' costs.
+        J_rho at the users' centers, each row assigned to its nearest; for solvers that end in
+        consensus the sum of the users' costs.
     pooled_cost : float
         The clustering cost of all rows at the mean centers.
     rounds, messages, bytes : int
-        What the run took; a message is one user's to one neighbor.
+        What the run took; a message is from one user to one neighbor.
     setup_rounds, setup_messages, setup_bytes : int
-        What scaling, starts, other starts, the choice of rho and a certificate found by the users
-        took besides; rounds only of rho.
+        What scaling, initialization, other restarts, the choice of rho and a decentralized
+        certificate took in addition; the rounds are those of the choice of rho only.
     spread : float
         s.
     largest_weight : float
         W.
     found_by : str
-        "central", or "users" if they found it among themselves; disagreement is a bound then.
+        "central", or "decentralized" if the users computed it with consensus rounds; then the
+        disagreement is an upper bound.
     """
 
     residual: float
@@ -98,11 +99,11 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
-    """One row a round: after round t, with the labels that the round used.
+    """One row per round: after round t, with the labels that the round used.
 
-    `cost`, `disagreement` and `disagreement_stacked` are as in the certificate; `changed` is how
-    many labels changed; `residual` the largest user's when the round began, NaN if one did not
-    know its own. In scaled units if the rows were scaled.
+    `cost`, `disagreement` and `disagreement_stacked` are as in the certificate. `changed` is the
+    number of labels that changed. `residual` is the largest user residual at the start of the
+    round, NaN if one is unknown. In scaled units if the rows were scaled.
     """
 
     cost: Array
@@ -119,7 +120,7 @@ class Trace:
 
 
 class Partial(NamedTuple):
-    """What a solution in parts says of the whole: whose part it is, and the mean of all centers."""
+    """What a partial solution records of the whole: its users, and the mean of all centers."""
 
     users: tuple[int, ...]
     consensus: Array
@@ -136,23 +137,23 @@ class Solution:
     labels : list of m int arrays
         Each row's cluster, by its own user's centers.
     status : Status
-        How it ended, with a sentence of advice.
+        How the run ended, with a sentence of advice.
     certificate : Certificate
-        The numbers by which to judge it.
+        The numbers that show how good it is.
     rho, alpha : float or None
-        The penalty and the step that were used, if the solver has such.
+        The penalty and the step size that were used, if the solver has them.
     why : dict
-        For "solver", and for "rho" and "alpha" if it has them, how they were chosen.
+        How "solver", and "rho" and "alpha" if the solver has them, were chosen.
     trace : Trace or None
-        One row a round, if asked for.
+        One row per round, if requested.
     loss, distance
-        What was clustered with; None after loading one that is not built in.
+        The loss and the distance; None after loading ones that are not built in.
     scale : Scale or None
         The coordinates in which distances are measured, if the rows were scaled.
     solver : str
         The name of the solver.
     part : Partial or None
-        If these are the centers and labels of some users only: their numbers, `part.users`.
+        If this solution has the centers and labels of some users only: which, `part.users`.
 
     Examples
     --------
@@ -191,7 +192,7 @@ class Solution:
         )
 
     def gathered(self, distribution: Distribution) -> Solution:
-        """Give the whole solution, from the parts of all processes that share the users."""
+        """Return the whole solution, gathered from all processes."""
         if self.part is None:
             return self
         labels = distribution.gather_lists(self.labels)
@@ -200,13 +201,13 @@ class Solution:
         )
 
     def predict(self, rows: ArrayLike) -> NDArray[np.int32]:
-        """Give the nearest of the consensus centers for each row (N, d)."""
+        """Return the index of the nearest consensus center for each row (N, d)."""
         return self._nearest(rows, self.consensus)[0]
 
     def outlier_scores(self, rows: ArrayLike, *, user: int | None = None) -> Array:
-        """Give the distance of each row (N, d) to the nearest of the consensus centers.
+        """Return the distance of each row (N, d) to the nearest consensus center.
 
-        If a user is named, to the nearest of its own. If the rows were scaled, in scaled units.
+        If a `user` is given, to the nearest of its own. In scaled units if the rows were scaled.
         """
         return np.sqrt(
             self._nearest(rows, self.consensus if user is None else self.centers[user])[1]
@@ -219,7 +220,7 @@ class Solution:
             raise DataError(f"The rows of predict must have {d} features. Got {y.shape[1]}.")
         if self.loss is None or self.distance is None:
             raise ParameterError(
-                "This solution was made with a loss or distance of the user's own; load it with"
+                "This solution was made with a custom loss or distance; load it with"
                 " Solution.load(path, loss=..., distance=...)."
             )
         if self.scale is not None:
@@ -227,9 +228,9 @@ class Solution:
         return nearest(y, centers, loss=self.loss, distance=self.distance)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one .npz file, all of it or nothing.
+        """Write the whole solution to one .npz file, or nothing.
 
-        A loss or distance of the user's own is named in the file but not stored.
+        A custom loss or distance is stored by its name only.
         """
         from peerclust.clustering import saving
 
@@ -239,7 +240,7 @@ class Solution:
     def load(
         cls, path: str | os.PathLike[str], *, loss: Any = None, distance: Any = None
     ) -> Solution:
-        """Read what `save` wrote; `loss` and `distance` stand in for what it could not store."""
+        """Read what `save` wrote; `loss` and `distance` replace what could not be stored."""
         from peerclust.clustering import saving
 
         return saving.read(Path(path), loss=loss, distance=distance)

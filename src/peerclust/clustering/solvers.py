@@ -1,8 +1,8 @@
-"""The solvers by name: what each needs to know of a problem, and which one suits it.
+"""The solvers by name: how each is tuned to a problem, and which one `"auto"` chooses.
 
-Two kinds. `dgc` and `accelerated` minimize J_rho, which keeps users' centers a little apart, the
-less the larger rho (penalized). `admm`, `group-lasso` and `exact` end where all users have the
-same centers, a stationary point of the pooled problem (exact consensus).
+There are two kinds. `dgc` and `accelerated` minimize J_rho (penalized): users' centers differ a
+little, less with a larger rho. `admm`, `group-lasso` and `exact` end where all users have the same
+centers, a stationary point of the pooled problem (exact consensus).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOLVERS = ("auto", *PENALIZED, *EXACT)
 
 @dataclass(frozen=True)
 class SolverRequest:
-    """What a caller asks of a solver; see `cluster`."""
+    """The solver and the parameters that the caller requested; see `cluster`."""
 
     solver: str | Callable[..., Program]
     rho: float | str
@@ -44,7 +44,7 @@ class SolverRequest:
 
 @dataclass(frozen=True)
 class SolverChoice:
-    """A solver that was chosen: its name, why, and for penalized ones how to make the program."""
+    """The chosen solver: its name, why, and how to make the program if it is penalized."""
 
     name: str
     why: str
@@ -52,13 +52,13 @@ class SolverChoice:
 
     @property
     def penalized(self) -> bool:
-        """Whether it minimizes J_rho; a program of the user's own is taken to."""
+        """Whether the solver minimizes J_rho; a custom program is assumed to."""
         return self.make is not None
 
 
 @dataclass(frozen=True)
 class TunedSolver:
-    """A program with the parameters that were chosen for it; None where it has no such."""
+    """A program with its tuned parameters, None for those that it does not have."""
 
     program: Program
     rho: float | None
@@ -72,8 +72,8 @@ class TunedSolver:
         return self.alpha is not None
 
 
-def choose(asked: SolverRequest, loss: Any) -> SolverChoice:
-    """Give the solver that was asked for, or that suits what was asked.
+def choose(request: SolverRequest, loss: Any) -> SolverChoice:
+    """Return the requested solver; "auto" is the one that suits the request.
 
     >>> from peerclust import KMeans
     >>> choose(SolverRequest("auto", "auto", "auto", 1, 1.0), KMeans()).name
@@ -81,72 +81,72 @@ def choose(asked: SolverRequest, loss: Any) -> SolverChoice:
     >>> choose(SolverRequest("auto", 100.0, "auto", 1, 1.0), KMeans()).name
     'accelerated'
     """
-    solver = asked.solver
+    solver = request.solver
     if not isinstance(solver, str):
         if not callable(solver):
             raise ParameterError(
                 "`solver` of cluster must be a name, or a callable (rho, alpha, B,"
-                f" consensus_factor) that gives a program. Got {show(solver)}."
+                f" consensus_factor) that returns a program. Got {show(solver)}."
             )
         return SolverChoice(getattr(solver, "__name__", type(solver).__name__), "given", solver)
     name = check_name(solver, SOLVERS, "solver", "cluster")
-    why = "as asked, or by default"
+    why = "requested or default"
     if name == "auto":
-        name, why = _suits(asked, loss)
+        name, why = _choose_automatically(request, loss)
     if name in PENALIZED:
         return SolverChoice(name, why, PENALIZED[name])
-    _check_unused(name, asked)
+    _check_unused(name, request)
     return SolverChoice(name, why)
 
 
-def _suits(asked: SolverRequest, loss: Any) -> tuple[str, str]:
+def _choose_automatically(request: SolverRequest, loss: Any) -> tuple[str, str]:
     for given, what in (
-        (asked.rho != "auto", "a given rho"),
-        (asked.alpha != "auto", "a given alpha"),
-        (asked.B != 1, "several updates a round"),
-        (asked.consensus_factor != 1.0, "a consensus factor"),
+        (request.rho != "auto", "a given rho"),
+        (request.alpha != "auto", "a given alpha"),
+        (request.B != 1, "several updates per round"),
+        (request.consensus_factor != 1.0, "a consensus factor"),
         (isinstance(loss, Bregman), "a Bregman loss"),
     ):
         if given:
-            return "accelerated", f"{what} asks for DGC, and momentum makes it fast"
-    return "admm", "the joint clustering in few rounds, and no sums or counts leave a user"
+            return "accelerated", f"{what} requires DGC, and momentum makes it fast"
+    return "admm", "the joint clustering in few rounds; no sums or counts leave a user"
 
 
-def _check_unused(name: str, asked: SolverRequest) -> None:
-    """Raise if something was asked that the solver has no use for."""
-    alone: list[tuple[str, Any, Any]] = [
-        ("alpha", asked.alpha, "auto"),
-        ("B", asked.B, 1),
-        ("consensus_factor", asked.consensus_factor, 1.0),
+def _check_unused(name: str, request: SolverRequest) -> None:
+    """Raise if a parameter was given that the solver does not use."""
+    unused: list[tuple[str, Any, Any]] = [
+        ("alpha", request.alpha, "auto"),
+        ("B", request.B, 1),
+        ("consensus_factor", request.consensus_factor, 1.0),
     ]
     if name != "group-lasso":
-        alone.append(("rho", asked.rho, "auto"))
-    for parameter, value, unset in alone:
-        if value != unset:
+        unused.append(("rho", request.rho, "auto"))
+    for parameter, value, default in unused:
+        if value != default:
             raise ParameterError(
-                f"`{parameter}` of cluster must be left at {unset!r} with the solver {name!r},"
-                f" which has no use for it. Got {show(value)}."
+                f"`{parameter}` of cluster must be left at {default!r} with the solver {name!r},"
+                f" which does not use it. Got {show(value)}."
             )
 
 
 def tune_penalized(
-    problem: Problem, solver: SolverChoice, asked: SolverRequest, rho: float
+    problem: Problem, solver: SolverChoice, request: SolverRequest, rho: float
 ) -> TunedSolver:
-    """Give a penalized solver's program at a rho."""
+    """Return a penalized solver, tuned for a rho."""
     assert solver.make is not None
-    c = theory.compute_c(asked.consensus_factor, rho)
-    alpha, why = problem.choose_alpha(asked.alpha, rho, c)
-    program = solver.make(rho=rho, alpha=alpha, B=asked.B, consensus_factor=c)
+    c = theory.compute_c(request.consensus_factor, rho)
+    alpha, why = problem.choose_alpha(request.alpha, rho, c)
+    program = solver.make(rho=rho, alpha=alpha, B=request.B, consensus_factor=c)
     return TunedSolver(program, rho, c, alpha, {"alpha": why})
 
 
-def tune_exact(problem: Problem, solver: SolverChoice, asked: SolverRequest) -> TunedSolver:
-    """Give the program of a solver that ends in exact consensus."""
+def tune_exact(problem: Problem, solver: SolverChoice, request: SolverRequest) -> TunedSolver:
+    """Return a solver that ends in exact consensus, tuned for the problem."""
     graph, total = problem.graph, problem.W_total
-    rho, why = asked.rho, {"rho": "given"}
+    rho, why = request.rho, {"rho": "given"}
     if isinstance(rho, str):
         rho = theory.group_lasso_rho(beta=problem.beta, W_total=total, spread=problem.spread)
-        why = {"rho": "about what all rows together can pull, beta W_total s"}
+        why = {"rho": "about the largest gradient of all rows together, beta W_total s"}
     program = make_exact(
         solver.name,
         graph,
@@ -159,7 +159,7 @@ def tune_exact(problem: Problem, solver: SolverChoice, asked: SolverRequest) -> 
             lambda_max=graph.lambda_max.value,
         ),
         rho=max(1.0, rho),
-        tol=asked.tol,
+        tol=request.tol,
     )
     if isinstance(program, GroupLasso):
         return TunedSolver(program, program.rho, 0.0, None, why)
@@ -177,14 +177,14 @@ def make_exact(
     rho: float,
     tol: float,
 ) -> ADMM | GroupLasso | Exact:
-    """Give the program of this name.
+    """Return the program of this name.
 
-    W is the largest user's weight, `steepness` what the distance multiplies gradients by, c the
-    penalty of `admm_penalty`, and rho that of the group lasso.
+    W is the largest user's weight, `steepness` the factor by which the distance multiplies
+    gradients, c the penalty of `admm_penalty`, and rho that of the group lasso.
     """
     if name == "exact":
         factors = graph.find_averaging_factors(theory.AVERAGING * tol)
-        return Exact(factors, share=W * graph.m / W_total)
+        return Exact(factors, weight_ratio=W * graph.m / W_total)
     lambda_2 = graph.lambda_2.value
     # ||x_i - x_j|| is at most about ||L x|| / lambda_2.
     disagreement_weight = W * steepness / lambda_2 if lambda_2 > 0 else 0.0

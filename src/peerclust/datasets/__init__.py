@@ -1,7 +1,7 @@
 """The data sets of the paper and the benchmarks.
 
-`made` has those that a seed or scikit-learn can make, `images` those that are read from files or
-had from OpenML, and the ways to cut subsets from them.
+`synthetic` has those that are generated from a seed or come with scikit-learn. `images` has those
+that are read from files or downloaded from OpenML, and functions that take subsets of them.
 """
 
 from __future__ import annotations

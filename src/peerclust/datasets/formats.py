@@ -1,8 +1,8 @@
-"""Readers of the formats in which MNIST and CIFAR-10 are published; which files, `images` decides.
+"""Readers of the formats in which MNIST and CIFAR-10 are published; `images` finds the files.
 
-A reader takes paths and gives images and labels as they are in the files, colors interleaved. What
-is no such file is refused with one sentence that names it; whether there are enough images, and of
-the right shape, is for the caller to check.
+A reader takes paths and returns images and labels as they are in the files, colors interleaved. An
+invalid file is rejected with one sentence that names it. The caller checks the number and the shape
+of the images.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ PLANE = 32 * 32  # the pixels of one color of an image of CIFAR-10
 def read_npz(path: Path) -> Read:
     """Return the arrays X_train (or x_train) and y_train of a file that numpy.savez wrote."""
     try:
-        # Given a path, numpy would leave a file open that is no archive.
+        # Given a path, numpy would leave a file open that is not an archive.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             x = "X_train" if "X_train" in file else "x_train"
             return file[x], file["y_train"]
     except Exception as error:  # the bytes of an archive, or a header in it, may raise anything
         must = "an .npz file with the arrays X_train (or x_train) and y_train"
-        # numpy takes what it does not know for a pickle, and would advise to trust it.
+        # numpy takes unknown bytes for a pickle, and its message advises to trust it.
         found = "no such archive" if "pickled (object)" in str(error) else explain(error)
         raise _refuse(path, must, found) from None
 
@@ -75,11 +75,11 @@ def read_batches(*paths: Path) -> Read:
 
 
 def _read_batch(path: Path) -> Read:
-    must = "a pickled dictionary of `data`, 3072 bytes an image, and `labels`"
+    must = "a pickled dictionary of `data`, 3072 bytes per image, and `labels`"
     try:
         with path.open("rb") as file:
             batch = _Unpickler(file, encoding="bytes").load()
-        # The official ones are of Python 2, whose strings come as bytes; others may have str.
+        # The official batches are from Python 2, whose strings load as bytes; others have str.
         entries = {key.decode() if isinstance(key, bytes) else key: batch[key] for key in batch}
         data, labels = entries.get("data"), np.array(entries.get("labels", ()))
     except Exception as error:  # the bytes of a pickle may raise anything
@@ -93,18 +93,18 @@ def _read_batch(path: Path) -> Read:
 
 
 class _Type:
-    """What stands in for numpy.dtype in a batch: it says whether it is that of bytes."""
+    """A stand-in for numpy.dtype in a batch, which accepts the dtype of bytes only."""
 
     def __init__(self, code: Any = None, *_: Any) -> None:
         if code not in ("u1", b"u1"):
             raise pickle.UnpicklingError("an array that is not of bytes")
 
     def __setstate__(self, state: Any) -> None:
-        """Take the byte order, which does not matter to bytes."""
+        """Ignore the byte order, which does not matter for bytes."""
 
 
 class _Array:
-    """What stands in for numpy.ndarray in a batch, so that no byte of it reaches numpy's innards.
+    """A stand-in for numpy.ndarray in a batch, so that numpy never unpickles its bytes.
 
     Its state is version, shape, dtype, order and bytes.
     """
@@ -112,7 +112,7 @@ class _Array:
     array: Bytes = np.empty(0, np.uint8)
 
     def __init__(self, *_: Any) -> None:
-        """Take what numpy's own would be made of, and make nothing of it."""
+        """Ignore the arguments from which numpy would make its own array."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, _, fortran, data = state
@@ -120,10 +120,10 @@ class _Array:
 
 
 class _Unpickler(pickle.Unpickler):
-    """An unpickler that makes numbers, strings, plain containers and arrays of bytes."""
+    """An unpickler that only makes numbers, strings, plain containers and arrays of bytes."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what stands in for the names by which numpy pickles an array; refuse others."""
+        """Return the stand-ins for the names by which numpy pickles an array; reject others."""
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
             return _Array
         if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype")):
@@ -152,7 +152,7 @@ def _read_binary_batch(path: Path) -> Bytes:
 
 
 def interleave(images: NDArray[Any]) -> NDArray[Any]:
-    """Return images (n, 3072), the planes of red, green and blue one after the other, as pixels.
+    """Return images (n, 3072), stored as a red, a green and a blue plane, as (n, 32, 32, 3).
 
     >>> interleave(np.arange(3 * PLANE)[None])[0, 0, :2].tolist()
     [[0, 1024, 2048], [1, 1025, 2049]]
@@ -161,7 +161,7 @@ def interleave(images: NDArray[Any]) -> NDArray[Any]:
 
 
 def explain(error: Exception) -> str:
-    """Return what an exception says as a part of a sentence.
+    """Return the message of an exception as part of a sentence.
 
     >>> explain(OSError("No route.")), explain(EOFError())
     ('No route', 'EOFError')

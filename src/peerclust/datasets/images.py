@@ -1,9 +1,9 @@
-"""The image data sets of the paper, MNIST and CIFAR-10, and the ways to cut subsets from them.
+"""The image data sets of the paper, MNIST and CIFAR-10, and functions that take subsets of them.
 
-What belongs here finds the images that others publish, in the files of a folder or at OpenML, from
-where scikit-learn downloads them; what is in the files is the business of `formats`. A row is an
-image, its pixels in the order (row, column, channel) and divided by 255, whatever the source. How
-rows are spread over users is the business of `partition`.
+This module finds the published images, in the files of a folder or at OpenML, from which
+scikit-learn downloads them. `formats` reads the files. A row is an image, its pixels in the order
+(row, column, channel) and divided by 255, whatever the source. `partition` distributes rows over
+users.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from peerclust.validation import RandomState, check_count, check_generator
 
 Pixels = NDArray[np.float32]
 
-N_IMAGES = 50_000  # how many of the training images the paper takes
+N_IMAGES = 50_000  # number of training images that the paper uses
 
-# The larger, the more equal are the classes that `uneven_classes` draws.
+# Parameter of the Dirichlet distribution of `uneven_classes`; larger means more equal classes.
 _EVENNESS = 10.0
 
 
 def mnist(data_dir: str | PathLike[str] | None = None) -> tuple[Pixels, Classes]:
     """Return the first 50,000 training images of MNIST: rows (50000, 784) in [0, 1], and digits.
 
-    Rows are float32, classes (50000,) the digits 0 to 9. `data_dir` is a folder that holds, itself
-    or in MNIST/raw, `mnist.npz` or the idx files; without it they come from OpenML.
+    Rows are float32, classes (50000,) the digits 0 to 9. `data_dir` is a folder that contains,
+    itself or in MNIST/raw, `mnist.npz` or the idx files; without it they come from OpenML.
 
     >>> rows, digits = mnist("data")  # doctest: +SKIP
     >>> mnist("no/such/folder")
@@ -60,7 +60,7 @@ def cifar10(data_dir: str | PathLike[str] | None = None) -> tuple[Pixels, Classe
     """Return the 50,000 training images of CIFAR-10: rows (50000, 3072) in [0, 1], and classes.
 
     Rows are float32, each an image of shape (32, 32, 3) laid flat; classes (50000,) are 0 to 9, in
-    the official order from airplane to truck. `data_dir` is a folder that holds, itself or in
+    the official order from airplane to truck. `data_dir` is a folder that contains, itself or in
     cifar-10-batches-py or -bin, `cifar10.npz` or the five batches; without it they come from
     OpenML.
 
@@ -115,9 +115,9 @@ def uneven_classes(
 ) -> tuple[NDArray[Any], Classes]:
     """Return n rows of the classes 0 to n_classes - 1 in random proportions, and their classes.
 
-    The classes' shares are Dirichlet(10, ..., 10), so that with seven of them one has about a
-    third more or fewer rows than another; within a class every row is as likely. The rows keep
-    their order. The paper's heterogeneous MNIST7 has n = 8380, in proportions it does not give.
+    The proportions are Dirichlet(10, ..., 10): with seven classes, one has about a third more or
+    fewer rows than another. Within a class every row is equally likely. The rows keep their order.
+    The paper's heterogeneous MNIST7 has n = 8380, in proportions that the paper does not state.
 
     >>> rows, classes = np.arange(12).reshape(6, 2), [0, 1, 2, 0, 1, 0]
     >>> uneven_classes(rows, classes, 2, 4, random_state=0)[1].tolist()
@@ -140,7 +140,7 @@ def uneven_classes(
 def _check_set(
     rows: ArrayLike, classes: ArrayLike, n_classes: int, of: str
 ) -> tuple[NDArray[Any], Classes, Classes]:
-    """Return rows, their classes, and how many rows each of the first n_classes has."""
+    """Return rows, their classes, and the number of rows of each of the first n_classes."""
     try:
         rows, labels = np.asarray(rows), np.asarray(classes)
     except ValueError as error:  # ragged
@@ -163,9 +163,9 @@ def _check_set(
 
 @dataclass(frozen=True)
 class _Published:
-    """Where a set of images may be found.
+    """Where to find a set of images.
 
-    `formats` pairs a reader with the files it needs; each file is a tuple of its spellings.
+    `formats` pairs a reader with the files that it needs; each file is a tuple of its spellings.
     """
 
     of: str
@@ -203,21 +203,21 @@ def _load(published: _Published, data_dir: str | PathLike[str] | None) -> tuple[
 
 
 def _find(published: _Published, data_dir: str | PathLike[str]) -> tuple[Read, str]:
-    """Return what the first format gives whose files are all there, and the files' names."""
+    """Read the first format all of whose files exist; return the images and the files' names."""
     if not isinstance(data_dir, str | PathLike) or not Path(data_dir).is_dir():
         raise DataError(f"`data_dir` of {published.of} must be a folder. Got {data_dir}.")
     missing = ""
     for read, files in published.formats:
         for folder in (Path(data_dir, name) for name in published.folders):
-            held = [_first_file(folder, names) for names in files]
-            paths = [path for path in held if path is not None]
+            found = [_first_file(folder, names) for names in files]
+            paths = [path for path in found if path is not None]
             if len(paths) == len(files):
                 return read(*paths), f"{shorten([path.name for path in paths])} in {folder}"
             if paths and not missing:
-                missing = f"{files[held.index(None)][0]} in {folder}"
+                missing = f"{files[found.index(None)][0]} in {folder}"
     lacks = f"no {missing}" if missing else "none of them"
     raise DataError(
-        f"`data_dir` of {published.of} must hold {published.wanted}. Got {data_dir}, with {lacks}."
+        f"`data_dir` of {published.of} must have {published.wanted}. Got {data_dir}, with {lacks}."
     )
 
 
@@ -229,13 +229,13 @@ def _first_file(folder: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def _fetch(published: _Published) -> Read:
-    """Return images and labels as OpenML has them; scikit-learn keeps them for the next time."""
+    """Return images and labels from OpenML; scikit-learn caches them."""
     from sklearn.datasets import fetch_openml
 
-    parser = "pandas" if find_spec("pandas") else "liac-arff"  # which gives the same, slower
+    parser = "pandas" if find_spec("pandas") else "liac-arff"  # slower, with the same result
     try:
         with warnings.catch_warnings():
-            # Of a failure one sentence tells; a warning for each try would hide it.
+            # A failure is reported in one sentence; a warning for each attempt would hide it.
             warnings.filterwarnings("ignore", message="A network error occurred")
             images, labels = fetch_openml(
                 **published.openml, as_frame=False, parser=parser, return_X_y=True
@@ -244,8 +244,8 @@ def _fetch(published: _Published) -> Read:
         return (interleave(images) if len(published.shape) == 3 else images), labels
     except Exception as error:  # a connection, a cache and a parser may raise anything
         raise DataError(
-            f"The images of {published.of} cannot be had from OpenML ({explain(error)}); give"
-            f" `data_dir` (--data-dir), a folder that holds {published.wanted}."
+            f"Cannot download the images of {published.of} from OpenML ({explain(error)}); pass"
+            f" `data_dir` (--data-dir), a folder that contains {published.wanted}."
         ) from None
 
 
@@ -269,7 +269,7 @@ _MNIST = _Published(
         (read_idx, (_spell("train-images-idx3-ubyte"), _spell("train-labels-idx1-ubyte"))),
     ),
     wanted=(
-        "mnist.npz (the file of that name of Keras) or, there or in MNIST/raw, the official"
+        "mnist.npz (the Keras file of that name) or, there or in MNIST/raw, the official"
         " train-images-idx3-ubyte and train-labels-idx1-ubyte (or these as .gz)"
     ),
     openml={"name": "mnist_784", "version": 1},

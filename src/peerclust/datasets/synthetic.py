@@ -1,8 +1,8 @@
-"""The data sets of the paper and the benchmarks that a seed or scikit-learn can make.
+"""The data sets of the paper and the benchmarks that a seed or scikit-learn provides.
 
 Each function returns arrays in memory; `random_state` is None, a whole number or a
-`numpy.random.Generator`. How rows are spread over users is `partition`'s business, except for the
-noisy Iris data, which the paper defines together with its users.
+`numpy.random.Generator`. `partition` distributes rows over users, except for the noisy Iris data,
+which the paper defines together with its users.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from peerclust.validation import RandomState, check_count, check_generator, chec
 Rows = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)  # == of arrays is no answer of yes or no
+@dataclass(frozen=True, eq=False)  # == of arrays is not a bool
 class NoisyIris:
     """The Iris data with a fifth of its rows turned into outliers; see `noisy_iris`.
 
     rows
-        (150, 4) rows, outliers in the places of the rows they were made from.
+        (150, 4) rows; an outlier replaces the row from which it was made.
     classes
-        (150,) ints: 0, 1, 2 for the good rows, 3 for the outliers.
+        (150,) ints: 0, 1, 2 for the inliers, 3 for the outliers.
     outlier
         (150,) bools.
     users
-        (150,) ints: the user, 0 to 4, who holds each row.
+        (150,) ints: the user, 0 to 4, of each row.
     means
-        (3, 4) means of the good rows of each class.
+        (3, 4) means of the inliers of each class.
     """
 
     rows: Rows
@@ -60,7 +60,7 @@ def noisy_iris(*, random_state: RandomState = None) -> NoisyIris:
     """Return Iris with 20 % outliers over 5 users, as in the paper's outlier experiment.
 
     Ten random rows of each class get Gaussian noise of mean 11 and variance 1 added to each
-    component and become a fourth class, the outliers. Each of 5 users holds 24 good rows (8 of each
+    component and become a fourth class, the outliers. Each of 5 users has 24 inliers (8 of each
     class) and 6 outliers.
 
     >>> data = noisy_iris(random_state=0)
@@ -82,7 +82,7 @@ def noisy_iris(*, random_state: RandomState = None) -> NoisyIris:
 
 
 def noisy_means(means: ArrayLike, m: int, *, random_state: RandomState = None) -> Rows:
-    """Return the paper's start of its outlier experiment: true means plus noise, for each user.
+    """Return the initial centers of the paper's outlier experiment: true means plus noise.
 
     x_i(k) = means[k] + e_i(k) with e_i(k) white Gaussian noise of variance 1. `means` is (K, d),
     the result (m, K, d). With the same seed, user i's centers do not depend on m.
@@ -122,7 +122,7 @@ def scattered_outliers(*, random_state: RandomState = None) -> tuple[Rows, NDArr
 
     The clusters' centers are uniform in [-10, 10]^2, with 180 rows of unit variance each; the
     outliers are uniform in [-50, 50]^2. Shuffled: rows (1000, 2) and outlier (1000,) of bools. A
-    few outliers fall among the clusters, where nothing can tell them apart.
+    few outliers fall among the clusters, where nothing can distinguish them.
 
     >>> rows, outlier = scattered_outliers(random_state=0)
     >>> rows.shape, int(outlier.sum())

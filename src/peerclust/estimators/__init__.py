@@ -1,7 +1,6 @@
-"""The scikit-learn doors: `PeerClustering`, a clusterer, and `PeerOutlierDetector`, an outlier detector.
+"""The scikit-learn API: `PeerClustering` clusters, `PeerOutlierDetector` detects outliers.
 
-They speak scikit-learn's names (`n_clusters`, `max_iter`, `tol`, `random_state`) and hand over to
-`cluster`.
+Both use scikit-learn's names (`n_clusters`, `max_iter`, `tol`, `random_state`) and call `cluster`.
 """
 
 from peerclust.estimators.clusterer import PeerClustering

@@ -1,4 +1,4 @@
-"""What both estimators do the same way: check rows, split them by user, keep the result."""
+"""What both estimators share: they check rows, split them by user and store the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _flatten(
         self, X: Any, sample_weight: Any, users: Any
     ) -> tuple[tuple[NDArray[Any], NDArray[np.int64]], Any, NDArray[np.intp] | None]:
-        """Give the rows in flat form, their weights, and the order that made them so."""
+        """Return the rows in flat form, their weights, and the order of the rows, if changed."""
         group = runtimes.process_group(self.runtime)
         with group.abort_on_failure(), group.raise_on_all():
             return self._read(X, sample_weight, users)
@@ -53,7 +53,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return (X[order], offsets), weights, order
 
     def _graph(self) -> Any:
-        """Give the graph for `cluster`; one that names its nodes is matched by the users' names."""
+        """Return the graph for `cluster`; named nodes are matched with the users by name."""
         graph: Any = self.graph
         if isinstance(graph, str):
             return graph
@@ -61,8 +61,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         names = [str(name) for name in self.user_names_.tolist()]
         return found.matched(names, f"`graph` of {type(self).__name__}")
 
-    def _keep(self, solution: Solution, order: NDArray[np.intp] | None) -> None:
-        """Set what both estimators learn."""
+    def _store(self, solution: Solution, order: NDArray[np.intp] | None) -> None:
+        """Set the fitted attributes that both estimators have."""
         self.solution_ = solution
         self.cluster_centers_ = solution.consensus
         self.user_centers_ = solution.centers
@@ -74,12 +74,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             self.labels_[order] = flat
 
     def _nearest(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Give each row's nearest of `cluster_centers_`, and its squared distance."""
+        """Return each row's nearest of `cluster_centers_`, and its squared distance."""
         solution = self.solution_
         return nearest(rows, self.cluster_centers_, loss=solution.loss, distance=solution.distance)
 
     def _check_fitted(self, X: Any) -> NDArray[Any]:
-        """Give rows that fit the fitted model."""
+        """Check that the model is fitted, and return the checked rows."""
         check_is_fitted(self)
         return self._check(X, reset=False)
 
@@ -91,7 +91,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
 
 def convert_random_state(random_state: Any) -> Any:
-    """Give what `cluster` takes: a seed from scikit-learn's RandomState, else the thing itself."""
+    """Return a seed drawn from a RandomState of scikit-learn, anything else unchanged."""
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(np.iinfo(np.int32).max))
     return random_state

@@ -22,39 +22,39 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     Parameters
     ----------
     n_clusters : int, default=3
-        How many clusters.
+        Number of clusters.
     loss : str or object, default="kmeans"
         "kmeans", "huber", "logistic", "fair", or an object; see `peerclust.losses`.
     distance : str or object, default="euclidean"
         Or `peerclust.Mahalanobis(A)`.
     graph : str or object, default="ring"
-        Who talks with whom, when `fit` is told of users.
+        Communication graph, if `fit` is given users.
     solver, rho, alpha, B, init, n_init, runtime
         As in `peerclust.cluster`.
     max_iter : int, default=1000
-        At most so many rounds.
+        Maximum number of rounds.
     tol : float, default=1e-4
         Stop once every residual is below this.
     random_state : int, RandomState or None, default=None
-        Seed of the starts.
+        Seed of the initial centers.
 
     Attributes
     ----------
     cluster_centers_ : (K, d) array
         The mean of the users' centers.
     user_centers_ : (m, K, d) array
-        Each user's own.
+        Each user's own centers.
     labels_ : (N,) int array
         Each row's cluster, by its own user's centers.
     inertia_ : float
         Sum of squared distances of the rows to `cluster_centers_`, weighted; of divergences for a
         Bregman loss.
     n_iter_ : int
-        Rounds done.
+        Number of rounds that were run.
     solution_ : Solution
         Status, certificate and the rest.
     user_names_ : array
-        The distinct `users`, in the order of `user_centers_`; [0] if `fit` was told of none.
+        The distinct `users`, in the order of `user_centers_`; [0] if `fit` was given none.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None) -> Self:  # noqa: ARG002
-        """Cluster the rows of X; `users` names the user of each row, None is one user."""
+        """Cluster the rows of X; `users` names the user of each row, None means a single user."""
         parts, weights, order = self._flatten(X, sample_weight, users)
         solution = cluster(
             parts,
@@ -120,7 +120,7 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
             runtime=self.runtime,
             random_state=convert_random_state(self.random_state),
         )
-        self._keep(solution, order)
+        self._store(solution, order)
         _, r2 = self._nearest(parts[0])
         self.inertia_ = float(r2.sum() if isinstance(weights, str) else weights @ r2)
         return self
@@ -139,13 +139,13 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         return self.fit(X, y, sample_weight, users=users).transform(X)
 
     def predict(self, X: Any) -> NDArray[np.int32]:
-        """Give the nearest of `cluster_centers_` for each row."""
+        """Return the index of the nearest of `cluster_centers_` for each row."""
         return self._nearest(self._check_fitted(X))[0]
 
     def transform(self, X: Any) -> Array:
-        """Give the distance of each row to each of `cluster_centers_`, (N, K).
+        """Return the distance of each row to each of `cluster_centers_`, (N, K).
 
-        For a Bregman loss the square root of its divergence stands for the distance.
+        For a Bregman loss the distance is the square root of its divergence.
         """
         rows = self._check_fitted(X)
         loss, distance = self.solution_.loss, self.solution_.distance
@@ -153,11 +153,11 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         return np.sqrt(r2, out=r2)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
-        """Give minus the clustering cost of X at `cluster_centers_`: the higher, the better."""
+        """Return minus the clustering cost of X at `cluster_centers_`; higher is better."""
         rows = self._check_fitted(X)
         _, r2 = self._nearest(rows)
         loss = self.solution_.loss
-        # The divergence of a Bregman loss is its value already.
+        # The divergence of a Bregman loss is its value.
         values = r2 if isinstance(loss, Bregman) else loss.value(r2)
         if sample_weight is None:
             return -float(values.sum())

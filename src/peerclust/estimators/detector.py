@@ -1,4 +1,4 @@
-"""`PeerOutlierDetector`: finds rows far from every center of a robust clustering."""
+"""`PeerOutlierDetector`: detects rows far from every center of a robust clustering."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from peerclust.validation import check_name, check_number
 
 
 class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
-    """Finds outliers as the rows far from every center of a robust clustering.
+    """Detect outliers as the rows far from every center of a robust clustering.
 
     The centers are found with the Huber loss, from several k-means++ starts drawn with D^2 capped
     at a quantile, so that far rows are seldom drawn. A row's score is its distance to the nearest
-    center. A tight group of many outliers is a cluster to any center-based method, unless `init`
-    says otherwise.
+    center. To any center-based method, a tight group of many outliers is a cluster, unless `init`
+    keeps the centers away from it.
 
     Parameters
     ----------
     n_clusters : int, default=3
-        How many clusters of good rows.
+        Number of clusters of inliers.
     contamination : float in (0, 0.5], default=0.1
-        The share of the rows of `fit` to call outliers; sets `offset_`.
+        The fraction of the rows of `fit` to label as outliers; sets `offset_`.
     delta : float or "auto", default="auto"
-        Of the Huber loss; "auto" is the median distance of the rows to a start's centers, agreed by
-        the users.
+        Threshold of the Huber loss; "auto" is the median distance of the rows to a start's centers,
+        on which the users agree.
     init : str, array or object, default="auto"
         "auto" is k-means++ with D^2 capped at its 90 % quantile; else as in `peerclust.cluster`.
     n_init : int, default=5
-        How many starts.
+        Number of restarts.
     distance, graph, solver, rho, alpha, B, max_iter, tol, runtime, random_state
         As in `PeerClustering`.
 
     Attributes
     ----------
     offset_ : float
-        Rows whose `score_samples` is below are outliers.
+        Rows whose `score_samples` is below this are outliers.
     delta_ : float
         The delta that was used.
     cluster_centers_, user_centers_, labels_, n_iter_, solution_, user_names_
@@ -98,7 +98,7 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None) -> Self:  # noqa: ARG002
-        """Find the centers of the good rows; `users` names the user of each row."""
+        """Find the centers of the inliers; `users` names the user of each row."""
         contamination = check_number(
             self.contamination, "contamination", "PeerOutlierDetector", above=0, at_most=0.5
         )
@@ -131,33 +131,33 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
             **common,
         )
         self.delta_ = delta
-        self._keep(_count_in(solution, sent), order)
+        self._store(_add_setup_traffic(solution, sent), order)
         scores = -np.sqrt(self._nearest(parts[0])[1])
         weights = np.ones(len(scores)) if isinstance(weights, str) else weights
         self.offset_ = find_threshold(scores, weights, contamination)
         return self
 
     def score_samples(self, X: Any) -> Array:
-        """Give minus the distance of each row to the nearest center: the lower, the odder."""
+        """Return minus the distance of each row to the nearest center; lower is more abnormal."""
         return -np.sqrt(self._nearest(self._check_fitted(X))[1])
 
     def decision_function(self, X: Any) -> Array:
-        """Give `score_samples` less `offset_`: negative for outliers."""
+        """Return `score_samples` minus `offset_`: negative for outliers."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Give -1 for outliers and 1 for the rest."""
+        """Return -1 for outliers and 1 for inliers."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None
     ) -> NDArray[np.int64]:
-        """Fit to X and give -1 for its outliers and 1 for the rest."""
+        """Fit to X and return -1 for its outliers and 1 for its inliers."""
         return self.fit(X, y, sample_weight, users=users).predict(X)
 
 
-def _count_in(solution: Solution, sent: Traffic) -> Solution:
-    """Count what agreeing on delta sent as setup."""
+def _add_setup_traffic(solution: Solution, sent: Traffic) -> Solution:
+    """Add the traffic of estimating delta to the set-up."""
     certificate = solution.certificate
     return replace(
         solution,

@@ -1,7 +1,7 @@
-"""Who talks with whom: connected, undirected, unweighted graphs of users, and how fast they agree.
+"""Communication graphs: connected, undirected, unweighted graphs of users, and their spectra.
 
-`graph` has the `Graph` and its measures, `averaging` the steps by which its users find an average,
-`named` and `read` the ways to build one.
+`graph` has the class `Graph` and its measures, `averaging` the steps by which users compute an
+average; `named` and `read` build graphs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def resolve(graph: Graph | str | Any, m: int) -> Graph:
-    """Return what `cluster(graph=...)` means for m users: a Graph, a name or a networkx graph.
+    """Return the graph of m users for `cluster(graph=...)`: a Graph, a name or a networkx graph.
 
     >>> resolve("grid", 12)
     <Graph grid(3, 4): m=12, edges=17>

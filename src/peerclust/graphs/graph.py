@@ -1,8 +1,8 @@
-"""The `Graph` itself and its measures; not the ways to build one (`named`, `read`).
+"""The class `Graph` and its measures; `named` and `read` build graphs.
 
 The measures are the largest and the second smallest eigenvalue of the Laplacian
-L = diag(degree) - A, the diameter, and the factors by which its users average (see `averaging`).
-What is sent along the edges, and which steps follow from the measures, belongs elsewhere.
+L = diag(degree) - A, the diameter, and the averaging factors (see `averaging`). What is sent along
+the edges, and the step sizes that follow from the measures, belong elsewhere.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from scipy.sparse import csr_array, diags_array
 from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 
 from peerclust.errors import GraphError, ParameterError
-from peerclust.graphs.averaging import SETTLED, find_factors
+from peerclust.graphs.averaging import DEFAULT_ACCURACY, find_factors
 from peerclust.text import shorten
 from peerclust.validation import check_count
 
-DENSE = 1500  # up to so many users, measures without a closed form are computed exactly
+DENSE = 1500  # the largest number of users whose measures are computed exactly without closed forms
 
 Ints = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that describes a graph, whether it is exact or a bound, and how it was found."""
+    """A number that describes a graph, whether it is exact or a bound, and how it was computed."""
 
     value: float
     exact: bool
@@ -47,11 +47,11 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
-    """A connected graph of the users 0 to m - 1, never changed once built.
+    """A connected graph of the users 0 to m - 1, immutable.
 
     User i's neighbors are `indices[indptr[i]:indptr[i + 1]]`, ascending. `names[i]` is the name of
-    user i; `names` is None where users have numbers only. `named` and `read` build graphs
-    and check what they are given; the class itself trusts.
+    user i; `names` is None where users have numbers only. `named` and `read` build graphs and check
+    their arguments; the class itself does not.
 
     >>> from peerclust.graphs import ring
     >>> graph = ring(10)
@@ -86,7 +86,7 @@ class Graph:
         return hash((self.m, self.edges))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Through __init__, so that the arrays of a copy cannot be written to either.
+        # Through __init__, so that the arrays of a copy are read-only, too.
         return Graph, (self.m, self.indptr, self.indices, self.name, self.names, self.known)
 
     def neighbors(self, i: int) -> Ints:
@@ -96,7 +96,7 @@ class Graph:
         return self.indices[self.indptr[i] : self.indptr[i + 1]]
 
     def reordered(self, order: Sequence[int] | Ints) -> Graph:
-        """Return the same graph whose user i is user `order[i]` of this one.
+        """Return the same graph with its users reordered: user i is user `order[i]` of this one.
 
         >>> from peerclust.graphs import from_edges
         >>> from_edges([("a", "b"), ("b", "c")]).reordered([2, 0, 1]).names
@@ -129,14 +129,14 @@ class Graph:
         adds = [repr(name) for name in sorted(set(self.names) - set(users))]
         lacks = [repr(name) for name in sorted(set(users) - set(self.names))]
         if adds or lacks:
-            said = [f"adds {shorten(adds)}"] if adds else []
-            said += [f"lacks {shorten(lacks)}"] if lacks else []
-            raise GraphError(f"{subject} must name exactly the users; it {' and '.join(said)}.")
+            wrong = [f"adds {shorten(adds)}"] if adds else []
+            wrong += [f"lacks {shorten(lacks)}"] if lacks else []
+            raise GraphError(f"{subject} must name exactly the users; it {' and '.join(wrong)}.")
         place = {name: i for i, name in enumerate(self.names)}
         return self.reordered([place[name] for name in users])
 
     def check_connected(self, subject: str) -> None:
-        """Raise if users cannot reach others, naming a component; errors begin with `subject`."""
+        """Raise if the graph is not connected, naming a component; errors start with `subject`."""
         count, part = connected_components(self.adjacency, directed=False)
         if count > 1:
             # The smallest component; at a tie, not that of user 0.
@@ -158,7 +158,7 @@ class Graph:
 
     @cached_property
     def degree(self) -> NDArray[np.float64]:
-        """How many neighbors each user has, (m,)."""
+        """The number of neighbors of each user, (m,)."""
         return _lock(np.diff(self.indptr).astype(np.float64))
 
     @cached_property
@@ -195,7 +195,7 @@ class Graph:
 
     @cached_property
     def diameter(self) -> Measure:
-        """The most edges between any two users, by the shortest way, or an upper bound on it."""
+        """The longest shortest path between two users, in edges, or an upper bound on it."""
         if self.known:
             return Measure(self.known.diameter, True, "closed form")
         if self.m <= DENSE:
@@ -206,15 +206,16 @@ class Graph:
 
     @cached_property
     def averaging_factors(self) -> tuple[float, ...]:
-        """Factors f: x <- x - f L x, once for each, turns x into its average (see `averaging`)."""
-        return self.find_averaging_factors(SETTLED)
+        """The factors f for which steps x <- x - f L x average x (see `averaging`)."""
+        return self.find_averaging_factors(DEFAULT_ACCURACY)
 
     def find_averaging_factors(self, accuracy: float) -> tuple[float, ...]:
-        """Give such factors for an average that is off by at most this share."""
+        """Return such factors for an average with at most this relative error."""
         if self.m > DENSE:
-            must = f"Users can agree on an exact average only if they are at most {DENSE}"
-            raise GraphError(f"{must}, as all eigenvalues are needed. Got {self.m}.")
-        return find_factors(self._eigenvalues, float(self.degree.max()), max(accuracy, SETTLED))
+            must = f"have at most {DENSE} users for an exact average, which needs all eigenvalues"
+            raise GraphError(f"The graph must {must}. Got {self.m}.")
+        accuracy = max(accuracy, DEFAULT_ACCURACY)
+        return find_factors(self._eigenvalues, float(self.degree.max()), accuracy)
 
     @cached_property
     def _eigenvalues(self) -> NDArray[np.float64]:
@@ -224,14 +225,14 @@ class Graph:
 def lambda_max_bound(graph: Graph) -> float:
     """Return an upper bound on the largest eigenvalue of the Laplacian."""
     # Anderson and Morley, 1985. Every user has a neighbor, so no slice of reduceat is empty.
-    most = np.maximum.reduceat(graph.degree[graph.indices], graph.indptr[:-1])
-    return float(min((graph.degree + most).max(), graph.m))
+    largest = np.maximum.reduceat(graph.degree[graph.indices], graph.indptr[:-1])
+    return float(min((graph.degree + largest).max(), graph.m))
 
 
 def diameter_bound(graph: Graph) -> int:
     """Return an upper bound on the diameter."""
 
-    # Two sweeps end on a long shortest path; the user in its middle is far from nobody.
+    # Two sweeps find a long shortest path; the user in its middle is far from no user.
     def sweep(user: int) -> Any:
         return dijkstra(graph.adjacency, indices=user, unweighted=True, return_predecessors=True)
 
@@ -245,7 +246,7 @@ def diameter_bound(graph: Graph) -> int:
 
 
 def build(u: Ints, v: Ints, m: int, name: str, names: Any = None, known: Any = None) -> Graph:
-    """Return the graph of the edges (u, v), each given once or more often, connected or not."""
+    """Return the graph of the edges (u, v); they may repeat, and it need not be connected."""
     u, v = u[u != v], v[u != v]
     dtype = index_type(max(m, 2 * u.size))
     ends = np.concatenate([u, v]).astype(dtype), np.concatenate([v, u]).astype(dtype)
@@ -265,6 +266,6 @@ def _lock(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def disconnected(subject: str, alone: Sequence[Any], other: Any) -> GraphError:
-    """Return the error that names users who cannot reach another."""
+    """Return the error that names users that cannot reach another."""
     some = f"user{'s' * (len(alone) > 1)} {shorten(alone)}"
     return GraphError(f"{subject} must connect all users: {some} cannot reach user {other}.")

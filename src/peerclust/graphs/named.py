@@ -1,4 +1,4 @@
-"""Graphs that have a name: ring, path, star, complete, grid, and the random ones."""
+"""Named graphs: ring, path, star, complete, grid, and random ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from peerclust.graphs.graph import Graph, Known, build, index_type
 from peerclust.types import Ints
 from peerclust.validation import RandomState, check_count, check_generator, check_number
 
-DRAWS = 1000  # a random graph is drawn at most so many times
+DRAWS = 1000  # the maximum number of draws of a random graph
 
 
 def ring(m: int) -> Graph:
-    """Return the ring: user i talks with i - 1 and i + 1, and the last with the first.
+    """Return the ring: user i is connected to i - 1 and i + 1, and the last user to the first.
 
     Eigenvalues 2 - 2 cos(2 pi k / m), k = 0, ..., m - 1.
 
@@ -45,7 +45,7 @@ def path(m: int) -> Graph:
 
 
 def star(m: int) -> Graph:
-    """Return the star: user 0 talks with all others, who talk with nobody else.
+    """Return the star: user 0 is connected to all others, which have no other neighbors.
 
     Eigenvalues 0, 1 (m - 2 times) and m.
 
@@ -58,7 +58,7 @@ def star(m: int) -> Graph:
 
 
 def complete(m: int) -> Graph:
-    """Return the complete graph: everyone talks with everyone.
+    """Return the complete graph: every two users are connected.
 
     Eigenvalues 0 and m (m - 1 times).
 
@@ -75,9 +75,9 @@ def complete(m: int) -> Graph:
 
 
 def grid(rows: int, columns: int) -> Graph:
-    """Return the grid: user r * columns + c, in row r and column c, talks with those beside it.
+    """Return the grid: user r * columns + c is in row r and column c, connected to adjacent users.
 
-    Its eigenvalues are the sums of one of path(rows) and one of path(columns).
+    Its eigenvalues are the sums of an eigenvalue of path(rows) and one of path(columns).
 
     >>> grid(2, 3).neighbors(1).tolist()
     [0, 2, 4]
@@ -96,14 +96,14 @@ def grid(rows: int, columns: int) -> Graph:
 
 
 def erdos_renyi(m: int, p: float, *, random_state: RandomState = None) -> Graph:
-    """Return a graph in which each pair of users talks with probability `p`, drawn until connected.
+    """Return a graph with each edge present with probability `p`, drawn until it is connected.
 
     >>> erdos_renyi(20, 0.3, random_state=0)
     <Graph erdos_renyi(20, 0.3): m=20, edges=56>
     """
     m = check_count(m, "m", "erdos_renyi")
     p = check_number(p, "p", "erdos_renyi", above=0, at_most=1)
-    # All pairs in a row: (0, 1), (0, 2), (1, 2), (0, 3), ...; those of v begin at first[v].
+    # All pairs in one sequence: (0, 1), (0, 2), (1, 2), (0, 3), ...; those of v start at first[v].
     first = np.arange(m) * (np.arange(m) - 1) // 2
     pairs = m * (m - 1) // 2
 
@@ -116,7 +116,9 @@ def erdos_renyi(m: int, p: float, *, random_state: RandomState = None) -> Graph:
 
 
 def geometric(m: int, radius: float, *, random_state: RandomState = None) -> Graph:
-    """Return m points, uniform in the unit square, who talk within `radius`, drawn until connected.
+    """Return a graph of m random points in the unit square, connected within `radius`.
+
+    Points are drawn until the graph is connected.
 
     >>> geometric(20, 0.4, random_state=0)
     <Graph geometric(20, 0.4): m=20, edges=61>
@@ -143,7 +145,7 @@ NAMED = {"ring": ring, "path": path, "star": star, "complete": complete, "grid":
 
 
 def _wave(k: int, m: int) -> float:
-    # 2 - 2 cos(2 pi k / m), without a cancellation that costs a ring of 1,000,000 most digits.
+    # 2 - 2 cos(2 pi k / m), without the cancellation that would lose most digits for m = 1,000,000.
     return 4 * math.sin(math.pi * k / m) ** 2
 
 
@@ -165,5 +167,5 @@ def _draw_until_connected(
         graph = build(*draw(rng), m, f"{of}({m}, {value:g})")
         if connected_components(graph.adjacency, directed=False)[0] == 1:
             return graph
-    must = f"be large enough to connect {m} users, which none of {DRAWS} draws did"
+    must = f"be large enough to connect {m} users; none of {DRAWS} draws did"
     raise ParameterError(f"`{parameter}` of {of} must {must}. Got {value}; try {advice:.2g}.")

@@ -1,4 +1,4 @@
-"""Graphs that are given: as pairs, in a file, or by networkx."""
+"""Graphs from pairs of users, from files, and from networkx."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from peerclust.validation import check_count
 def from_edges(edges: Iterable[Sequence[Any]], m: int | None = None) -> Graph:
     """Return the graph of these pairs of users, named by the numbers 0 to m - 1 or by strings.
 
-    Strings become `names` in sorted order, those of digits by size; if they are exactly "0" to
-    "m - 1", they are numbers. Without `m` the largest number is the last user. A pair given twice
-    counts once; a pair of a user with itself adds no edge.
+    Strings become `names` in sorted order, numerically if all consist of digits; if they are
+    exactly "0" to "m - 1", they are numbers. Without `m` the largest number is the last user.
+    Repeated pairs count once; a pair of a user with itself adds no edge.
 
     >>> from_edges([("paris", "rome"), ("rome", "oslo")]).names
     ('oslo', 'paris', 'rome')
@@ -42,22 +42,22 @@ def from_edges(edges: Iterable[Sequence[Any]], m: int | None = None) -> Graph:
     if not all(isinstance(user, Integral) and not isinstance(user, bool) for user in used):
         kinds = " and ".join(sorted({type(user).__name__ for user in used}))
         raise ParameterError(f"{subject} must be of whole numbers or of strings. Got {kinds}.")
-    least, most = min(used, default=0), max(used, default=0)
-    m = m or int(max(most, 0)) + 1
-    if least < 0 or most >= m:
-        got = least if least < 0 else most
+    low, high = min(used, default=0), max(used, default=0)
+    m = m or int(max(high, 0)) + 1
+    if low < 0 or high >= m:
+        got = low if low < 0 else high
         raise ParameterError(f"{subject} must be of users 0 to {m - 1}. Got {got}.")
-    if m > max(len(used), 1):  # said before there is an array, which a wild number makes huge
+    if m > max(len(used), 1):  # checked before an array is made, which could be huge
         alone = next(user for user in range(m) if user not in used)
         raise disconnected(subject, [alone], int(alone == 0))
     return _from_ends(ends, m, subject, name)
 
 
 def from_file(path: str | PathLike[str]) -> Graph:
-    r"""Return the graph in a file: GraphML (.graphml), GML (.gml), else text with two names a line.
+    r"""Return the graph in a file: GraphML (.graphml), GML (.gml), or text with one edge per line.
 
-    In text, blanks or a comma separate the names, `#` begins a comment, and names are as in
-    `from_edges`. GraphML and GML are as in `from_networkx`, and labels name the nodes of GML.
+    In text, whitespace or a comma separates the two names, `#` starts a comment, and names are as
+    in `from_edges`. GraphML and GML are as in `from_networkx`; labels name the nodes of GML.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -79,7 +79,7 @@ def from_file(path: str | PathLike[str]) -> Graph:
         text = line.decode("utf-8-sig", errors="replace").partition("#")[0].strip()
         pair = [word.strip() for word in text.split(",")] if "," in text else text.split()
         if len(pair) not in (0, 2) or "" in pair or "\ufffd" in text:
-            must = "have two names a line in UTF-8, separated by blanks or a comma"
+            must = "have two names per line in UTF-8, separated by whitespace or a comma"
             raise GraphError(f"{subject} must {must}. Got {reprlib.repr(text)} in line {number}.")
         ends += pair
     return _from_labels(ends, sort_names(set(ends)), subject, name)
@@ -99,7 +99,7 @@ def from_networkx(g: Any) -> Graph:
 
 
 def build_from_networkx(g: Any, subject: str, name: str) -> Graph:
-    """Return a networkx graph as `from_networkx` does; `subject` is what errors call it."""
+    """Return a networkx graph as `from_networkx` does; errors start with `subject`."""
     try:
         labels = [str(node) for node in g.nodes]
         ends = [str(node) for pair in g.edges() for node in pair]

@@ -1,16 +1,16 @@
 """The compiled loops: arrays in, arrays out. No classes, no checks, no threads of their own.
 
-Every loop that reads rows works on *tasks*: task t is the stretch of rows start[t] to stop[t] of
-user owner[t], never longer than `SEGMENT` rows and always counted from the user's own first row.
-A task sums into a place of its own, so what comes out depends neither on which users share a block
-nor on how many threads share the tasks. All loops release the GIL.
+Every loop that reads rows works on *chunks*. Chunk t is rows start[t] to stop[t] of user owner[t]:
+at most `CHUNK_ROWS` rows, counted from the user's own first row. Each chunk has sums of its own.
+So the result depends neither on which other users are in the block nor on the number of threads.
+All loops release the GIL.
 
-No loop that decides may reorder or fuse its floating-point operations (numba's `fastmath` stays
-off): a squared distance is the plain sum over features, first to last, wherever it is computed.
-Bounds, which carry a margin for rounding, may be summed in any order.
+A loop whose result decides a label must not reorder or fuse floating-point operations (numba's
+`fastmath` stays off): a squared distance is the plain sum over features, first to last, wherever
+it is computed. Bounds carry a margin for rounding and may be summed in any order.
 """
 
-from peerclust.kernels.arrays import (
+from peerclust.kernels.array_ops import (
     all_in_box,
     by_user,
     hashes,
@@ -19,13 +19,13 @@ from peerclust.kernels.arrays import (
     take,
     weighted_sum,
 )
+from peerclust.kernels.assignment import assign, distances2, gamma, gradient, nearest, own_distance2
 from peerclust.kernels.bounds import assign_bounded
 from peerclust.kernels.box_sorting import sort_into_boxes, split_median, transpose_boxes
 from peerclust.kernels.boxes import assign_boxes
-from peerclust.kernels.centers import assign, gamma, gradient, measure_all, nearest, own_distance2
-from peerclust.kernels.distances import FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, SEGMENT, TILE
-from peerclust.kernels.drifts import add_drifts
-from peerclust.kernels.exact_sums import by_user_exactly
+from peerclust.kernels.center_drift import add_drift
+from peerclust.kernels.distances import CHUNK_ROWS, FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, TILE
+from peerclust.kernels.exact_sums import exact_by_user
 from peerclust.kernels.gradient_steps import (
     gradient_step,
     nesterov_extrapolate,
@@ -36,27 +36,27 @@ from peerclust.kernels.gradient_steps import (
 from peerclust.kernels.small_users import assign_small, small_gradient_step, sum_small
 
 __all__ = [
+    "CHUNK_ROWS",
     "FAIR",
     "GIVEN",
     "HUBER",
     "KMEANS",
     "LOGISTIC",
-    "SEGMENT",
     "TILE",
-    "add_drifts",
+    "add_drift",
     "all_in_box",
     "assign",
     "assign_bounded",
     "assign_boxes",
     "assign_small",
     "by_user",
-    "by_user_exactly",
+    "distances2",
+    "exact_by_user",
     "gamma",
     "gradient",
     "gradient_step",
     "hashes",
     "matvec",
-    "measure_all",
     "nearest",
     "nesterov_extrapolate",
     "own_distance2",

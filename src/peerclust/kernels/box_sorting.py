@@ -1,26 +1,29 @@
-"""How rows are sorted into boxes, and boxes laid out (see `boxes`)."""
+"""Sorting rows into boxes of nearby rows, and the memory layout of boxes (see `boxes`).
+
+The boxes are the leaves of a kd-tree with median splits; the tree itself is not stored.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from peerclust.kernels.center_drift import EPS
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.distances import TILE
-from peerclust.kernels.drifts import EPS
 
-# Rows out of which the one is chosen that others are compared with.
+# Sample size from which the pivot of a selection is chosen.
 SAMPLE = 31
 
 
 @compiled(nogil=True)
 def _select(rows, order, first, middle, last, j):
-    """Bring the rows whose feature j is least before `middle`, of the rows first to last."""
+    """Move the rows with the least feature j before `middle`, among rows first to last."""
     d = rows.shape[1]
     sample = np.empty(SAMPLE, rows.dtype)
     seed = np.uint64(88172645463325252)
     low, high = first, last - 1
     while low < high:
-        # A random row of those, or of many rows one in a sample whose rank is about as `middle`'s.
+        # The pivot: a random row; among many rows, the one of a sample at the rank of `middle`.
         size = SAMPLE if high - low > 16 * SAMPLE else 1
         for s in range(size):
             seed ^= seed << np.uint64(13)
@@ -55,7 +58,7 @@ def _select(rows, order, first, middle, last, j):
 
 @compiled(inline="always")
 def _widest(rows, first, last, low, high):
-    """Give the feature in which the rows first to last are farthest apart, and how far."""
+    """Return the feature with the largest range over rows first to last, and that range."""
     low[:], high[:] = np.inf, -np.inf
     for row in range(first, last):
         for j in range(low.size):
@@ -69,10 +72,10 @@ def _widest(rows, first, last, low, high):
 
 @compiled(nogil=True)
 def split_median(rows, order, first, last):
-    """Sort the rows first to last, and `order` with them, into two halves; give where they meet.
+    """Partition rows first to last, and `order` with them, in two halves; return where they meet.
 
-    They are halved across the feature in which they are farthest apart, at a multiple of `TILE`
-    from the first. What cannot be halved any more gives `last`.
+    They are split along the feature with the largest range, at a multiple of `TILE` from the
+    first. Return `last` if they cannot be split.
     """
     if last - first <= TILE:
         return last
@@ -87,7 +90,7 @@ def split_median(rows, order, first, last):
 
 @compiled(nogil=True)
 def sort_into_boxes(rows, order, start, stop, first, last):
-    """Halve the stretches first to last, rows start to stop each, until boxes are left."""
+    """Split ranges first to last, each of rows start to stop, until only boxes are left."""
     todo = np.empty((128, 2), np.int64)
     for s in range(first, last):
         todo[0] = start[s], stop[s]
@@ -104,9 +107,9 @@ def sort_into_boxes(rows, order, start, stop, first, last):
 
 @compiled(nogil=True)
 def transpose_boxes(rows, begin, first, last, mid, half):
-    """Turn each box of rows, (n, d), into columns, (d, n), in its place, and find its corners.
+    """Transpose each box of rows, (n, d), to (d, n) in place; compute its middle and half width.
 
-    Rows are given one after the other, (N d,).
+    `rows` is the flat array of all rows, (N d,).
     """
     d = mid.shape[1]
     tile = np.empty((TILE, d), rows.dtype)
@@ -122,5 +125,5 @@ def transpose_boxes(rows, begin, first, last, mid, half):
                 rows[at + r] = tile[r, j]
                 low, high = min(low, tile[r, j]), max(high, tile[r, j])
             mid[b, j] = 0.5 * low + 0.5 * high
-            # Whatever rounds, no row is outside.
+            # Rounded up, so that no row is outside the box.
             half[b, j] = max(high - mid[b, j], mid[b, j] - low) * (1.0 + 2.0 * EPS)

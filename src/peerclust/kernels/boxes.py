@@ -1,13 +1,16 @@
-"""The loops over boxes: rows of one user that lie near each other, `TILE` at a time.
+"""Assignment over boxes: up to `TILE` nearby rows of one user, skipped as a whole if possible.
 
-A row's features lie in columns, box after box: those of box b, with n rows from begin[b] on, are at
-tiles[begin[b] d : begin[b + 1] d], seen as (d, n). Of two centers l and a, the difference of
-||y - l||^2 and ||y - a||^2 is affine in the row y, so its least value over a box is known from the
-corners: where that is above zero for every l, all rows of the box are nearest to a, and none is
-read.
+Box b has n rows from begin[b] on. Their features are at tiles[begin[b] d : begin[b + 1] d], seen as
+(d, n). For centers l and a, ||y - l||^2 - ||y - a||^2 is affine in the row y, so its least value
+over a box is reached at a corner. Where that is above zero for every l, all rows of the box are
+nearest to a, and none is read. This is the test of Pelleg and Moore (1999), "Accelerating exact
+k-means algorithms with geometric reasoning", and of the filtering algorithm of Kanungo et al.
+(2002), "An efficient k-means clustering algorithm: analysis and implementation". They apply it to
+the nodes of a kd-tree; here it is applied to the leaves only.
 
-A user's clock goes on by how far its two fastest centers go. What was measured at some time holds
-until the clock shows `box_valid_until` (a box) or `valid_until` (a row); see `drifts`.
+The bounds of `bounds` apply to boxes as well. max_drift[i] accumulates the movement of the two
+fastest centers of user i. A label holds until max_drift[i] reaches `box_valid_until` (of a box) or
+`valid_until` (of a row); see `center_drift`.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import math
 
 import numpy as np
 
+from peerclust.kernels.box_sums import LANES, add_weighted, measure_own, sum_lanes, weigh
+from peerclust.kernels.center_drift import EPS, TINY
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.distances import (
     FAIR,
@@ -30,21 +35,20 @@ from peerclust.kernels.distances import (
     label_slack,
     two_nearest,
 )
-from peerclust.kernels.drifts import EPS, TINY
 from peerclust.kernels.exact_sums import clear_marks, update_row, zero
-from peerclust.kernels.varying_rows import LANES, gather, measure_own, pull, weigh
 
-# Up to so many rows of a box are measured one by one, as `two_nearest` takes as long for one as
-# for eight.
+# Up to this many rows of a box are measured one by one: `two_nearest` takes as long for one as for
+# eight.
 FEW = 8
 
 
 @compiled(nogil=True)
-def _gap_of_box(mid, half, x, a, code, parameter):
-    """Give how far centers may go before a row of the box can change; NaN or less if one may have.
+def _box_slack(mid, half, x, a, code, parameter):
+    """Return how far centers may move before a row of the box can change its label.
 
-    Of the difference of two distances, (r_l^2 - r_a^2) / (r_l + r_a), the numerator's least value
-    and the denominator's largest are taken. With a code other than KMEANS, every row's gamma stays.
+    It is NaN or not above 0 if a row may have changed already. The difference of two distances is
+    (r_l^2 - r_a^2) / (r_l + r_a), bounded by the least numerator over the largest denominator.
+    With a code other than KMEANS, the gamma of every row must be constant as well.
     """
     d = x.shape[1]
     margin = (8 * d + 64) * EPS
@@ -54,11 +58,11 @@ def _gap_of_box(mid, half, x, a, code, parameter):
         far2 += (off + half[j]) * (off + half[j])
         near2 += max(off - half[j], 0.0) * max(off - half[j], 0.0)
     own = math.sqrt(far2)
-    gap = FAR
+    slack = FAR
     if code == HUBER:
-        gap = min(gap, (parameter - own) - (margin * (own + parameter) + TINY))
+        slack = min(slack, (parameter - own) - (margin * (own + parameter) + TINY))
     elif code == LOGISTIC:
-        gap = min(gap, (math.sqrt(near2) - FLAT) - (margin * (own + FLAT) + TINY))
+        slack = min(slack, (math.sqrt(near2) - FLAT) - (margin * (own + FLAT) + TINY))
     for k in range(x.shape[0]):
         if k == a:
             continue
@@ -68,16 +72,16 @@ def _gap_of_box(mid, half, x, a, code, parameter):
             least += apart * (u + v) - 2.0 * abs(apart) * half[j]
             far2 += (abs(u) + half[j]) * (abs(u) + half[j])
         far = own + math.sqrt(far2)
-        room = least / far - (margin * far + TINY)
-        if not room > 0.0:
-            return room
-        gap = min(gap, room)
-    return gap
+        pair_slack = least / far - (margin * far + TINY)
+        if not pair_slack > 0.0:
+            return pair_slack
+        slack = min(slack, pair_slack)
+    return slack
 
 
 @compiled(inline="always")
-def _find_few(tile, chosen, count, z, best, second, label):
-    """Give what `two_nearest` gives, of a few rows: one by one."""
+def _two_nearest_few(tile, chosen, count, z, best, second, label):
+    """Compute what `two_nearest` does for a few rows, one by one."""
     for q in range(count):
         best[q], second[q], label[q] = np.inf, np.inf, 0
         for k in range(z.shape[0]):
@@ -92,8 +96,8 @@ def _find_few(tile, chosen, count, z, best, second, label):
 
 
 @compiled(inline="always")
-def _settle(labels, valid_until, least):
-    """Give when a box of rows is due, and their common label or -1."""
+def _summarize_box(labels, valid_until, least):
+    """Return the least `valid_until` of a box's rows, and their label, or -1 if labels differ."""
     n, differ = labels.size, 0
     for r in range(n):
         differ += labels[r] != labels[0]
@@ -110,10 +114,10 @@ def _settle(labels, valid_until, least):
 
 
 @compiled(nogil=True)
-def _add_up(
+def _recompute_sums(
     tiles, weights, unit, factor, begin, first, last, labels, in_sums, t, k, sums, rounding_marks
 ):
-    """Sum the kept rows of cluster k of task t, in the boxes first to last, anew."""
+    """Sum the rows of cluster k of chunk t, boxes first to last, that are in the sums, again."""
     d = sums[2].shape[2]
     zero(t, k, sums)
     clear_marks(t, k, rounding_marks)
@@ -129,14 +133,15 @@ def _add_up(
 @compiled(nogil=True)
 def assign_boxes(
     tiles, weights, unit, begin, mid, half, owner, start, stop, first, last, x, max_drift,
-    code, parameter, begins, labels, in_sums, valid_until, box_valid_until, uniform_label, n_varying,
-    kept_sums, rounding_marks, others, changed, looked,
+    code, parameter, cold, labels, in_sums, valid_until, box_valid_until, uniform_label, n_varying,
+    cached, rounding_marks, varying, changed, scanned,
 ):  # fmt: skip
-    """Assign the rows of tasks first to last and keep their sums; task t has boxes start to stop.
+    """Assign the rows of chunks first to last and update their sums; a chunk is some boxes.
 
-    Rows whose gamma `gamma_is_constant` enter and leave `kept_sums`; the sums of `others` are written each
-    time. If it `begins`, nothing is known but labels. common[b] is the label of all rows of a box,
-    or -1; fresh[b] is how many of them are not in `kept_sums`, and kept[r] whether a row is.
+    Rows with constant gamma (see `gamma_is_constant`) are added to and removed from `cached`;
+    `varying`, of the other rows, are computed each time. If the cache is `cold`, only labels
+    are valid. uniform_label[b] is the label of all rows of a box, or -1. n_varying[b] is how many
+    of them are not in `cached`, and in_sums[r] is whether a row is.
     """
     K, d = x.shape[1:]
     none = np.empty(0)
@@ -144,41 +149,39 @@ def assign_boxes(
     score = np.zeros((4, TILE))
     best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
     chosen, least = np.empty(TILE, np.int64), np.empty(LANES)
-    anew = np.zeros(K, np.bool_)
-    kinds, varies = code in (HUBER, LOGISTIC), code in (HUBER, LOGISTIC, FAIR)
-    # What gamma is where it stays.
+    stale = np.zeros(K, np.bool_)
+    mixed, varies = code in (HUBER, LOGISTIC), code in (HUBER, LOGISTIC, FAIR)
+    # The value of gamma where it is constant.
     factor = 2.0 if code == LOGISTIC else 1.0
-    hi, lo = (
-        np.zeros((K if varies else 0, d + 1, LANES)),
-        np.zeros((K if varies else 0, d + 1, LANES)),
-    )
+    shape = (K if varies else 0, d + 1, LANES)
+    hi, lo = np.zeros(shape), np.zeros(shape)
     for t in range(first, last):
         i = owner[t]
         now, z = max_drift[i], x[i]
-        mark = np.inf if begins else now
+        clock = np.inf if cold else now
         hi[:], lo[:] = 0.0, 0.0
-        moved, read = 0, 0
+        n_changed, read = 0, 0
         for b in range(start[t], stop[t]):
-            expired, count = not mark < box_valid_until[b], 0
+            expired, count = not clock < box_valid_until[b], 0
             if not expired and n_varying[b] == 0:
                 continue
             at, n = begin[b], begin[b + 1] - begin[b]
             tile = tiles[at * d : (at + n) * d].reshape(d, n)
             rows = tile.T
             if (
-                not begins
+                not cold
                 and expired
                 and uniform_label[b] >= 0
-                and (not kinds or n_varying[b] in (0, n))
+                and (not mixed or n_varying[b] in (0, n))
             ):
-                held = code if kinds and n_varying[b] == 0 else KMEANS
-                gap = _gap_of_box(mid[b], half[b], z, uniform_label[b], held, parameter)
-                box_valid_until[b] = (now + gap) * (1.0 - 4.0 * EPS)
-                expired = not gap > 0.0
+                slack_code = code if mixed and n_varying[b] == 0 else KMEANS
+                slack = _box_slack(mid[b], half[b], z, uniform_label[b], slack_code, parameter)
+                box_valid_until[b] = (now + slack) * (1.0 - 4.0 * EPS)
+                expired = not slack > 0.0
             if expired:
                 for r in range(n):
                     chosen[count] = r
-                    count += not mark < valid_until[at + r]
+                    count += not clock < valid_until[at + r]
             read += count
             if count > FEW:
                 for j in range(d):
@@ -186,63 +189,60 @@ def assign_boxes(
                         few[j, q] = tile[j, chosen[q]]
                 two_nearest(few, count, z, z, none, False, score, best, second, label)
             else:
-                _find_few(tile, chosen, count, z, best, second, label)
+                _two_nearest_few(tile, chosen, count, z, best, second, label)
             for q in range(count):
                 row, k, old = at + chosen[q], label[q], labels[at + chosen[q]]
                 near = math.sqrt(best[q])
-                gap = label_slack(code, parameter, near, math.sqrt(second[q]), d)
-                valid_until[row] = (now + gap) * (1.0 - 4.0 * EPS)
-                keep = gamma_is_constant(code, parameter, best[q])
-                was = not begins and (in_sums[row] if kinds else code == KMEANS)
-                if old != k or keep != was:
+                slack = label_slack(code, parameter, near, math.sqrt(second[q]), d)
+                valid_until[row] = (now + slack) * (1.0 - 4.0 * EPS)
+                is_in = gamma_is_constant(code, parameter, best[q])
+                was_in = not cold and (in_sums[row] if mixed else code == KMEANS)
+                if old != k or is_in != was_in:
                     w = factor * (weights[row] if weights.size > 0 else unit)
-                    if keep:
-                        anew[k] |= update_row(rows, chosen[q], w, t, k, kept_sums, rounding_marks)
-                    if was:
-                        anew[old] |= update_row(
-                            rows, chosen[q], -w, t, old, kept_sums, rounding_marks
+                    if is_in:
+                        stale[k] |= update_row(rows, chosen[q], w, t, k, cached, rounding_marks)
+                    if was_in:
+                        stale[old] |= update_row(
+                            rows, chosen[q], -w, t, old, cached, rounding_marks
                         )
-                    if kinds:
-                        in_sums[row] = keep
-                        n_varying[b] += int(was) - int(keep)
-                    moved += old != k
+                    if mixed:
+                        in_sums[row] = is_in
+                        n_varying[b] += int(was_in) - int(is_in)
+                    n_changed += old != k
                     labels[row] = k
             if expired:
-                box_valid_until[b], uniform_label[b] = _settle(
+                box_valid_until[b], uniform_label[b] = _summarize_box(
                     labels[at : at + n], valid_until[at : at + n], least
                 )
             if varies and n_varying[b] > 0:
                 here = labels[at : at + n]
                 measure_own(tile, n, z, here, uniform_label[b], best)
-                able = 0
-                for r in range(n if kinds else 0):
-                    able += gamma_is_constant(code, parameter, best[r]) & (not in_sums[at + r])
-                for r in range(n if able > 0 else 0):
+                n_settled = 0
+                for r in range(n if mixed else 0):
+                    n_settled += gamma_is_constant(code, parameter, best[r]) & (not in_sums[at + r])
+                for r in range(n if n_settled > 0 else 0):
                     if not in_sums[at + r] and gamma_is_constant(code, parameter, best[r]):
                         near = math.sqrt(best[r])
                         w = factor * (weights[at + r] if weights.size > 0 else unit)
-                        anew[here[r]] |= update_row(
-                            rows, r, w, t, here[r], kept_sums, rounding_marks
-                        )
+                        stale[here[r]] |= update_row(rows, r, w, t, here[r], cached, rounding_marks)
                         in_sums[at + r] = True
                         n_varying[b] -= 1
-                        gap = label_slack(code, parameter, near, np.inf, d)
-                        valid_until[at + r] = min(
-                            valid_until[at + r], (now + gap) * (1.0 - 4.0 * EPS)
-                        )
+                        slack = label_slack(code, parameter, near, np.inf, d)
+                        until = (now + slack) * (1.0 - 4.0 * EPS)
+                        valid_until[at + r] = min(valid_until[at + r], until)
                         box_valid_until[b] = min(box_valid_until[b], valid_until[at + r])
                 weigh(n, weights[at : at + n], unit, code, parameter, in_sums[at : at + n], best)
-                pull(tile, n, here, uniform_label[b], best, hi, lo)
+                add_weighted(tile, n, here, uniform_label[b], best, hi, lo)
         for k in range(K):
-            if anew[k]:
-                _add_up(
+            if stale[k]:
+                _recompute_sums(
                     tiles, weights, unit, factor, begin, start[t], stop[t], labels, in_sums, t, k,
-                    kept_sums, rounding_marks,
+                    cached, rounding_marks,
                 )  # fmt: skip
-                anew[k] = False
+                stale[k] = False
             if varies:
-                others[0][t, k], others[1][t, k] = gather(hi[k, d], lo[k, d])
+                varying[0][t, k], varying[1][t, k] = sum_lanes(hi[k, d], lo[k, d])
                 for j in range(d):
-                    others[2][t, k, j], others[3][t, k, j] = gather(hi[k, j], lo[k, j])
-        changed[t] = moved
-        looked[t] = read
+                    varying[2][t, k, j], varying[3][t, k, j] = sum_lanes(hi[k, j], lo[k, j])
+        changed[t] = n_changed
+        scanned[t] = read

@@ -1,8 +1,9 @@
-"""Memory of large arrays that come and go with every round, used again.
+"""A pool of buffers for the large arrays that every round allocates and frees.
 
-New memory is slow at first: the system must find it and set it to zero, which for the centers of a
-million users takes as long as to compute them. An array from here is like any other; once nobody
-holds it, or a view of it, its memory is kept for the next one of its size.
+Fresh memory is slow at first use: the system must map it and set it to zero. For the centers of a
+million users that takes as long as computing them. An array from here is like any other. Once there
+is no reference to it or to a view of it, its buffer returns to the pool for the next array of its
+size.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ import numpy as np
 
 from peerclust.types import Array
 
-# Numbers from which on it pays and up to which memory is kept, and how many blocks are.
+# The least and the largest size (in numbers) of a pooled buffer, and how many the pool holds.
 MIN_POOLED_SIZE = 1 << 20
 _LARGEST = 1 << 25
-_KEPT = 3
+_MAX_FREE = 3
 
-_free: deque[Array] = deque(maxlen=_KEPT)
+_free: deque[Array] = deque(maxlen=_MAX_FREE)
 
 
 def empty(shape: tuple[int, ...]) -> Array:
-    """Give an array of any numbers.
+    """Return an uninitialized array.
 
     >>> empty((2, 3)).shape
     (2, 3)
@@ -34,7 +35,7 @@ def empty(shape: tuple[int, ...]) -> Array:
     if not MIN_POOLED_SIZE <= size <= _LARGEST:
         return np.empty(shape)
     memory = _take(size)
-    # The array rests on `lease`, whose end is the end of the last view.
+    # The array's base is `lease`, which is finalized with the last view.
     lease = (ctypes.c_double * size).from_buffer(memory.data)
     weakref.finalize(lease, _free.append, memory).atexit = False
     return np.frombuffer(memoryview(lease), np.float64).reshape(shape)

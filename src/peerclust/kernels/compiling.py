@@ -1,8 +1,8 @@
-"""How a loop is compiled, and where the result is kept.
+"""Compilation of loops, and the directory in which the compiled code is cached.
 
-numba compiles a loop anew when its own file changes, but not when another file does of which it
-has inlined functions and numbers. So what is compiled is kept in a directory whose name has a
-hash of all files of this package: after any change there is nothing to be found in it.
+numba recompiles a loop when its own file changes, but not when a file changes from which it has
+inlined functions or constants. So the cache directory's name contains a hash of all files of this
+package: after any change the cache is empty.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from typing import Any
 import numba
 
 _HERE = Path(__file__).resolve().parent
-# Set around each decoration: numba has no other way to say where to keep one loop and not others.
+# Set around each decoration: numba has no other way to set the cache directory of one loop only.
 _CONFIG: Any = numba.config
 
 
 def compiled(*signatures, using=numba.njit, **options):
-    """Compile a loop, and keep it on disk where a place for that can be found.
+    """Compile a loop and cache it on disk, if a writable directory can be found.
 
-    A division by zero gives what IEEE says: a loop that would have to stop there is not compiled
-    to wide instructions.
+    Division by zero follows IEEE 754: a loop that could raise there would not be vectorized.
     """
     if using is numba.njit:
         options.setdefault("error_model", "numpy")
@@ -34,7 +33,7 @@ def compiled(*signatures, using=numba.njit, **options):
     def compile_loop(loop):
         if _CACHE is None:
             return using(*signatures, **options)(loop)
-        # numba looks here when it decorates; loops that are not ours keep what the user has set.
+        # numba reads this when it decorates; loops that are not ours keep the user's setting.
         given, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, str(_CACHE)
         try:
             return using(*signatures, cache=True, **options)(loop)
@@ -47,11 +46,11 @@ def compiled(*signatures, using=numba.njit, **options):
 
 
 def find_cache() -> Path | None:
-    """Return the directory for what is compiled from the files as they are now, or None.
+    """Return the cache directory for the current version of the files, or None.
 
-    It is the first of these that can be written to: in NUMBA_CACHE_DIR if that is set, in
-    `__pycache__` beside the files, in the user's own cache. The directories of earlier files that
-    stood beside a new one are removed.
+    It is the first that can be written to: in NUMBA_CACHE_DIR if that is set, in `__pycache__`
+    beside the files, in the user's own cache. When it is created, the directories of earlier
+    versions beside it are removed.
     """
     digest = hashlib.sha256()
     for path in sorted(_HERE.glob("*.py")):
@@ -64,7 +63,7 @@ def find_cache() -> Path | None:
             tempfile.TemporaryFile(dir=directory).close()
         except OSError:
             continue
-        # Only the process that made the directory removes others, if several start at once.
+        # Only the process that created the directory removes others, if several start at once.
         for stale in parent.glob("numba-*") if new else ():
             if stale != directory:
                 shutil.rmtree(stale, ignore_errors=True)
@@ -73,19 +72,19 @@ def find_cache() -> Path | None:
 
 
 def _parents() -> list[Path]:
-    # Several installations may share a directory: each has its own in it.
+    # Several installations may share a directory: each has its own subdirectory.
     own = f"peerclust-{hashlib.sha256(os.fsencode(_HERE)).hexdigest()[:16]}"
     parents = [_HERE / "__pycache__"]
     if _CONFIG.CACHE_DIR:
         parents.insert(0, Path(_CONFIG.CACHE_DIR).absolute() / own)
-    with suppress(RuntimeError):  # there is no home
+    with suppress(RuntimeError):  # there is no home directory
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         parents.append(Path(cache).absolute() / "peerclust" / own)
     return parents
 
 
 def _make(directory: Path) -> bool:
-    """Make a directory; tell whether it was not there before."""
+    """Create a directory; return whether it is new."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     try:
         directory.mkdir()

@@ -1,4 +1,4 @@
-"""How a row is measured against centers: what the loops over rows share, compiled into each."""
+"""Distances of rows to centers, gamma and slack: helpers that are inlined into the loops."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
+from peerclust.kernels.center_drift import EPS, TINY
 from peerclust.kernels.compiling import compiled
-from peerclust.kernels.drifts import EPS, TINY
 
-SEGMENT = 8192
+CHUNK_ROWS = 8192
 TILE = 64
-# A tile's lines are this much longer than a power of two, so that they do not share cache sets.
+# Lines of a tile are longer than a power of two by this much, so that they do not share cache sets.
 PAD = 8
 
 KMEANS, HUBER, LOGISTIC, FAIR, GIVEN = 0, 1, 2, 3, 4
@@ -30,7 +30,7 @@ _SERIES = tuple(1.0 / math.factorial(n) for n in range(12, 0, -1))
 
 @compiled(inline="always")
 def _exp_minus(t):
-    """Give exp(-t) for t >= 0, exp(-40) beyond 40, in operations that a loop does side by side.
+    """Return exp(-t) for t >= 0, or exp(-40) beyond 40, in operations that can be vectorized.
 
     t = n log 2 - s with |s| <= log(2) / 2, and exp(s) by its series.
     """
@@ -45,9 +45,9 @@ def _exp_minus(t):
 
 @compiled(inline="always")
 def gamma_of(code, parameter, r2):
-    """Give gamma of a built-in loss, where grad f = gamma (x - y); see `peerclust.losses`."""
+    """Return gamma of a built-in loss, where grad f = gamma (x - y); see `peerclust.losses`."""
     if code == HUBER:
-        # r <= delta, said so that neither r2 = 0 nor an overflowing delta^2 matters
+        # r <= delta, not r2 <= delta^2, which may overflow; and no division by r = 0
         r = math.sqrt(r2)
         return 1.0 if r <= parameter else parameter / r
     if code == LOGISTIC:
@@ -59,7 +59,7 @@ def gamma_of(code, parameter, r2):
 
 @compiled(inline="always")
 def gamma_is_constant(code, parameter, r2):
-    """Tell whether gamma is that of all distances about this one: 1, or 2 for LOGISTIC."""
+    """Return whether gamma is constant (1, or 2 for LOGISTIC) around this distance."""
     if code == HUBER:
         return math.sqrt(r2) <= parameter
     if code == LOGISTIC:
@@ -69,24 +69,24 @@ def gamma_is_constant(code, parameter, r2):
 
 @compiled(inline="always")
 def label_slack(code, parameter, near, other, d):
-    """Give how far centers may go before the label of a row, or whether its gamma `gamma_is_constant`, changes.
+    """Return how far centers may move before a row's label, or `gamma_is_constant`, can change.
 
-    `near` and `other` are its distances to its own and the nearest other center. A distance is
-    measured to within (d / 4 + 1) EPS of itself, now and whenever it is compared.
+    `near` and `other` are the row's distances to its own and the nearest other center. A distance
+    is computed to within (d / 4 + 1) EPS of itself, now and whenever it is compared.
     """
     other = min(other, FAR)
     margin = (2 * d + 16) * EPS
-    gap = (other - near) - (margin * (near + other) + TINY)
+    slack = (other - near) - (margin * (near + other) + TINY)
     if code == HUBER and near <= parameter:
-        gap = min(gap, (parameter - near) - (margin * (near + parameter) + TINY))
+        slack = min(slack, (parameter - near) - (margin * (near + parameter) + TINY))
     elif code == LOGISTIC and near >= FLAT * (1.0 - 1e-9):
-        gap = min(gap, (near - FLAT) - (margin * (near + FLAT) + TINY))
-    return gap
+        slack = min(slack, (near - FLAT) - (margin * (near + FLAT) + TINY))
+    return slack
 
 
 @compiled(inline="always")
 def distance(row, center):
-    """Give the squared distance of one row to a center."""
+    """Return the squared distance of one row to a center."""
     total = 0.0
     for j in range(center.size):
         step = row[j] - center[j]
@@ -96,9 +96,9 @@ def distance(row, center):
 
 @compiled(nogil=True)
 def pairs(rows, x, row, k, n, r2):
-    """Give the squared distances of n rows row[p] to their centers k[p].
+    """Write the squared distances of n rows row[p] to their centers k[p] to r2.
 
-    Four at a time: an addition waits for the last one of its sum, but not for those of others.
+    Four at a time: an addition must wait for the previous one of its own sum only.
     """
     for p in range(0, n - 3, 4):
         y0, y1, y2, y3 = rows[row[p]], rows[row[p + 1]], rows[row[p + 2]], rows[row[p + 3]]
@@ -117,7 +117,7 @@ def pairs(rows, x, row, k, n, r2):
 
 @compiled(inline="always")
 def load(rows, chosen, n, tile):
-    """Turn n rows into columns, so that the loops over them run over neighboring numbers."""
+    """Transpose n chosen rows into `tile`, so that loops over rows access contiguous memory."""
     for r in range(n):
         row = chosen[r]
         for j in range(rows.shape[1]):
@@ -125,8 +125,8 @@ def load(rows, chosen, n, tile):
 
 
 @compiled(inline="always")
-def load_stretch(rows, begin, n, tile):
-    """Do what `load` does with n rows that follow each other."""
+def load_range(rows, begin, n, tile):
+    """Do what `load` does for n consecutive rows."""
     for r in range(n):
         for j in range(rows.shape[1]):
             tile[j, r] = rows[begin + r, j]
@@ -134,7 +134,7 @@ def load_stretch(rows, begin, n, tile):
 
 @compiled(inline="always")
 def _score_four(tile, n, x, k, score):
-    """Give the squared distances of n rows to the centers k to k + 3: each row is read once."""
+    """Write the squared distances of n rows to the centers k to k + 3, reading each row once."""
     s0, s1, s2, s3 = score[0], score[1], score[2], score[3]
     s0[:], s1[:], s2[:], s3[:] = 0.0, 0.0, 0.0, 0.0
     for j in range(x.shape[1]):
@@ -150,7 +150,7 @@ def _score_four(tile, n, x, k, score):
 
 @compiled(inline="always")
 def _score_one(tile, n, center, score):
-    """Give the squared distance of n rows to a center."""
+    """Write the squared distances of n rows to a center to `score`."""
     score[:] = 0.0
     for j in range(center.size):
         c = center[j]
@@ -161,7 +161,7 @@ def _score_one(tile, n, center, score):
 
 @compiled(inline="always")
 def _score_affine(tile, n, slope, offset, score):
-    """Give offset - <slope, y> of n rows y."""
+    """Write offset - <slope, y> of n rows y to `score`."""
     score[:] = offset
     for j in range(slope.size):
         a = slope[j]
@@ -171,9 +171,10 @@ def _score_affine(tile, n, slope, offset, score):
 
 @compiled(nogil=True)
 def two_nearest(tile, n, x, slope, offset, affine, score, best, second, label):
-    """Give each row's lowest score, of equal ones the first as argmin does, and its second.
+    """Write each row's lowest score, its label, and its second lowest score.
 
-    `score`, (4, TILE) or more, keeps all scores if it has a line for each center.
+    Of equal scores the first is taken, as argmin does. `score`, (4, TILE) or larger, holds all
+    scores afterwards if it has a line for each center.
     """
     best[:] = np.inf
     second[:] = np.inf

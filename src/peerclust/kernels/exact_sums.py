@@ -1,13 +1,13 @@
-"""Sums that rows enter and leave, for as many rounds as a run has.
+"""Double-double sums to which rows are added, and from which they are removed, round after round.
 
-A sum is two numbers: hi, which is the sum as rounded to one, and lo, what rounding took away. An
-entry is exact or wrong by at most 2^-105 of the largest |hi| that was, the sum's peak. So after n
-entries a sum is wrong by at most n 2^-105 of its peak, and, as it is added up anew once it has
-shrunk to less than `SHRUNK` of that, by n 2^-65 of itself. A sum that was never rounded is exact,
-and need not be.
+A sum is two numbers: hi, the sum rounded to one number, and lo, the rounding error. An update is
+exact or wrong by at most 2^-105 of the sum's peak, the largest |hi| so far. So after n updates a
+sum is wrong by at most n 2^-105 of its peak. It is recomputed once it has shrunk below `SHRUNK`
+times its peak, so it is wrong by at most n 2^-65 of itself. A sum that was never rounded is exact
+and need not be recomputed.
 
-What comes out is nearly always the exact sum rounded once, which does not depend on the order in
-which rows came; where that lies halfway between two numbers it may be a neighbor of it.
+The result is nearly always the exact sum rounded once, which does not depend on the order of the
+rows. Where the exact sum is about halfway between two numbers, it may be the other one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ SHRUNK = 2.0**-40
 
 
 class Sums(NamedTuple):
-    """Sums of w gamma and of w gamma y by task and cluster, two numbers each.
+    """Sums of w gamma and of w gamma y by chunk and cluster, two numbers each.
 
-    hi0 and lo0 are (tasks, K), hi1 and lo1 (tasks, K, d).
+    hi0 and lo0 are (chunks, K), hi1 and lo1 (chunks, K, d).
     """
 
     hi0: Array
@@ -34,14 +34,14 @@ class Sums(NamedTuple):
     lo1: Array
 
 
-def no_sums(tasks: int, K: int, d: int) -> Sums:
+def no_sums(chunks: int, K: int, d: int) -> Sums:
     """Return sums that are zero."""
-    return Sums(*np.zeros((2, tasks, K)), *np.zeros((2, tasks, K, d)))
+    return Sums(*np.zeros((2, chunks, K)), *np.zeros((2, chunks, K, d)))
 
 
 @compiled(inline="always")
 def add(hi, lo, v):
-    """Give hi + lo + v: twice Knuth's sum of two numbers with what it rounds away."""
+    """Return hi + lo + v as (hi, lo), by Knuth's exact sum of two numbers, used twice."""
     s = hi + v
     b = s - hi
     low = lo + ((hi - (s - b)) + (v - b))
@@ -52,7 +52,7 @@ def add(hi, lo, v):
 
 @compiled(inline="always")
 def add_row(rows, row, w, t, k, sums):
-    """Let a row with weight w enter cluster k of task t; `sums` are (hi0, lo0, hi1, lo1)."""
+    """Add a row with weight w to cluster k of chunk t; `sums` are (hi0, lo0, hi1, lo1)."""
     hi0, lo0, hi1, lo1 = sums
     hi0[t, k], lo0[t, k] = add(hi0[t, k], lo0[t, k], w)
     for j in range(rows.shape[1]):
@@ -61,50 +61,50 @@ def add_row(rows, row, w, t, k, sums):
 
 @compiled(nogil=True)
 def add_row_call(rows, row, w, t, k, sums):
-    """Do what `add_row` does, where a call costs little beside it and is compiled sooner."""
+    """Do what `add_row` does, as a call: for loops where inlining would only slow compilation."""
     add_row(rows, row, w, t, k, sums)
 
 
 @compiled(inline="always")
-def _add_watched(hi, lo, v):
-    """Give what `add` gives, and whether anything was rounded away."""
+def _add_checked(hi, lo, v):
+    """Return what `add` returns, and whether anything was rounded."""
     s = hi + v
     b = s - hi
     e = (hi - (s - b)) + (v - b)
     low = lo + e
     b = low - lo
-    path = (lo - (low - b)) + (e - b)
+    lost = (lo - (low - b)) + (e - b)
     top = s + low
     b = top - s
-    return top, (s - (top - b)) + (low - b), path != 0.0
+    return top, (s - (top - b)) + (low - b), lost != 0.0
 
 
 @compiled(nogil=True)
 def update_row(rows, row, w, t, k, sums, rounding_marks):
-    """Let a row enter a cluster, or leave it if w < 0; tell whether to add that up anew.
+    """Add a row to a cluster, or remove it if w < 0; return whether to recompute the sums.
 
-    `rounding_marks` are (peak0, rounded0, peak1, rounded1): the peaks of hi0 and hi1, and whether they were
-    ever rounded.
+    `rounding_marks` are (peak0, rounded0, peak1, rounded1): the peaks of hi0 and hi1, and whether
+    they were ever rounded.
     """
     hi0, lo0, hi1, lo1 = sums
     peak0, rounded0, peak1, rounded1 = rounding_marks
-    hi0[t, k], lo0[t, k], rounded = _add_watched(hi0[t, k], lo0[t, k], w)
+    hi0[t, k], lo0[t, k], rounded = _add_checked(hi0[t, k], lo0[t, k], w)
     rounded0[t, k] |= rounded
     peak0[t, k] = max(peak0[t, k], abs(hi0[t, k]))
-    worn = int(rounded0[t, k] and not abs(hi0[t, k]) >= SHRUNK * peak0[t, k])
+    inaccurate = int(rounded0[t, k] and not abs(hi0[t, k]) >= SHRUNK * peak0[t, k])
     for j in range(rows.shape[1]):
-        top, low, rounded = _add_watched(hi1[t, k, j], lo1[t, k, j], w * rows[row, j])
+        top, low, rounded = _add_checked(hi1[t, k, j], lo1[t, k, j], w * rows[row, j])
         hi1[t, k, j], lo1[t, k, j] = top, low
         rounded1[t, k, j] |= rounded
         size, peak = abs(top), peak1[t, k, j]
         peak1[t, k, j] = size if size > peak else peak
-        worn += rounded1[t, k, j] & (not size >= SHRUNK * peak)
-    return worn > 0
+        inaccurate += rounded1[t, k, j] & (not size >= SHRUNK * peak)
+    return inaccurate > 0
 
 
 @compiled(inline="always")
 def clear_marks(t, k, rounding_marks):
-    """Set the marks of cluster k of task t as for sums that are zero."""
+    """Reset the rounding marks of cluster k of chunk t, as for sums that are zero."""
     peak0, rounded0, peak1, rounded1 = rounding_marks
     peak0[t, k], rounded0[t, k] = 0.0, False
     for j in range(peak1.shape[2]):
@@ -113,7 +113,7 @@ def clear_marks(t, k, rounding_marks):
 
 @compiled(inline="always")
 def zero(t, k, sums):
-    """Set the sums of cluster k of task t to zero."""
+    """Set the sums of cluster k of chunk t to zero."""
     hi0, lo0, hi1, lo1 = sums
     hi0[t, k], lo0[t, k] = 0.0, 0.0
     for j in range(hi1.shape[2]):
@@ -121,8 +121,8 @@ def zero(t, k, sums):
 
 
 @compiled(nogil=True)
-def by_user_exactly(owner, hi, lo, total, low):
-    """Add the tasks' sums hi + lo, (tasks, n), to those of their users, total + low, (users, n)."""
+def exact_by_user(owner, hi, lo, total, low):
+    """Add the chunks' sums hi + lo, (chunks, n), to their users' total + low, (users, n)."""
     for t in range(owner.size):
         i = owner[t]
         for e in range(hi.shape[1]):

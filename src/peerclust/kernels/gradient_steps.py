@@ -1,4 +1,4 @@
-"""The loops that move centers; no row is read here."""
+"""Loops that move centers: sums over neighbors, gradient step, extrapolation. No row is read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from peerclust.kernels.compiling import compiled
 
 @compiled(inline="always")
 def sum_squares(v):
-    """Give the sum of squares; four sums at a time, as an addition waits for the last of its own.
+    """Return the sum of squares, as four partial sums that need not wait for each other.
 
-    It goes into bounds and residuals, whose last bits do not matter.
+    It is used for bounds and residuals, whose last bits do not matter.
     """
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     end = v.size - v.size % 4
@@ -29,7 +29,7 @@ def sum_squares(v):
 
 @compiled(nogil=True)
 def sum_neighbors(indptr, indices, x, first, last, total):
-    """Add up x[j], (n,), of the neighbors j of users first to last, from zero, ascending."""
+    """Sum x[j], (n,), over the neighbors j of users first to last, from zero, ascending."""
     for i in range(first, last):
         for e in range(x.shape[1]):
             total[i, e] = 0.0
@@ -39,10 +39,11 @@ def sum_neighbors(indptr, indices, x, first, last, total):
 
 
 @compiled(nogil=True)
-def sum_halo(indptr, indices, own, letters, users, first, last, total):
-    """Add up, as `sum_neighbors`, what `users` first to last hear from here and from elsewhere.
+def sum_halo(indptr, indices, own, messages, users, first, last, total):
+    """Sum over neighbors as `sum_neighbors` does, for `users` first to last, some on other ranks.
 
-    The neighbor j is own[j], (u, n), or from u on letters[j - u], whose first n numbers count.
+    The value of neighbor j is own[j], (u, n), if j < u, else the first n numbers of
+    messages[j - u].
     """
     u, n = own.shape
     for t in range(first, last):
@@ -52,18 +53,18 @@ def sum_halo(indptr, indices, own, letters, users, first, last, total):
                 total[i, e] = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             j, from_zero = indices[p], p == indptr[i]
-            letter = own[j] if j < u else letters[j - u]
+            message = own[j] if j < u else messages[j - u]
             if from_zero:
                 for e in range(n):
-                    total[i, e] = 0.0 + letter[e]
+                    total[i, e] = 0.0 + message[e]
             else:
                 for e in range(n):
-                    total[i, e] += letter[e]
+                    total[i, e] += message[e]
 
 
 @compiled(nogil=True)
-def sum_energies(indptr, indices, own, letters, users, first, last, total):
-    """Add up ||x_i - x_j||^2 over the neighbors j of `users` first to last; see `sum_halo`."""
+def sum_energies(indptr, indices, own, messages, users, first, last, total):
+    """Sum ||x_i - x_j||^2 over the neighbors j of `users` first to last; see `sum_halo`."""
     u, n = own.shape
     for t in range(first, last):
         i = users[t]
@@ -71,31 +72,31 @@ def sum_energies(indptr, indices, own, letters, users, first, last, total):
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
             for e in range(n):
-                apart = own[i, e] - (own[j, e] if j < u else letters[j - u, e])
-                total[i, 0] += apart * apart
+                difference = own[i, e] - (own[j, e] if j < u else messages[j - u, e])
+                total[i, 0] += difference * difference
 
 
 @compiled(nogil=True)
 def gradient_step(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size):
-    """Move the centers of users first to last by a step of gradient descent on J_rho.
+    """Move the centers x, (u, K d), of users first to last by one gradient step on J_rho.
 
-    Centers x, (u, K d), are pulled by s0 x - s1; total and degree are those of the neighbors'
-    centers: gradient = pull / rho + factor (degree x - total) and out = x - alpha gradient. Of the
-    user's K gradients, size[i] is the largest norm, or NaN if one is.
+    The gradient of the local cost is s0 x - s1. `total` is the sum of the neighbors' centers and
+    `degree` their number. gradient = (s0 x - s1) / rho + factor (degree x - total), and
+    out = x - alpha gradient. size[i] is the largest norm of user i's K gradients, or NaN.
     """
     n, K = x.shape[1], s0.shape[1]
-    # A product takes a tenth of the time of a quotient.
-    share = 1.0 / rho
+    # A multiplication takes a tenth of the time of a division.
+    inverse_rho = 1.0 / rho
     d = n // K
     gradient, cluster = np.empty(n), np.empty(n, np.int64)
     for e in range(n):
         cluster[e] = e // d
     for i in range(first, last):
-        # In one stretch: loops over a few features each would be compiled to narrow instructions.
+        # One loop over all K d numbers: loops over a few features each would not be vectorized.
         for e in range(n):
-            pull = s0[i, cluster[e]] * x[i, e] - s1[i, e]
-            apart = (degree[i] * x[i, e] - total[i, e]) * factor
-            gradient[e] = pull * share + apart
+            local = s0[i, cluster[e]] * x[i, e] - s1[i, e]
+            difference = (degree[i] * x[i, e] - total[i, e]) * factor
+            gradient[e] = local * inverse_rho + difference
             out[i, e] = x[i, e] - alpha * gradient[e]
         largest = 0.0
         for k in range(K):
@@ -106,28 +107,29 @@ def gradient_step(x, s0, s1, total, degree, first, last, rho, alpha, factor, out
 
 
 @compiled(nogil=True)
-def nesterov_extrapolate(y, stepped, x, t, first, last, out, later, far):
-    """Carry the centers of users first to last on in the direction in which their steps went.
+def nesterov_extrapolate(y, stepped, x, t, first, last, out, t_next, max_shift):
+    """Extrapolate the centers of users first to last after a gradient step (Nesterov 1983).
 
-    A step led from y to stepped, the last one ended at x; all are (u, K, d). A center goes on by
-    (t - 1) / later of stepped - x, t growing to `later`, (u, K), and begins anew, t = 1, if that
-    leads uphill. far[i] is the longest way that a center of user i is carried.
+    The step went from y to `stepped`, the previous one to x; all are (u, K, d). Then
+    t_next = (1 + sqrt(1 + 4 t^2)) / 2, (u, K), and out = stepped + (t - 1) / t_next (stepped - x).
+    A center whose stepped - x points uphill restarts with t = 1 (O'Donoghue and Candès 2015).
+    max_shift[i] is the largest distance by which a center of user i is extrapolated.
     """
     K, d = y.shape[1], y.shape[2]
     for i in range(first, last):
-        longest = 0.0
+        largest = 0.0
         for k in range(K):
             uphill, length = 0.0, 0.0
             for j in range(d):
-                went = stepped[i, k, j] - x[i, k, j]
-                uphill += (y[i, k, j] - stepped[i, k, j]) * went
-                length += went * went
+                step = stepped[i, k, j] - x[i, k, j]
+                uphill += (y[i, k, j] - stepped[i, k, j]) * step
+                length += step * step
             now = 1.0 if uphill > 0.0 else t[i, k]
-            later[i, k] = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * now * now))
-            share = (now - 1.0) / later[i, k]
+            t_next[i, k] = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * now * now))
+            momentum = (now - 1.0) / t_next[i, k]
             for j in range(d):
-                out[i, k, j] = stepped[i, k, j] + share * (stepped[i, k, j] - x[i, k, j])
-            way = share * math.sqrt(length)
-            if not way <= longest and not math.isnan(longest):
-                longest = way
-        far[i] = longest
+                out[i, k, j] = stepped[i, k, j] + momentum * (stepped[i, k, j] - x[i, k, j])
+            shift = momentum * math.sqrt(length)
+            if not shift <= largest and not math.isnan(largest):
+                largest = shift
+        max_shift[i] = largest

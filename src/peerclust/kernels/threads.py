@@ -1,4 +1,4 @@
-"""Spreads a compiled loop over the cores; what comes out never depends on how many there are."""
+"""A parallel for loop over compiled loops; results never depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ MIN_WORK_PER_THREAD = 200_000
 
 
 def cores() -> int:
-    """Return how many threads a loop is spread over: PEERCLUST_THREADS, or the cores we may use."""
-    asked = os.environ.get("PEERCLUST_THREADS", "")
-    if asked.isdecimal() and int(asked) > 0:
-        return int(asked)
-    # Only Linux tells which cores this process may use.
+    """Return the number of threads: PEERCLUST_THREADS, or the cores that this process may use."""
+    requested = os.environ.get("PEERCLUST_THREADS", "")
+    if requested.isdecimal() and int(requested) > 0:
+        return int(requested)
+    # Only Linux reports which cores this process may use.
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 @lru_cache(maxsize=1)
 def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Return this process's pool; a forked child has another id and so makes its own."""
+    """Return this process's pool; a forked child has another id and so creates its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix=f"peerclust-{process}")
 
 
 def parallel_for(
     loop: Callable[[int, int], None], ends: NDArray[np.int64] | int, work: float
 ) -> None:
-    """Call loop(first, last) on stretches that together cover all tasks.
+    """Call loop(first, last) on ranges that together cover all items (chunks, users, ...).
 
-    `ends` is the running total of the tasks' rows, so that the stretches are of equal work, or the
-    number of tasks that are all alike; `work` is the whole, in rows x centers x features.
+    `ends` is the cumulative work of the items (often their rows), so that ranges have equal work,
+    or the number of items if all are alike. `work` is the total, in rows x centers x features.
     """
     count = ends if isinstance(ends, int) else len(ends)
     if count <= 1 or work < MIN_WORK_PER_THREAD or cores() <= 1:
@@ -46,7 +46,7 @@ def parallel_for(
     threads = min(int(work / MIN_WORK_PER_THREAD) + 1, count, cores())
     if isinstance(ends, int):
         ends = np.arange(1, count + 1)
-    # Two stretches a thread, so that a core that is busy elsewhere holds the others up less.
+    # Two ranges per thread, so that one busy core delays the others less.
     marks = np.searchsorted(ends, np.linspace(0, ends[-1], 2 * threads + 1)[1:-1], side="right")
     cuts = np.unique(np.concatenate(([0], marks, [len(ends)]))).tolist()
     pool = _pool(os.getpid(), cores())

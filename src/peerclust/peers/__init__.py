@@ -1,7 +1,8 @@
-"""Clustering between sites: one process at each, over a network; see `runtimes.network` for that.
+"""One site of a clustering over the network; `runtimes.network` has the connections and messages.
 
-`work` is the door: one site from its files to its result, in a `folder`, by way of `entering` a
-run, `site` and `judging` its end. `together` is what all sites do alike, on any runtime. `check`
-looks before a run whether all is ready, `replay` computes one again. `fleet` (with `nursery` and
-`proxy`) and `demo` run real peers on one machine.
+- `commands`: entry points; `run_site` takes one site from its files to its result;
+- `join`: how a site joins a run; `setup`: what all sites agree on first; `configuration`: what
+  they run then; `site`: the rounds; `verdict`: how a run ended;
+- `site_directory`: what a site writes;
+- `check`: a preflight check; `replay`: the same run computed again.
 """

@@ -1,6 +1,6 @@
-"""A preflight for one site: everything that a run needs, each found good or not in one line.
+"""The preflight check of one site: one line for each thing that a run needs.
 
-The network's part of it is `runtimes.network.probe`; `cli.peer_display` shows it.
+`runtimes.network.probe` checks the neighbors; `cli.peer_display` shows the lines.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from pathlib import Path
 from peerclust.errors import InputError, PeerclustError
 from peerclust.peers import commands
 from peerclust.runtimes.network import contract_file
-from peerclust.runtimes.network.contract import Contract, spell
+from peerclust.runtimes.network.contract import Contract, group_hex
 from peerclust.runtimes.network.identity import Identity, certificate_dates
-from peerclust.runtimes.network.probe import Seen, Visit
+from peerclust.runtimes.network.probe import Probe, ProbeResult
 
-# With fewer days left a certificate should be renewed; clocks may differ by so many seconds.
-_DAYS, _APART = 30, 60.0
+# Days before its expiry from which on a certificate should be renewed.
+_RENEWAL_DAYS = 30
+# Seconds by which clocks may differ.
+_MAX_CLOCK_DIFFERENCE = 60.0
 
 _RENEW = (
-    "make a new one with `peerclust peer keygen --force`, and give every site a network file"
-    " that has it"
+    "make a new one with `peerclust peer keygen --force`, and send every site a network file"
+    " with the new one"
 )
 
 
 @dataclass(frozen=True)
 class Line:
-    """What was checked, whether it is good, and what was found; `warns` of what is good for now."""
+    """What was checked, whether it is good, and details; `warns` if it is good only for now."""
 
     name: str
     ok: bool
@@ -47,12 +49,12 @@ def check(
     listen: tuple[str, int] | None = None,
     dial: Mapping[str, tuple[str, int]] | None = None,
     seconds: float = 10.0,
-    tell: Callable[[list[str]], None] = lambda _: None,
+    on_wait: Callable[[list[str]], None] = lambda _: None,
     now: datetime | None = None,
 ) -> list[Line]:
-    """Check all that a site needs; neighbors are tried again until so many seconds are over.
+    """Check everything that a site needs; retry neighbors that do not answer for `seconds`.
 
-    `tell` hears which of them are waited for; `now` is the clock.
+    `on_wait` is called with the neighbors that have not answered yet; `now` is the clock.
     """
     now = now or datetime.now(UTC)
     try:
@@ -61,97 +63,86 @@ def check(
         commands.check_dial(contract, me, dial or {})
     except InputError as error:
         return [Line("network file", False, f"{error} Nothing else can be checked without it.")]
-    lines = [Line("network file", True, f"{network}, digest {spell(contract.digest)}")]
+    lines = [Line("network file", True, f"{network}, digest {group_hex(contract.digest)}")]
     identity: Identity | None = None
     try:
         identity = commands.find_identity(contract, me, keys or network.parent)
         mode = stat.S_IMODE(identity.key.stat().st_mode)
-        mark = contract.peers[contract.number(me)].fingerprint
-        told = f"{identity.key}, mode {mode:03o}, of {identity.certificate}, {mark}"
-        lines.append(Line("key", True, told))
+        fingerprint = contract.peers[contract.number(me)].fingerprint
+        detail = f"{identity.key}, mode {mode:03o}, of {identity.certificate}, {fingerprint}"
+        lines.append(Line("key", True, detail))
     except PeerclustError as error:
         lines.append(Line("key", False, str(error)))
     lines.append(_certificate(contract, me, now))
-    visit = None
+    probe = None
     if identity is not None:
-        visit = asyncio.run(_visit(contract, me, identity, listen, dial, seconds, tell))
-    lines.append(_clock(contract, {} if visit is None else visit.seen, now))
-    lines.append(_port(listen or contract.peers[contract.number(me)].endpoint, visit))
+        probe = Probe(contract, me, identity, listen=listen, dial=dial)
+        asyncio.run(probe.run(seconds, on_wait))
+    lines.append(_clock(contract, {} if probe is None else probe.results, now))
+    lines.append(_port(listen or contract.peers[contract.number(me)].endpoint, probe))
     lines.append(_data(contract, data))
-    if visit is None:
-        told = "not tried: without this site's key nobody answers"
-        return lines + [Line(name, False, told) for name in contract.neighbors(me)]
-    return lines + [_neighbor(contract, me, name, visit, now) for name in visit.seen]
-
-
-async def _visit(
-    contract: Contract,
-    me: str,
-    identity: Identity,
-    listen: tuple[str, int] | None,
-    dial: Mapping[str, tuple[str, int]] | None,
-    seconds: float,
-    tell: Callable[[list[str]], None],
-) -> Visit:
-    visit = Visit(contract, me, identity, listen=listen, dial=dial)
-    await visit.pay(seconds, tell)
-    return visit
+    if probe is None:
+        detail = "not tried: neighbors answer only a site that has its key"
+        return lines + [Line(name, False, detail) for name in contract.neighbors(me)]
+    return lines + [_neighbor(contract, me, name, probe, now) for name in probe.results]
 
 
 def _certificate(contract: Contract, name: str, now: datetime) -> Line:
-    """Judge the dates of a certificate, as the network file has it."""
-    begin, end = certificate_dates(contract.peers[contract.number(name)].certificate)
+    """Check the dates of a peer's certificate in the network file."""
+    start, end = certificate_dates(contract.peers[contract.number(name)].certificate)
     days = (end - now).days
-    told = f"valid from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
-    if now < begin:
-        ahead = f"valid from {begin:%Y-%m-%d %H:%M} UTC only; is this site's clock right?"
-        return Line("certificate", False, ahead)
+    dates = f"valid from {start:%Y-%m-%d} to {end:%Y-%m-%d}"
+    if now < start:
+        early = f"not valid before {start:%Y-%m-%d %H:%M} UTC; is this site's clock right?"
+        return Line("certificate", False, early)
     if now > end:
         return Line("certificate", False, f"expired on {end:%Y-%m-%d %H:%M} UTC: {_RENEW}")
-    if days < _DAYS:
-        return Line("certificate", True, f"{told}, only {days} days left: {_RENEW}", warns=True)
-    return Line("certificate", True, f"{told}, {days:,} days left")
+    if days < _RENEWAL_DAYS:
+        return Line("certificate", True, f"{dates}, only {days} days left: {_RENEW}", warns=True)
+    return Line("certificate", True, f"{dates}, {days:,} days left")
 
 
-def _clock(contract: Contract, seen: Mapping[str, Seen], now: datetime) -> Line:
-    """Judge this site's clock by the certificates, all made in the past, and the neighbors'."""
+def _clock(contract: Contract, results: Mapping[str, ProbeResult], now: datetime) -> Line:
+    """Compare this site's clock with the certificates, all made in the past, and the neighbors."""
     newest = max(contract.peers, key=lambda peer: certificate_dates(peer.certificate)[0])
     made = certificate_dates(newest.certificate)[0]
-    told = f"{now:%Y-%m-%d %H:%M:%S} UTC"
+    time = f"{now:%Y-%m-%d %H:%M:%S} UTC"
     if now < made:
         return Line(
             "clock",
             False,
-            f"{told}, but the certificate of {newest.name} was made after {made:%Y-%m-%d %H:%M}:"
+            f"{time}, but the certificate of {newest.name} was made after {made:%Y-%m-%d %H:%M}:"
             " set the clock",
         )
-    ahead = {name: each.ahead for name, each in seen.items() if each.ahead is not None}
+    ahead = {
+        name: each.clock_ahead for name, each in results.items() if each.clock_ahead is not None
+    }
     if not ahead:
-        return Line("clock", True, f"{told}; no neighbor told its own")
-    far = {name: by for name, by in ahead.items() if abs(by) > _APART}
+        return Line("clock", True, f"{time}; no neighbor reported its own")
+    far = {name: by for name, by in ahead.items() if abs(by) > _MAX_CLOCK_DIFFERENCE}
     if far:
-        apart = ", ".join(f"{abs(by):,.0f} s {_side(by)} {name}'s" for name, by in far.items())
-        return Line("clock", False, f"{told} is {apart}: set the one that is wrong")
-    return Line("clock", True, f"{told}, as at {', '.join(ahead)}")
+        offsets = ", ".join(f"{abs(by):,.0f} s {_side(by)} {name}'s" for name, by in far.items())
+        return Line("clock", False, f"{time} is {offsets}: set the one that is wrong")
+    return Line("clock", True, f"{time}, same at {', '.join(ahead)}")
 
 
 def _side(ahead: float) -> str:
     return "behind" if ahead > 0 else "ahead of"
 
 
-def _port(endpoint: tuple[str, int], visit: Visit | None) -> Line:
+def _port(endpoint: tuple[str, int], probe: Probe | None) -> Line:
     address = f"{endpoint[0]}:{endpoint[1]}"
-    if visit is None:
-        return Line("port", False, f"{address} was not tried: the key comes first")
-    if not visit.port:
-        return Line("port", True, f"{address} can be listened on")
-    if visit.runs:
-        return Line("port", True, f"this peer is running at {address} already", warns=True)
+    if probe is None:
+        return Line("port", False, f"{address} was not tried: this needs the key")
+    if not probe.listen_error:
+        return Line("port", True, f"{address} is free to listen on")
+    if probe.already_running:
+        return Line("port", True, f"this peer is already running at {address}", warns=True)
     return Line(
         "port",
         False,
-        f"{address} cannot be listened on: {visit.port}. End who holds it, or give an address of"
-        " this machine with --listen",
+        f"cannot listen on {address}: {probe.listen_error}. Stop the process that uses it, or choose"
+        " an address of this machine with --listen",
     )
 
 
@@ -161,53 +152,53 @@ def _data(contract: Contract, data: Path) -> Line:
     except PeerclustError as error:
         return Line("data", False, str(error))
     N = len(table.rows)
-    told = f"{data}, {N:,} rows of finite numbers in {', '.join(contract.features)}"
+    detail = f"{data}, {N:,} rows of finite numbers in {', '.join(contract.features)}"
     if table.weights is not None:
-        told += f", weights in {contract.weights_column} of {table.weights.sum():g} in sum"
+        detail += f", weights in {contract.weights_column} with sum {table.weights.sum():g}"
         if N and not table.weights.any():
-            return Line("data", True, f"{told}: no row counts", warns=True)
+            return Line("data", True, f"{detail}: no row has a weight above 0", warns=True)
     if contract.mean_of > N:
-        few = f"{told}: fewer than mean_of = {contract.mean_of}, so no first center is made of them"
-        return Line("data", True, few, warns=True)
-    return Line("data", True, told)
+        detail += f": fewer than mean_of = {contract.mean_of}, so no initial center is made here"
+        return Line("data", True, detail, warns=True)
+    return Line("data", True, detail)
 
 
-def _neighbor(contract: Contract, me: str, name: str, visit: Visit, now: datetime) -> Line:
-    seen = visit.seen[name]
-    host, port = visit.endpoint(name)
-    if seen.differs:
-        told = f"does not agree. {' '.join(seen.differs)} Take the same network file"
-        return Line(name, False, told)
-    if seen.hello is None:
-        return Line(name, False, _explain(seen, me < name, f"{host}:{port}"))
-    if me < name and not seen.answered:
-        told = (
+def _neighbor(contract: Contract, me: str, name: str, probe: Probe, now: datetime) -> Line:
+    result = probe.results[name]
+    host, port = probe.endpoint(name)
+    if result.differences:
+        detail = f"does not agree. {' '.join(result.differences)} Use the same network file"
+        return Line(name, False, detail)
+    if result.hello is None:
+        return Line(name, False, _explain(result, me < name, f"{host}:{port}"))
+    if me < name and not result.answered:
+        detail = (
             f"dialed this site, but in a run this site dials, and {host}:{port} cannot be reached:"
-            f" {seen.reason}. Let this site through there, or give another address with --dial"
+            f" {result.reason}. Open its firewall to this site, or use another address with --dial"
         )
-        return Line(name, False, told)
-    where = f"answers at {host}:{port}" if seen.answered else "dialed this site"
-    doing = {"agreeing": "waits for the others", "running": "runs", "done": "has ended"}
-    what = "checks, too" if seen.hello.visits else doing[seen.hello.phase]
-    told = f"{where} and agrees; it {what}"
+        return Line(name, False, detail)
+    where = f"answers at {host}:{port}" if result.answered else "dialed this site"
+    doing = {"agreeing": "is waiting for others", "running": "is running", "done": "has ended"}
+    activity = "is checking, too" if result.hello.visits else doing[result.hello.phase]
+    detail = f"{where} and agrees; it {activity}"
     dates = _certificate(contract, name, now)
     if dates.warns:
-        return Line(name, True, f"{told}. Its certificate is {dates.detail}", warns=True)
-    if name < me and not (seen.came or visit.runs):
-        told += ". In a run it is the one that dials, which it did not: check at the same time"
-        return Line(name, True, told, warns=True)
-    return Line(name, True, told)
+        return Line(name, True, f"{detail}. Its certificate is {dates.detail}", warns=True)
+    if name < me and not (result.dialed_us or probe.already_running):
+        detail += ". In a run it must dial this site, and it did not: check at the same time"
+        return Line(name, True, detail, warns=True)
+    return Line(name, True, detail)
 
 
-def _explain(seen: Seen, dials: bool, address: str) -> str:
-    """Say why a neighbor was not heard, and what may help."""
-    if not seen.silent:
+def _explain(result: ProbeResult, dials: bool, address: str) -> str:
+    """Explain why a neighbor was not heard, and what may help."""
+    if not result.unreachable:
         return (
-            f"answered at {address}, but {seen.reason}. Compare the digests of the network files"
-            " and the fingerprints"
+            f"answered at {address}, but {result.reason}. Compare the digests of the network"
+            " files and the fingerprints"
         )
     other = "" if dials else ", nor did it dial this site"
     return (
-        f"cannot be reached at {address}: {seen.reason}{other}. Let `peerclust peer check` run"
-        " there at the same time, and this site through its firewall"
+        f"cannot be reached at {address}: {result.reason}{other}. Run `peerclust peer check`"
+        " there at the same time, and open its firewall to this site"
     )

@@ -1,4 +1,4 @@
-"""The whole work of one site: from the names of its files to the folder of its result."""
+"""What one site does, from its files to the directory of its result; and the replay of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peerclust.errors import DataError, ParameterError
 from peerclust.peers import replay as replaying
 from peerclust.peers.setup import Rows
 from peerclust.peers.site import Progress, Site
-from peerclust.peers.site_directory import Folder
+from peerclust.peers.site_directory import SiteDirectory
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import (
@@ -28,7 +28,7 @@ from peerclust.tables import Table
 from peerclust.text import guess
 
 
-def run(
+def run_site(
     network: Path,
     me: str,
     data: Path,
@@ -39,13 +39,13 @@ def run(
     dial: Mapping[str, tuple[str, int]] | None = None,
     force: bool = False,
     progress: Progress = lambda *_: None,
-    say: Callable[[str], None] = lambda _: None,
-    done: Callable[[dict[str, Any]], None] = lambda _: None,
+    on_log: Callable[[str], None] = lambda _: None,
+    on_result: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Take part in a run; give what certificate.json holds.
+    """Take part in a run; return the content of certificate.json.
 
-    `say` hears every line of the log; `done` is told of the result before this peer takes leave of
-    those who come late.
+    `on_log` is called with every line of the log, `on_result` with the result, before this peer
+    waits for peers that join late.
     """
     contract = contract_file.read(network)
     check_member(contract, me)
@@ -53,20 +53,20 @@ def run(
     identity = find_identity(contract, me, keys or network.parent)
     check_dates(identity, datetime.now(UTC))
     table = read_table(contract, data)
-    folder = Folder(out, force=force, say=say)
+    directory = SiteDirectory(out, force=force, on_log=on_log)
     try:
         site = Site(
             contract,
             me,
             identity,
             read_rows(contract, me, table),
-            folder,
+            directory,
             listen=listen,
             dial=dial,
             progress=progress,
         )
         result = site.run()
-        record = folder.write_result(
+        record = directory.write_result(
             contract,
             me,
             table,
@@ -76,13 +76,13 @@ def run(
             x=result.x,
             traffic=site.traffic(),
         )
-        done(record)
+        on_result(record)
         site.leave()
     except BaseException as error:
-        folder.log(f"Ended: {error or type(error).__name__}", say=False)
+        directory.log(f"Ended: {error or type(error).__name__}", echo=False)
         raise
     finally:
-        folder.close()
+        directory.close()
     return record
 
 
@@ -91,19 +91,19 @@ def replay(
     sites: Sequence[tuple[str, Path, Path]],
     on_round: Callable[[int, dict[int, Any]], None] = lambda *_: None,
 ) -> dict[str, Any]:
-    """Compute a run again; `sites` are (name, rows, folder). Give each site's end by its name."""
+    """Compute a run again; `sites` are (name, rows, directory). Return each site's end by name."""
     contract = contract_file.read(network)
     rows, journals = {}, {}
-    for name, data, folder in sites:
+    for name, data, directory in sites:
         check_member(contract, name, "--site")
         number = contract.number(name)
         rows[number] = read_rows(contract, name, read_table(contract, data))
-        # A site that was lost before the first round has none; its rows may have been agreed on.
-        if (folder / "journal.jsonl").exists():
-            journals[number] = read_journal(folder / "journal.jsonl")
+        # A site that was lost before the first round has none, but its rows may be in the setup.
+        if (directory / "journal.jsonl").exists():
+            journals[number] = read_journal(directory / "journal.jsonl")
     done = replaying.replay(contract, rows, journals, on_round)
     if not done:
-        raise DataError("A replay needs a site that came to the end of the run. Got none.")
+        raise DataError("A replay needs a site that reached the end of the run. Got none.")
     return {
         contract.names[i]: {"rounds": each.round, "same": each.same} for i, each in done.items()
     }
@@ -120,7 +120,7 @@ def check_member(contract: Contract, me: str, option: str = "--me") -> None:
 
 
 def check_dial(contract: Contract, me: str, dial: Mapping[str, Any]) -> None:
-    """Raise unless all that is to be reached elsewhere are neighbors that this peer dials."""
+    """Raise unless all peers with another address are neighbors that this peer dials."""
     for name in dial:
         if name not in contract.neighbors(me) or name < me:
             raise ParameterError(
@@ -130,29 +130,29 @@ def check_dial(contract: Contract, me: str, dial: Mapping[str, Any]) -> None:
 
 
 def find_identity(contract: Contract, me: str, keys: Path) -> Identity:
-    """Load a peer's key and certificate, which must be the one that the contract names."""
+    """Load a peer's key and certificate, which must be that of the contract."""
     identity = load_identity(me, keys / f"{me}.key", keys / f"{me}.crt")
     if read_certificate(identity.certificate) != contract.peers[contract.number(me)].certificate:
         raise ParameterError(
             f"The certificate {identity.certificate} must be that of {me} in the network file."
-            " Got another; ask for a network file with the present one."
+            " Got another; ask for a network file with the current one."
         )
     return identity
 
 
 def check_dates(identity: Identity, now: datetime) -> None:
-    """Raise unless a certificate is valid."""
-    begins, ends = certificate_dates(read_certificate(identity.certificate))
-    if not begins <= now <= ends:
+    """Raise unless a certificate is valid now."""
+    start, end = certificate_dates(read_certificate(identity.certificate))
+    if not start <= now <= end:
         raise ParameterError(
             f"The certificate {identity.certificate} must be valid now, {now:%Y-%m-%d %H:%M} UTC."
-            f" Got one that is from {begins:%Y-%m-%d} to {ends:%Y-%m-%d}; make another with"
+            f" Got one valid from {start:%Y-%m-%d} to {end:%Y-%m-%d}; make another with"
             " `peerclust peer keygen --force`, or set the clock."
         )
 
 
 def read_table(contract: Contract, data: Path) -> Table:
-    """Read the columns that the contract names; a site may have no rows."""
+    """Read the columns that the contract names; the table may have no rows."""
     try:
         return tables.read(
             [data],
@@ -161,12 +161,12 @@ def read_table(contract: Contract, data: Path) -> Table:
             may_be_empty=True,
         )
     except DataError as error:
-        asks = " The network file asks for it." if "There is no column" in str(error) else ""
-        raise DataError(f"{error}{asks}") from None
+        note = " The network file requires it." if "There is no column" in str(error) else ""
+        raise DataError(f"{error}{note}") from None
 
 
 def read_rows(contract: Contract, me: str, table: Table) -> Rows:
-    """Give a site's rows as all sites use them."""
+    """Return the rows of a site as `Rows`."""
     weights = 1.0 if table.weights is None else table.weights
     offsets = np.array([0, len(table.rows)], np.int64)
     return Rows(table.rows, offsets, weights, (contract.number(me),))

@@ -1,4 +1,4 @@
-"""What sites run once they have agreed: the program, its certificate, and what they may be told."""
+"""What sites run after the setup: the program, its certificate, and the checks of messages."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from peerclust.programs.exact import Exact
 from peerclust.programs.lossy import Lossy
 from peerclust.programs.protocol import Program
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.contract_validation import LOSS_TOLERANT
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.rounds import Box
-from peerclust.runtimes.network.setup import living_graph
-from peerclust.runtimes.network.terms import GO_ON
+from peerclust.runtimes.network.setup import active_graph
 from peerclust.types import Array
 
-# Centers may leave the box of the data by this share of its width, for rounding.
+# Centers may leave the box of the data by this fraction of its width, for rounding.
 _ROUNDING = 1e-6
 
 
 def make_program(contract: Contract, agreed: Agreed) -> Program:
-    """Give the program that all sites run."""
+    """Return the program that all sites run."""
     program = _make_program(contract, agreed)
     if contract.exchange == "float64":
         return program
@@ -50,15 +50,15 @@ def _make_program(contract: Contract, agreed: Agreed) -> Program:
 
 
 def make_certify(contract: Contract, agreed: Agreed) -> Certify:
-    """Give the program by which sites find together how good their centers are."""
+    """Return the program with which the sites compute their joint certificate."""
     graph = _agreed_graph(contract, agreed)
-    rho = agreed.rho if contract.solver in GO_ON else None
+    rho = agreed.rho if contract.solver in LOSS_TOLERANT else None
     D = int(graph.diameter.value)
     return Certify(graph.averaging_factors, m=graph.m, rho=rho, D=D)
 
 
 def agreed_degree(contract: Contract, agreed: Agreed, number: int) -> int:
-    """Give how many neighbors a site had when all agreed; 0 for one that came later."""
+    """Return the number of neighbors of a site during the setup; 0 if it joined later."""
     if number not in agreed.members:
         return 0
     graph = _agreed_graph(contract, agreed)
@@ -66,13 +66,16 @@ def agreed_degree(contract: Contract, agreed: Agreed, number: int) -> int:
 
 
 def _agreed_graph(contract: Contract, agreed: Agreed) -> Graph:
-    return living_graph(contract.graph, tuple(agreed.members), agreed.lost)
+    return active_graph(contract.graph, tuple(agreed.members), agreed.lost)
 
 
 def make_guard(
     contract: Contract, program: Any, agreed: Agreed, box: Box
 ) -> Callable[[Any], Callable[[Array], str]]:
-    """Give what tells, for a state of the program, why an array of a neighbor cannot be used."""
+    """Return the check of neighbors' arrays.
+
+    It maps a state of the program to a function that returns why an array is rejected, or "".
+    """
     inner = program.program if isinstance(program, Lossy) else program
     if not isinstance(inner, Exact):
         return lambda _: box.refuse
@@ -81,18 +84,18 @@ def make_guard(
     far = float(np.maximum(np.abs(box.low), np.abs(box.high)).max())
 
     def allow(state: Any) -> Callable[[Array], str]:
-        # Curvatures, or the 1 of the first average, and as much times a point in the box.
+        # Curvatures, or the 1 of the first average; sums are at most that times a point in the box.
         limit = inner.growth(state, degree) * max(1.0, beta * agreed.W) * (1.0 + _ROUNDING)
-        most = np.array([limit, *[limit * far] * len(box.low)])
-        return lambda sums: "" if (np.abs(sums) <= most).all() else "sums larger than they can be"
+        bounds = np.array([limit, *[limit * far] * len(box.low)])
+        return lambda sums: "" if (np.abs(sums) <= bounds).all() else "sums larger than possible"
 
     return allow
 
 
 def make_box(contract: Contract, program: Any, agreed: Agreed) -> Box:
-    """Give the box that centers of this program stay in."""
+    """Return the box that centers of this program stay in."""
     low, high = np.array(agreed.low), np.array(agreed.high)
-    # Where all rows have one value, its size is the unit.
+    # If all rows have the same value, its magnitude is the unit.
     width = np.maximum(high - low, 1e-3 * np.maximum(np.abs(low), np.abs(high)))
     condition = 1.0 if contract.matrix is None else float(np.linalg.cond(contract.matrix))
     slack = (program.max_overshoot(condition) + _ROUNDING) * width

@@ -1,8 +1,7 @@
 """Computes a run again from the sites' rows and journals, faults included, to the last bit.
 
-What was agreed before the first round comes out of the simulator, on the graph that was alive; then
-each site's program is fed the centers of those whose frames counted, exchange by exchange, as the
-journals say.
+The setup before the first round runs on the simulator, on the graph that was alive. Then each
+site's program gets, exchange by exchange, the centers of the senders that its journal lists.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from peerclust.programs.protocol import Program, reduce_messages, set_round
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import unpack_array
-from peerclust.runtimes.network.setup import living_graph
+from peerclust.runtimes.network.setup import active_graph
 from peerclust.types import Array
 from peerclust.users import Users
 
@@ -29,7 +28,7 @@ Events = list[dict[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """One site's end: its last round, the centers computed again, and whether they are the same."""
+    """The end of one site: its last round, recomputed centers, and whether they are the same."""
 
     round: int
     x: Array
@@ -38,21 +37,21 @@ class Replayed:
 
 @dataclass(eq=False)
 class _Segment:
-    """What one site did from a start on: whose frames counted from which exchange on."""
+    """One site from a start on: the senders that it heard, from which exchange on."""
 
     round: int
     x: Array
     heard: list[tuple[int, list[int]]] = field(default_factory=list)
 
     def senders(self, exchange: int) -> list[int] | None:
-        """Give whose frames counted in an exchange; None if the site did not come so far."""
+        """Return the senders heard in an exchange; None if the site did not get that far."""
         known = [senders for first, senders in self.heard if first <= exchange]
         return known[-1] if known else None
 
 
 @dataclass(eq=False)
 class _Site:
-    """A site as it is replayed."""
+    """The replay of a site."""
 
     users: Users
     segments: list[_Segment]
@@ -71,12 +70,12 @@ def replay(
 ) -> dict[int, Replayed]:
     """Compute the last run of these journals again; both are by the peers' numbers.
 
-    Sites that did not come to an end are computed as far as others heard them, but not returned.
-    `on_round` is told each round and the centers (K, d) with which those who are in it begin it.
+    Sites that did not reach the end are computed as far as others heard them, but not returned.
+    `on_round` is called with each round and the centers (K, d) of its sites at its start.
     """
     events = {i: run for i, journal in journals.items() if (run := _last_run(journal))}
     if not events:
-        raise DataError("A replay needs the journals of a run. Got none that tells of one.")
+        raise DataError("A replay needs the journals of a run. Got none with a run.")
     _check_heard(contract, events)
     _check_rows(contract, rows, events)
     agreed, starts = _agree_again(contract, rows, events)
@@ -104,7 +103,7 @@ def replay(
 
 
 def _enter(contract: Contract, program: Program, sites: dict[int, _Site], exchange: int) -> None:
-    """Let sites start, and end, where their journals say so."""
+    """Start and end sites in the rounds given by their journals."""
     round_, update = divmod(exchange, contract.B)
     for site in sites.values():
         for segment in site.segments if update == 0 else ():
@@ -120,7 +119,7 @@ def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchang
     """Compute one exchange at every site that took part in it."""
     said = {i: program.say(s.state) for i, s in sites.items() if s.state is not None}
     for i, site in sites.items():
-        # Who has ended says where, once more; a neighbor may go on with it.
+        # A site that has ended says its centers once more; a neighbor may still use them.
         if site.last is not None and site.end and site.end["round"] * contract.B == exchange:
             said[i] = program.say(site.last)
     for i, site in sites.items():
@@ -128,23 +127,23 @@ def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchang
             continue
         senders = site.segment.senders(exchange)
         if senders is None or any(j not in said for j in senders):
-            site.state = None  # it ended here: nobody heard more of it
+            site.state = None  # it ended here: no site heard more of it
             continue
-        letters: list[Any] = [said[j] for j in senders]
-        most = [each.extra_max[0] for each in letters if each.extra_max is not None]
+        messages: list[Any] = [said[j] for j in senders]
+        maxima = [each.extra_max[0] for each in messages if each.extra_max is not None]
         own: Any = said[i]
-        heard = reduce_messages(own, [each.x[0] for each in letters], most)
+        heard = reduce_messages(own, [each.x[0] for each in messages], maxima)
         site.state = program.hear(site.users, site.state, heard)
 
 
 def _last_run(journal: Events) -> Events:
-    """Give the events of the last run of a journal, in all processes that took part in it."""
+    """Return the events of the last run of a journal, in all processes that took part in it."""
     runs = [event["run"] for event in journal if event["event"] == "agreed"]
     return select_run(journal, runs[-1]) if runs else []
 
 
 def select_run(journal: Events, run: str) -> Events:
-    """Give the events of one run of a journal.
+    """Return the events of one run of a journal.
 
     >>> agreed, other = {"event": "agreed", "run": "a"}, {"event": "agreed", "run": "b"}
     >>> select_run([agreed, {"event": "end"}, other], "a")
@@ -160,7 +159,7 @@ def select_run(journal: Events, run: str) -> Events:
 
 
 def _check_heard(contract: Contract, events: Mapping[int, Events]) -> None:
-    """Raise if someone was heard whose journal is not there."""
+    """Raise if the journal of a site that was heard is missing."""
     senders = {j for run in events.values() for each in run for j in each.get("senders", ())}
     missing = [contract.names[j] for j in sorted(senders - set(events))]
     if missing:
@@ -173,41 +172,41 @@ def _check_heard(contract: Contract, events: Mapping[int, Events]) -> None:
 def _agree_again(
     contract: Contract, rows: Mapping[int, Rows], events: Mapping[int, Events]
 ) -> tuple[Any, dict[int, Array]]:
-    """Give what was agreed, and the members' first centers, computed by the simulator."""
+    """Return the agreement and the members' initial centers, computed by the simulator."""
     first = {i: each[0] for i, each in events.items()}
     if len({each["run"] for each in first.values()}) > 1:
         raise DataError("The journals must be of one run. Got those of several.")
-    told = next(iter(first.values()))
-    members, lost = tuple(told["members"]), [(i, j) for i, j in told["lost"]]
+    record = next(iter(first.values()))
+    members, lost = tuple(record["members"]), [(i, j) for i, j in record["lost"]]
     missing = [contract.names[i] for i in members if i not in rows]
     if missing:
         raise DataError(
             f"A replay needs every site that agreed. Got nothing of {', '.join(missing)}."
         )
-    runtime = Simulator(living_graph(contract.graph, members, lost))
+    runtime = Simulator(active_graph(contract.graph, members, lost))
     joint = setup.join_rows([rows[i] for i in members])
     agreed, _, x = setup.agree(contract, runtime, joint, members, lost)
-    if setup.run_tag(contract, agreed).hex() != told["run"]:
-        raise DataError("The run cannot be computed again: something else was agreed on here.")
+    if setup.run_tag(contract, agreed).hex() != record["run"]:
+        raise DataError("The run cannot be replayed: the setup gives a different agreement here.")
     return agreed, dict(zip(members, x, strict=True))
 
 
 def _check_rows(contract: Contract, rows: Mapping[int, Rows], events: Mapping[int, Events]) -> None:
-    """Raise unless each site's rows are those that it took part with."""
+    """Raise unless each site's rows are those of the run."""
     for i, each in events.items():
-        told = [event.get("rows") for event in each if event["event"] == "agreed"]
-        if i in rows and set(told) != {rows[i].digest.hex()}:
+        digests = [event.get("rows") for event in each if event["event"] == "agreed"]
+        if i in rows and set(digests) != {rows[i].digest.hex()}:
             raise DataError(
                 f"The rows of {contract.names[i]} must be those of the run. Got others; was its"
-                " file changed, or another site's file or folder given?"
+                " file changed, or another site's file or directory given?"
             )
 
 
 def _check_start(name: str, segments: list[_Segment], start: Array | None) -> None:
-    """Raise unless a site started where the simulator does, if it was there from the start."""
+    """Raise unless a site that was there from the start has the simulator's initial centers."""
     first = segments[0] if segments else None
     if first and start is not None and first.round == 0 and not np.array_equal(first.x, start):
-        raise DataError(f"The journal of {name} must start where the simulator does.")
+        raise DataError(f"The journal of {name} must start with the simulator's centers.")
 
 
 def _read_segments(events: Events) -> tuple[list[_Segment], dict[str, Any] | None]:

@@ -1,7 +1,7 @@
-"""What all sites do together before the first round, written once for every runtime.
+"""The setup that all sites do together before the first round, the same on every runtime.
 
-A networked peer runs it as a block of one user, a replay on the simulator as a block of all; both
-end with the same bits. Nothing here knows of connections.
+A peer runs it over the network as a block of one user, a replay runs it on the simulator as a block
+of all users; both end with the same bits. Nothing here depends on connections.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from peerclust.programs.consensus import Maximum
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.contract_validation import FIXED_GRAPH
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.runtimes.network.terms import FIXED
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Runtime
 from peerclust.types import Array
 from peerclust.users import Users
 
-# rho = "auto": a site's own rows move its centers so many times less than its neighbors do.
+# rho = "auto": the factor by which neighbors weigh more than a site's own rows.
 AUTO_RHO = 50.0
 
-# Weighted sums of such numbers may still be told to others (see `runtimes.network.agreeing`).
+# Weighted sums of numbers up to this can still be sent (see `runtimes.network.setup`).
 _LARGEST_ROW = 1e80
 
-# Rows that loops are compiled with; users with more of them remember no other way (see `lazy`).
-_WARM = 1024
+# Rows used to compile the loops; users with more rows need no other loops (see `users.cached`).
+_WARM_UP_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of some sites, as they are in their files: (N, d), offsets, weights, numbers."""
+    """The rows of some sites, as in their files: rows (N, d), offsets, weights, peers' numbers."""
 
     rows: Array
     offsets: NDArray[np.int64]
@@ -60,25 +60,25 @@ class Rows:
         return data.digest()
 
     def users(self, contract: Contract, scale: Scale | None = None) -> Users:
-        """Give the users of these rows, scaled or not."""
+        """Return the users of these rows, scaled or not."""
         return Users(
             self.rows if scale is None else np.asarray(scale.forward(self.rows), np.float64),
             self.offsets,
             weights=self.weights,
             loss=contract.make_loss(),
             distance=contract.make_distance(),
-            numbers=self.numbers,
+            ids=self.numbers,
         )
 
     def warm_up(self, contract: Contract) -> None:
-        """Do a few rounds alone, on some of the rows: to compile loops, others shall not wait."""
-        n = min(len(self.rows), _WARM)
+        """Run a few rounds alone on some of the rows: no peer should wait while loops compile."""
+        n = min(len(self.rows), _WARM_UP_ROWS)
         weights = self.weights if isinstance(self.weights, float) else self.weights[:n]
         some = Rows(self.rows[:n], np.array([0, n]), weights, (0,))
         x = np.zeros((1, contract.n_clusters, self.rows.shape[1]))
         alone, users = Simulator(graphs.path(1)), some.users(contract)
         alone.run(Accelerated(rho=1.0, alpha=0.0, B=contract.B), users, x, rounds=3)
-        if contract.solver in FIXED:
+        if contract.solver in FIXED_GRAPH:
             alone.run(ADMM(c=1.0, D=0), users, x, rounds=4)
         alone.run(Certify((), m=1), users, x, rounds=2)
 
@@ -90,9 +90,9 @@ def agree(
     members: tuple[int, ...],
     lost: list[tuple[int, int]],
 ) -> tuple[Agreed, Users, Array]:
-    """Agree on scale, step and start; give what was agreed, the scaled users and their centers."""
+    """Agree on scale, step and start; return the agreement, the scaled users and their centers."""
     if rows.rows.size and np.abs(rows.rows).max() > _LARGEST_ROW:
-        raise DataError(f"Rows must have no numbers beyond {_LARGEST_ROW:g} in size.")
+        raise DataError(f"Rows must have no numbers above {_LARGEST_ROW:g} in magnitude.")
     moments, _ = distributed_moments(runtime, rows.users(contract))
     standard = contract.scale == "standard"
     scale = moments.scale if standard else None
@@ -137,31 +137,31 @@ def agree(
 def agree_to_resume(
     contract: Contract, runtime: Runtime, users: Users, run: bytes | None, round_: int
 ) -> int | None:
-    """Give the latest round of all checkpoints, if every site has one of the same run; else None.
+    """Return the latest round of all checkpoints if every site has one of the same run, else None.
 
-    `run` and `round_` are of this site's checkpoint; `run` is None if it has none.
+    `run` and `round_` are those of this site's checkpoint; `run` is None if it has none.
     """
     own = np.full((users.m, 1, 2 * TAG_BYTES + 2), -np.inf)
     own[:, 0, 0] = run is None
     if run is not None:
         tag = np.frombuffer(run, np.uint8).astype(np.float64)
-        # All tags are equal if the largest of each byte is the smallest.
+        # All tags are equal if the maximum of each byte equals the minimum.
         own[:, 0, 1:] = np.concatenate([tag, -tag, [round_]])
     lacking, *agreed = runtime.run(Maximum(), users, own, rounds=1).states[0].x[0, 0]
-    most, least = np.array(agreed[:TAG_BYTES]), -np.array(agreed[TAG_BYTES:-1])
-    same = not lacking and np.array_equal(most, least)
+    largest, smallest = np.array(agreed[:TAG_BYTES]), -np.array(agreed[TAG_BYTES:-1])
+    same = not lacking and np.array_equal(largest, smallest)
     return int(agreed[-1]) if same and 0 <= agreed[-1] <= contract.rounds else None
 
 
 def make_scale(contract: Contract, agreed: Agreed) -> Scale | None:
-    """Give the scale that was agreed on, None without scaling."""
+    """Return the agreed scale, None without scaling."""
     if contract.scale == "none":
         return None
     return Scale(np.array(agreed.mean), np.array(agreed.deviation))
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
-    """Give the rows of several sites as those of one block."""
+    """Return the rows of several sites as one block."""
     sizes = [len(part.rows) for part in parts]
     weights: Array | float = 1.0
     if not all(isinstance(part.weights, float) for part in parts):
@@ -175,12 +175,12 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
 
 
 def check_fits(agreed: Agreed, users: Users) -> None:
-    """Raise if rows that were not there when all agreed do not fit what was agreed."""
+    """Raise if rows that were not part of the setup do not fit what was agreed."""
     W = float(users.total_weights.max())
     if W > agreed.W:
         raise DataError(
-            f"The rows weigh {W:g}, and the others agreed on a step that is safe up to"
-            f" {agreed.W:g} without this peer; it can take part only if all start again."
+            f"The rows have the total weight {W:g}, and the step that the others agreed on without"
+            f" this peer is safe up to {agreed.W:g}; it can take part only if all start again."
         )
     if len(users.rows) and (
         (users.rows < np.array(agreed.low)).any() or (users.rows > np.array(agreed.high)).any()
@@ -192,12 +192,12 @@ def check_fits(agreed: Agreed, users: Users) -> None:
 
 
 def residual_scale(agreed: Agreed, users: Users) -> float:
-    """Give W a s, by which a gradient is divided to become a residual."""
+    """Return W a s: a residual is a gradient divided by it."""
     return agreed.W * users.distance.largest * agreed.spread
 
 
 def run_tag(contract: Contract, agreed: Agreed) -> bytes:
-    """Give what tells the frames of this run from those of another."""
+    """Return the tag that identifies frames of this run."""
     data = b"run" + contract.digest + messages.pack(agreed)
     return hashlib.sha256(data).digest()[:TAG_BYTES]
 
@@ -207,8 +207,8 @@ def _extremes(
 ) -> tuple[float, float, float, Array, Array]:
     """Agree on the largest total weight of a site, lambda_max(L), lambda_2(L) and the rows' box.
 
-    `eigenvalues` are lambda_max of the whole network, and no living part has a larger one, and
-    minus lambda_2 of the living part; another machine's may differ in their last bits.
+    `eigenvalues` are lambda_max of the whole network, which bounds that of any living part, and
+    minus lambda_2 of the living part. On another machine they may differ in the last bits.
     """
     own = np.full((users.m, 1, 3 + 2 * users.d), -np.inf)
     own[:, 0, 0] = users.total_weights

@@ -1,6 +1,6 @@
-"""One site, from its rows to its result: joins the others, runs, and takes leave.
+"""One site, from its rows to its result: it joins the others, runs, and disconnects.
 
-What goes over the network is `runtimes.network`'s business, what is written to disk `folder`'s.
+Messages are the business of `runtimes.network`, files that of `site_directory`.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from typing import Any, Literal
 
 from peerclust.errors import LeftError, PeerclustError, PeerError
 from peerclust.peers import configuration, setup
-from peerclust.peers.join import Entrance, Entry
-from peerclust.peers.site_directory import Folder
+from peerclust.peers.join import JoinProcedure, JoinResult
+from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict, judge
 from peerclust.programs.protocol import UNKNOWN
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
-from peerclust.runtimes.network.membership import Leaving, Stopping, Welcomed
-from peerclust.runtimes.network.messages import Agreed, Welcome, pack_centers, unpack_centers
+from peerclust.runtimes.network.membership import Leaving, StateReceived, Stopping
+from peerclust.runtimes.network.messages import Agreed, StateReply, pack_centers, unpack_centers
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.rounds import AloneError, Outcome, Running
+from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
 from peerclust.runtimes.network.status import StatusSocket
 from peerclust.types import Array
 from peerclust.users import Users
 
-# Seconds between two words of progress.
-_TELL = 0.1
+# Seconds between two reports of progress.
+_REPORT_EVERY = 0.1
 
 
-# Told now and then: (round, residual, neighbors alive).
+# Called now and then with (round, residual, neighbors alive).
 Progress = Callable[[int, float, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class SiteResult:
     """Where a site's run ended: centers (K, d) in the agreed scale, and how to judge them."""
 
     verdict: Verdict
@@ -49,7 +49,7 @@ class Result:
 
 
 class Site:
-    """One peer of a contract with its rows and the folder that it writes to."""
+    """One peer of a contract with its rows and the directory that it writes to."""
 
     def __init__(
         self,
@@ -57,26 +57,26 @@ class Site:
         me: str,
         identity: Identity,
         rows: setup.Rows,
-        folder: Folder,
+        directory: SiteDirectory,
         *,
         listen: tuple[str, int] | None = None,
         dial: Mapping[str, tuple[str, int]] | None = None,
         progress: Progress = lambda *_: None,
     ) -> None:
-        self.contract, self.me, self.rows, self.folder = contract, me, rows, folder
+        self.contract, self.me, self.rows, self.directory = contract, me, rows, directory
         self._progress = progress
-        self._saved_at, self._told_at = time.monotonic(), 0.0
-        self._running: Running | None = None
+        self._saved_at, self._reported_at = time.monotonic(), 0.0
+        self._running: RoundLoop | None = None
         self._agreed: Agreed | None = None
         self._verdict: Verdict | None = None
-        self.node = Node(contract, me, identity, listen=listen, dial=dial, log=folder.log)
-        self._entrance = Entrance(self.node, rows, folder)
-        self._status = StatusSocket(self.node, folder.status_socket, self._residual)
+        self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
+        self._join = JoinProcedure(self.node, rows, directory)
+        self._status = StatusSocket(self.node, directory.status_socket, self._residual)
 
-    def run(self) -> Result:
-        """Take part from the first agreement to the end; give the result.
+    def run(self) -> SiteResult:
+        """Take part from the setup to the end; return the result.
 
-        The links stay open until `leave`, for peers that come late.
+        The links stay open until `leave`, for peers that join late.
         """
         node = self.node
         for each in (signal.SIGTERM, signal.SIGINT):
@@ -87,21 +87,21 @@ class Site:
             node.loop.run_until_complete(self._status.open())
             return self._take_part()
         except Leaving:
-            kept = self._save_checkpoint()
+            saved = self._save_checkpoint()
             self._close("leaves", "it was asked to end")
-            where = f" in round {node.round}; the same command goes on from there" if kept else ""
+            where = f" in round {node.round}; the same command resumes from there" if saved else ""
             raise LeftError(f"{self.me} left the run{where}.") from None
         except Stopping as stopping:
             self._close("stops", str(stopping))
-            told = " A checkpoint is kept." if self._save_checkpoint() else ""
-            raise PeerError(f"The run was stopped: {stopping}{told}") from None
+            note = " A checkpoint was saved." if self._save_checkpoint() else ""
+            raise PeerError(f"The run was stopped: {stopping}{note}") from None
         except Exception as error:
             self._close("leaves", str(error))
             raise
 
     def leave(self) -> None:
-        """Take leave once all others have ended; stay a while if some are missing."""
-        with suppress(Leaving, Stopping, Welcomed):
+        """Disconnect once all others have ended; linger if some are missing."""
+        with suppress(Leaving, Stopping, StateReceived):
             self.node.loop.run_until_complete(self._linger())
         self._close("done", "")
 
@@ -109,69 +109,69 @@ class Site:
         self._status.close()
         self.node.close(why, reason)
 
-    def _take_part(self) -> Result:
+    def _take_part(self) -> SiteResult:
         try:
-            entry = self._entrance.enter()
-            outcome = self._run_program(entry)
-        except Welcomed as late:
-            return self._take_over(late)
-        with suppress(Leaving):  # the result is there
+            joined = self._join.run()
+            outcome = self._run_program(joined)
+        except StateReceived as late:
+            return self._adopt_result(late)
+        with suppress(Leaving):  # the run has a result
             self.node.loop.run_until_complete(self._hear_ends())
-        verdict = self._verdict = judge(self.node, outcome, entry.agreed)
-        self.folder.log(str(verdict.status), say=False)
-        return Result(verdict, entry.agreed, entry.users, outcome.state.x[0])
+        verdict = self._verdict = judge(self.node, outcome, joined.agreed)
+        self.directory.log(str(verdict.status), echo=False)
+        return SiteResult(verdict, joined.agreed, joined.users, outcome.state.x[0])
 
     def traffic(self) -> dict[str, dict[str, int]]:
-        """Give the bytes sent to, and heard from, each neighbor."""
-        told = {name: link.traffic() for name, link in self.node.links.items()}
-        return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in told.items()}
+        """Return the bytes sent to, and heard from, each neighbor."""
+        traffic = {name: link.traffic() for name, link in self.node.links.items()}
+        return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in traffic.items()}
 
-    def _take_over(self, late: Welcomed) -> Result:
-        """Take the result from a neighbor: the run is over."""
-        welcome, agreed = late.welcome, late.welcome.agreed
-        x = unpack_centers(welcome.centers, self.contract.n_clusters)
-        users = self._entrance.scaled(agreed)
-        if reason := self._entrance.refuse(welcome):
-            raise PeerError(f"{late.link.name} told a result that cannot be used: {reason}.")
+    def _adopt_result(self, late: StateReceived) -> SiteResult:
+        """Return the result of a neighbor, as the run is over."""
+        reply, agreed = late.reply, late.reply.agreed
+        users = self._join.scaled(agreed)
+        if reason := self._join.refuse(reply):
+            raise PeerError(f"{late.link.name} sent a result that cannot be used: {reason}.")
         name = late.link.name
-        self.folder.log(f"The run ended in round {welcome.round}; the result is that of {name}.")
-        return Result(Verdict.late(welcome.round, name, welcome.status), agreed, users, x)
+        self.directory.log(f"The run ended in round {reply.round}; the result is that of {name}.")
+        verdict = Verdict.from_neighbor(reply.round, name, reply.status)
+        x = unpack_centers(reply.centers, self.contract.n_clusters)
+        return SiteResult(verdict, agreed, users, x)
 
     # The rounds
 
-    def _run_program(self, entry: Entry) -> Outcome:
-        program = configuration.make_program(self.contract, entry.agreed)
-        box = configuration.make_box(self.contract, program, entry.agreed)
-        self._agreed = entry.agreed
-        running = self._running = Running(
+    def _run_program(self, joined: JoinResult) -> Outcome:
+        program = configuration.make_program(self.contract, joined.agreed)
+        box = configuration.make_box(self.contract, program, joined.agreed)
+        self._agreed = joined.agreed
+        running = self._running = RoundLoop(
             self.node,
             program,
-            entry.users,
-            residual_scale=setup.residual_scale(entry.agreed, entry.users),
-            allow=configuration.make_guard(self.contract, program, entry.agreed, box),
-            certify=configuration.make_certify(self.contract, entry.agreed),
-            degree=configuration.agreed_degree(self.contract, entry.agreed, self.node.number),
-            journal=self.folder.journal,
-            between=self._between,
+            joined.users,
+            residual_scale=setup.residual_scale(joined.agreed, joined.users),
+            make_check=configuration.make_guard(self.contract, program, joined.agreed, box),
+            certify=configuration.make_certify(self.contract, joined.agreed),
+            degree=configuration.agreed_degree(self.contract, joined.agreed, self.node.number),
+            journal=self.directory.journal,
+            on_round=self._on_round,
         )
-        self.node.welcome = self._welcome
+        self.node.state_reply = self._state_reply
         try:
-            return running.run(entry.x, entry.round)
-        except AloneError:
+            return running.run(joined.x, joined.round)
+        except IsolatedError:
             names = ", ".join(self.node.links)
             self._save_checkpoint()
             raise PeerError(
-                f"{self.me} fell apart from the others in round {self.node.round}: it hears none of"
-                f" its neighbors ({names}) any more. A checkpoint is kept; the same command tries"
-                " again."
+                f"{self.me} lost contact with all its neighbors ({names}) in round"
+                f" {self.node.round}. A checkpoint was saved; the same command tries again."
             ) from None
 
-    def _between(self, state: Any) -> None:
-        """Keep what is needed between two rounds."""
+    def _on_round(self, state: Any) -> None:
+        """Report progress and save checkpoints between two rounds."""
         now = time.monotonic()
-        if now - self._told_at > _TELL:
-            self._told_at = now
-            alive = sum(link.counted for link in self.node.links.values())
+        if now - self._reported_at > _REPORT_EVERY:
+            self._reported_at = now
+            alive = sum(link.active for link in self.node.links.values())
             self._progress(state.round, self._residual(), alive)
         if now - self._saved_at > self.contract.checkpoint_every:
             self._save_checkpoint()
@@ -182,15 +182,15 @@ class Site:
         residual = float(self._running.state.residual.max())
         return residual / self._running.residual_scale if residual < UNKNOWN else float("inf")
 
-    def _welcome(self) -> Welcome:
+    def _state_reply(self) -> StateReply:
         assert self._running is not None
         assert self._agreed is not None
         node = self.node
-        return Welcome(
+        return StateReply(
             self._agreed,
             self._running.state.round,
             pack_centers(self._running.state.x),
-            node.views.told(),
+            node.views.for_late_peer(),
             node.phase == "done",
             "" if self._verdict is None else self._verdict.status.name,
         )
@@ -203,21 +203,21 @@ class Site:
         centers = pack_centers(state.x)
         try:
             checkpoint.save(
-                self.folder.checkpoint,
+                self.directory.checkpoint,
                 Checkpoint(self.node.run, self.rows.digest, self._agreed, state.round, centers),
             )
         except (OSError, PeerclustError) as error:
-            self.folder.log(f"A checkpoint could not be written ({error}); the run goes on.")
+            self.directory.log(f"A checkpoint could not be written ({error}); the run continues.")
             return False
         return True
 
     # The end
 
     async def _hear_ends(self) -> None:
-        """Wait until all peers of the part have told how they ended, or for `timeout`."""
+        """Wait until all peers of this partition have reported how they ended, or for `timeout`."""
         node = self.node
         limit = node.loop.time() + self.contract.timeout
-        while not all(node.views[i].ended for i in node.views.part(node.number)):
+        while not all(node.views[i].ended for i in node.views.component(node.number)):
             if not await node.wait_until(limit):
                 break
 
@@ -227,7 +227,7 @@ class Site:
             return
         missing = [name for i, name in enumerate(self.contract.names) if not node.views[i].ended]
         names = ", ".join(missing)
-        self.folder.log(f"Staying {self.contract.linger:g} s for {names}, should they come.")
+        self.directory.log(f"Waiting {self.contract.linger:g} s for {names}, in case they return.")
         limit = node.loop.time() + self.contract.linger
         while await node.wait_until(limit):
             pass

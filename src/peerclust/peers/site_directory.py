@@ -1,12 +1,12 @@
-"""The folder of one site: what it keeps while it runs, and the result that it leaves.
+"""The directory of one site: its files during a run, and its result.
 
-- log.txt: what happened, a line each;
+- log.txt: what happened, one line per event;
 - journal.jsonl: what a replay needs (see `runtimes.network.journal`);
-- checkpoint: where the run is, to go on from; gone once there is a result;
-- lock: held while a process runs here; status.sock: where it answers `peer status`;
+- checkpoint: the state to resume from; removed once there is a result;
+- lock: locked while a process runs here; status.sock: where it answers `peer status`;
 - centers.csv: this site's centers, in the rows' own units;
 - labels.csv: row, label and outlier score of each row;
-- certificate.json: how it ended, who contributed in which rounds, what was agreed;
+- certificate.json: how it ended, the rounds each peer contributed to, what was agreed;
 - solution.npz: for `peerclust predict`.
 """
 
@@ -31,43 +31,43 @@ from peerclust.peers import setup
 from peerclust.peers.verdict import Verdict
 from peerclust.report.result_directory import list_versions
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.contract_validation import LOSS_TOLERANT
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.runtimes.network.terms import GO_ON
 from peerclust.tables import Table
 from peerclust.users import Users
 
 RESULT = ("centers.csv", "labels.csv", "certificate.json", "solution.npz")
 
 
-def status_socket(folder: Path) -> Path:
-    """Give where a peer that runs in this folder answers `peer status`."""
-    path = folder.resolve() / "status.sock"
+def status_socket(directory: Path) -> Path:
+    """Return the socket at which a peer that runs in this directory answers `peer status`."""
+    path = directory.resolve() / "status.sock"
     if len(str(path).encode()) < 100:
         return path
-    # A socket's name has at most 107 bytes.
+    # The path of a socket has at most 107 bytes.
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"peerclust-{digest}.sock"
 
 
-class Folder:
-    """A site's folder, held by one process at a time."""
+class SiteDirectory:
+    """A site's directory, locked by one process at a time."""
 
     def __init__(
-        self, path: Path, *, force: bool = False, say: Callable[[str], None] = lambda _: None
+        self, path: Path, *, force: bool = False, on_log: Callable[[str], None] = lambda _: None
     ) -> None:
-        self.path, self._say = path, say
+        self.path, self._on_log = path, on_log
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise ParameterError(f"{path} cannot be used as a folder: {error.strerror}.") from None
+            raise ParameterError(f"{path} cannot be a directory: {error.strerror}.") from None
         self._lock = self._take_lock()
         if force:
             self._clear()
         if (path / "certificate.json").exists():
             self._lock.close()
             raise ParameterError(
-                f"`--out` of peer run must not hold a result yet, unless --force. Got {path}."
+                f"`--out` of peer run must not contain a result yet, unless --force. Got {path}."
             )
         self._log = (path / "log.txt").open("a")
         self.journal = Journal(path / "journal.jsonl", self.log)
@@ -81,8 +81,8 @@ class Folder:
         except OSError:
             lock.close()
             raise ParameterError(
-                f"A peer is running in {self.path} already; `peerclust peer status {self.path}`"
-                " asks it how it is doing."
+                f"A peer is already running in {self.path}; `peerclust peer status {self.path}`"
+                " shows its status."
             ) from None
         return lock
 
@@ -90,10 +90,10 @@ class Folder:
         for name in (*RESULT, "journal.jsonl", "checkpoint", "log.txt"):
             (self.path / name).unlink(missing_ok=True)
 
-    def log(self, line: str, *, say: bool = True) -> None:
-        """Write a line of the log, and say it; a full disk does not stop a run."""
-        if say:
-            self._say(line)
+    def log(self, line: str, *, echo: bool = True) -> None:
+        """Write a line to the log, and echo it; a full disk does not stop a run."""
+        if echo:
+            self._on_log(line)
         try:
             self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
             self._log.flush()
@@ -101,7 +101,7 @@ class Folder:
             pass
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the log and release the lock."""
         self.status_socket.unlink(missing_ok=True)
         self._log.close()
         self._lock.close()
@@ -118,9 +118,9 @@ class Folder:
         x: Any,
         traffic: dict[str, Any],
     ) -> dict[str, Any]:
-        """Write the result at the centers x, certificate.json last; return what that holds."""
+        """Write the result at the centers x, certificate.json last; return the content of that."""
         K = len(x)
-        # Not those of the last assignment, which may have been to other centers.
+        # Not those of the last assignment, which may belong to other centers.
         labels, _ = users.nearest(x)
         scale = setup.make_scale(contract, agreed)
         centers = x if scale is None else scale.back(x)
@@ -130,7 +130,7 @@ class Folder:
             status=verdict.status,
             certificate=_certificate(verdict, agreed),
             rho=None if contract.solver in ("admm", "exact") else agreed.rho,
-            alpha=agreed.alpha if contract.solver in GO_ON else None,
+            alpha=agreed.alpha if contract.solver in LOSS_TOLERANT else None,
             why={"solver": "agreed"},
             solver=contract.solver,
             loss=users.loss,
@@ -142,8 +142,7 @@ class Folder:
         with new_file(self.path / "centers.csv") as file:
             tables.write(file, {"cluster": np.arange(K)} | columns)
         with new_file(self.path / "labels.csv") as file:
-            told = {"row": table.row, "label": labels, "outlier_score": scores}
-            tables.write(file, told)
+            tables.write(file, {"row": table.row, "label": labels, "outlier_score": scores})
         solution.save(self.path / "solution.npz")
         record = {
             "name": me,
@@ -164,11 +163,11 @@ class Folder:
 
 
 def _certificate(verdict: Verdict, agreed: Agreed) -> Certificate:
-    """Give the certificate as far as one site knows it; what it cannot know is not a number."""
+    """Return the certificate as far as one site knows it; what it cannot know is NaN."""
     unknown = {name: float("nan") for name in Certificate.__dataclass_fields__}
     known = {
         "residual": verdict.largest_residual,
-        "disagreement": verdict.apart * agreed.spread,
+        "disagreement": verdict.disagreement * agreed.spread,
         "disagreement_exact": False,
         "cost": verdict.cost,
         "pooled_cost": verdict.pooled_cost,

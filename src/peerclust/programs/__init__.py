@@ -1,1 +1,1 @@
-"""The algorithms, one a file, each written once for every runtime; see `protocol`."""
+"""The algorithms, one per file, each written once for every runtime; see `protocol`."""

@@ -1,25 +1,26 @@
 """Accelerated DGC: Algorithm 1 with Nesterov's momentum, which each user restarts by itself.
 
-With g the gradient of J_rho at the centers y that all users told each other (see `dgc`),
+With g the gradient of J_rho at the centers y that users send to their neighbors (see `dgc`),
 
     x+ = y - alpha g,    y+ = x+ + (t - 1) / t+ (x+ - x),    t+ = (1 + sqrt(1 + 4 t^2)) / 2,
 
-where t begins at 1 (Y. Nesterov, "A method of solving a convex programming problem with convergence
-rate O(1/k^2)", Soviet Mathematics Doklady 27, 1983). A user restarts a center k of its own, t = 1
-and y+ = x+, when momentum carries that center uphill, <g(k), x+(k) - x(k)> > 0: the gradient test
-of B. O'Donoghue and E. Candes, "Adaptive restart for accelerated gradient schemes", Foundations of
-Computational Mathematics 15, 2015, with the user's own center in place of all of them. It asks for
-nothing that the user does not know.
+where t starts at 1 (Y. Nesterov, "A method of solving a convex programming problem with convergence
+rate O(1/k^2)", Soviet Mathematics Doklady 27, 1983). A user restarts one of its centers k, setting
+t = 1 and y+ = x+, when momentum carries that center uphill: <g(k), x+(k) - x(k)> > 0. This is the
+gradient test of B. O'Donoghue and E. Candes, "Adaptive restart for accelerated gradient schemes",
+Foundations of Computational Mathematics 15, 2015, applied to one center of one user instead of all
+centers together. It needs nothing that the user does not know.
 
-Where the centers rest, x+ = x = y, g is 0: the fixed points are those of `dgc`. Messages, too.
+Where the centers are at rest, x+ = x = y and g is 0. So the fixed points are those of `dgc`, and
+the messages are the same.
 
-| symbol      | here                                                  |
-|-------------|-------------------------------------------------------|
-| y           | `state.x`: what is told, and where rows are assigned  |
-| x           | `state.stepped`                                       |
-| t           | `state.t`, (u, K)                                     |
-| y - alpha g | `DGC.descend`                                         |
-| y+          | `kernels.nesterov_extrapolate`                                       |
+| symbol      | here                                                    |
+|-------------|---------------------------------------------------------|
+| y           | `state.x`: the message, and where rows are assigned     |
+| x           | `state.stepped`                                         |
+| t           | `state.t`, (u, K)                                       |
+| y - alpha g | `DGC.descend`                                           |
+| y+          | `kernels.nesterov_extrapolate`                          |
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class AcceleratedState:
 
 @dataclass(frozen=True)
 class Accelerated:
-    """DGC with momentum: penalty rho, step alpha and B updates a round.
+    """DGC with momentum: penalty rho, step size alpha and B updates per round.
 
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = Accelerated(rho=1.0, alpha=0.25)
@@ -68,15 +69,15 @@ class Accelerated:
     consensus_factor: float = 1.0
 
     def max_overshoot(self, condition: float) -> float:
-        """Give how far centers may leave the box of rows and starts, in widths of it.
+        """Return how far centers may leave the bounding box of rows and starts, in widths of it.
 
-        Momentum carries them past it on their way; ten widths is a generous allowance, and more for
-        a Mahalanobis distance with the condition number of A.
+        Momentum may carry them outside. Ten widths are a generous allowance; for a Mahalanobis
+        distance it is multiplied by the condition number of A.
         """
         return 10.0 * condition
 
     def start(self, users: Users, x: Array) -> AcceleratedState:
-        """Begin at the centers x, (u, K, d), without momentum."""
+        """Start at the centers x, (u, K, d), without momentum."""
         return AcceleratedState(
             x=x,
             stepped=x,
@@ -87,44 +88,44 @@ class Accelerated:
         )
 
     def say(self, state: AcceleratedState) -> NeighborSum:
-        """Tell the neighbors the centers."""
+        """Send the centers to the neighbors."""
         return NeighborSum(state.x)
 
     def hear(self, users: Users, state: AcceleratedState, heard: HeardSum) -> AcceleratedState:
-        """Assign when a round begins, make the step, and go on in its direction."""
+        """Assign at the start of a round, take the gradient step, then extrapolate."""
         y = state.x
         stepped, residual = self._plain.descend(users, y, heard, assign=state.update == 0)
-        told, t, far = buffers.empty(y.shape), np.empty_like(state.t), np.empty(users.m)
+        ahead, t, moved = buffers.empty(y.shape), np.empty_like(state.t), np.empty(users.m)
 
         def loop(first: int, last: int) -> None:
             kernels.nesterov_extrapolate(
-                y, stepped, state.stepped, state.t, first, last, told, t, far
+                y, stepped, state.stepped, state.t, first, last, ahead, t, moved
             )
 
         parallel_for(loop, users.m, y.size)
-        if isinstance(users.loss, Bregman) and not users.loss.contains(told):
-            # Momentum does not know of a domain; a step that stays in it is all that is made.
-            inside = np.asarray(users.loss.domain(told))  # type: ignore[misc]
-            told = np.where(inside[..., None], told, stepped)
+        if isinstance(users.loss, Bregman) and not users.loss.contains(ahead):
+            # Extrapolation may leave the domain; the gradient step alone stays in it.
+            inside = np.asarray(users.loss.domain(ahead))  # type: ignore[misc]
+            ahead = np.where(inside[..., None], ahead, stepped)
             t = np.where(inside, t, 1.0)
         last = state.update + 1 == self.B
         return AcceleratedState(
-            x=told,
+            x=ahead,
             stepped=stepped,
             t=t,
             round=state.round + last,
             update=0 if last else state.update + 1,
             residual=(
-                np.maximum(residual, self.stiffness(users, heard.degree.reshape(-1)) * far)
+                np.maximum(residual, self.stiffness(users, heard.degree.reshape(-1)) * moved)
                 if state.update == 0
                 else state.residual
             ),
         )
 
     def stiffness(self, users: Users, degree: Array) -> Array:
-        """Give about how much users' gradients change if they stop by the way and others do not.
+        """Return an estimate of how much users' gradients change per unit of their own motion.
 
-        At rest nothing moves: a gradient that is small in the midst of a swing is not rest.
+        With momentum a small gradient does not imply a fixed point, so motion counts, too.
         """
         own = float(users.loss.smoothness) * users.distance.largest * users.total_weights
         return np.asarray(self.rho * self.consensus_factor * degree + own)

@@ -2,42 +2,42 @@
 
 P. Forero, A. Cano and G. Giannakis, "Distributed clustering using wireless sensor networks",
 IEEE Journal of Selected Topics in Signal Processing 5(4), 2011, with hard clusters, for every loss,
-over-relaxed, and with a penalty that adapts. Users minimize sum_i J_i(x_i) where x_i = x_j over
-every link, with a multiplier p_i each. A round makes, with what neighbors told,
+over-relaxed, and with an adaptive penalty. Users minimize sum_i J_i(x_i) subject to x_i = x_j over
+every link, with one multiplier p_i per user. From the neighbors' centers x_j a round computes
 
     p_i' = p_i + c sum_{j in N_i} [x_i - x_j],                      (in the first round p_i' = p_i)
-    x_i' = x_i - (pull_i + p_i' + c sum_{j in N_i} [x_i - x_j]) / (H_i + 2 c |N_i|),
-    (x_i, p_i) <- (x_i, p_i) + a (x_i' - x_i, p_i' - p_i).
+    x_i' = x_i - (g_i + p_i' + c sum_{j in N_i} [x_i - x_j]) / (H_i + 2 c |N_i|),
+    (x_i, p_i) <- (x_i, p_i) + a (x_i' - x_i, p_i' - p_i),
 
-With a = 1 and the K-means loss this is ADMM-KM of the paper that `dgc` is from; a = 1.5 to 1.8 is
-the customary over-relaxation (J. Eckstein and D. Bertsekas, "On the Douglas-Rachford splitting
-method", Mathematical Programming 55, 1992).
+where g_i is the gradient of J_i at x_i. With a = 1 and the K-means loss this is ADMM-KM of the
+paper that `dgc` is from; a = 1.5 to 1.8 is the customary over-relaxation (J. Eckstein and
+D. Bertsekas, "On the Douglas-Rachford splitting method", Mathematical Programming 55, 1992).
 
-**The majorizer.** In place of J_i stands the quadratic that touches it at x_i with curvature H_i(k)
-(`users.curvature`), which is nowhere below J_i for the labels at hand, so that x_i' minimizes a
-bound on the augmented Lagrangian. For K-means it is J_i itself. For Huber H is the sum of w gamma,
-as the loss is concave in r^2 and so below its tangent there; for the logistic and the fair loss,
-whose gamma grows with r, H is beta times the weight, beta bounding h''. A Mahalanobis distance
-multiplies H by lambda_max(A).
+**The majorizer.** J_i is replaced by the quadratic that touches it at x_i with curvature H_i(k)
+(`users.curvature`). For the current labels it is nowhere below J_i, so x_i' minimizes a bound on
+the augmented Lagrangian. For K-means it is J_i itself. For Huber, H is the sum of w gamma: the loss
+is concave in r^2 and so below its tangent there. For the logistic and the fair loss, whose gamma
+grows with r, H is beta times the weight, where beta bounds h''. A Mahalanobis distance multiplies H
+by lambda_max(A).
 
-**The penalty** c begins at `c`, which `theory.admm_penalty` finds from the weights and the graph.
-For each center it then follows the balance of the users' disagreement and the centers' motion
+**The penalty** c starts at `c`, which `theory.admm_penalty` computes from the weights and the
+graph. For each center it is then adapted to balance the users' disagreement and the centers' motion
 (B. He, H. Yang and S. Wang, "Alternating direction method with self-adaptive penalty parameters",
-Journal of Optimization Theory and Applications 106, 2000): now and then, ever more rarely, the
-largest of each over all users spreads with the messages within D rounds, D the diameter, and where
-one is more than `balance` times the other all users change c alike.
+Journal of Optimization Theory and Applications 106, 2000). At checks that become ever rarer, the
+largest of each over all users spreads with the messages within D rounds, D the diameter. Where one
+is more than `balance` times the other, all users change c alike.
 
-Labels are put off where they keep changing: see `patience`.
+Users whose labels keep changing assign their rows more rarely: see `relabeling`.
 
 | symbol            | here                                                       |
 |-------------------|------------------------------------------------------------|
 | c, a              | `state.c`, (u, K); `relaxation`                            |
 | x, p              | `state.x`, `state.p`, (u, K, d)                            |
-| H, pull           | `users.curvature`, `users.gradient`                            |
+| H, g              | `users.curvature`, `users.gradient`                        |
 | sum_j [x_i - x_j] | `heard.degree * x - heard.total`                           |
 
-What leaves a user besides centers, for D rounds now and then: two numbers a center, the largest
-disagreement with neighbors and the largest motion that it has heard of.
+What leaves a user: its centers and, for D rounds after a check, two numbers per center. These are
+the largest disagreement between neighbors and the largest motion that it has heard of.
 """
 
 from __future__ import annotations
@@ -52,13 +52,17 @@ from peerclust.programs.relabeling import RelabelSchedule
 from peerclust.types import Array
 from peerclust.users import Users
 
-# The penalty is looked at after so many rounds, or D, then after so many times as many each time;
-# it changes by one factor at most at a time, by another in all. Disagreement counts so many times
-# as much as motion.
-_FIRST_LOOK = 5
-_RARER = 1.5
-_MOST_AT_ONCE = 3.0
-_MOST_IN_ALL = 1e4
+# The penalty is first checked after this many rounds, or D if that is more.
+_FIRST_CHECK = 5
+
+# Each interval between two checks is this many times the one before.
+_INTERVAL_GROWTH = 1.5
+
+# The largest factor by which the penalty changes in one check, and in all checks together.
+_MAX_CHANGE = 3.0
+_MAX_TOTAL_CHANGE = 1e4
+
+# How much a unit of disagreement counts, compared with a unit of motion.
 _DISAGREEMENT = 2.0
 
 
@@ -66,8 +70,9 @@ _DISAGREEMENT = 2.0
 class ADMMState:
     """Centers, multipliers and penalties of the block's users, and when rows are assigned.
 
-    `most` is the largest disagreement and motion of each center that users have heard of, (u, 2 K);
-    `next_check` is the round in which they measured it, or will; `check_interval` how long until the next time.
+    `max_seen`, (u, 2 K), is the largest disagreement and motion of each center that users have
+    heard of. `next_check` is the round of the current or the next check, and `check_interval` the
+    number of rounds between two checks.
     """
 
     x: Array
@@ -76,7 +81,7 @@ class ADMMState:
     max_seen: Array
     next_check: int
     check_interval: int
-    labels: RelabelSchedule
+    relabel_schedule: RelabelSchedule
     round: int
     residual: Array
     update: int = 0
@@ -84,23 +89,23 @@ class ADMMState:
 
 @dataclass(frozen=True)
 class ADMM:
-    """ADMM with a first penalty c.
+    """ADMM with the initial penalty c.
 
     Parameters
     ----------
     c : float
-        The penalty in the beginning.
+        The initial penalty.
     D : int
-        At least the diameter of the graph.
+        The diameter of the graph, or an upper bound on it.
     relaxation : float
-        a. Below 2 for K-means, where x' is an exact minimum; for other losses the theory of
-        linearized methods covers it below 1.5.
-    more : float
-        By how many rounds a user whose labels changed puts off the next assignment.
+        The factor a. Below 2 for K-means, where x' is an exact minimum; for other losses the theory
+        of linearized methods covers it below 1.5.
+    backoff : float
+        By how many rounds the relabeling interval of a user grows when its labels changed.
     balance : float
-        Beyond which ratio the penalty changes; infinity keeps it.
-    gauge : float
-        What a unit of disagreement with the neighbors counts in a residual.
+        The ratio beyond which the penalty is adapted; with infinity it stays fixed.
+    disagreement_weight : float
+        The weight of disagreement with the neighbors in a residual.
 
     Examples
     --------
@@ -121,21 +126,21 @@ class ADMM:
 
     @classmethod
     def plain(cls, c: float) -> ADMM:
-        """Return ADMM-KM as it was published: penalty c for good, neither relaxed nor patient."""
+        """Return ADMM-KM as published: fixed penalty c, no relaxation, no relabeling backoff."""
         return cls(c=c, D=0, relaxation=1.0, backoff=0.0, balance=np.inf, disagreement_weight=c)
 
     def max_overshoot(self, condition: float) -> float:
-        """Give how far centers may leave the box of rows and starts, in widths of it.
+        """Return how far centers may leave the bounding box of rows and starts, in widths of it.
 
-        Multipliers carry them out of it while they build up; ten widths is a generous allowance,
-        and more for a Mahalanobis distance with the condition number of A.
+        Multipliers may carry them outside while they build up. Ten widths are a generous allowance;
+        for a Mahalanobis distance it is multiplied by the condition number of A.
         """
         return 10.0 * condition
 
     def start(self, users: Users, x: Array) -> ADMMState:
-        """Begin at the centers x, (u, K, d), with multipliers of zero."""
+        """Start at the centers x, (u, K, d), with multipliers of zero."""
         u, K = x.shape[:2]
-        next_check = max(self.D, _FIRST_LOOK)
+        next_check = max(self.D, _FIRST_CHECK)
         return ADMMState(
             x=x,
             p=np.zeros_like(x),
@@ -143,66 +148,63 @@ class ADMM:
             max_seen=np.zeros((u, 2 * K)),
             next_check=next_check,
             check_interval=next_check,
-            labels=relabeling.begin(x),
+            relabel_schedule=relabeling.start(x),
             round=0,
             residual=np.full(users.m, np.inf),
         )
 
     def say(self, state: ADMMState) -> NeighborSum:
-        """Tell the neighbors the centers; for D rounds after a look, what was largest, too."""
+        """Send the centers to the neighbors; for D rounds after a check, the maxima as well."""
         spreading = state.next_check < state.round <= state.next_check + self.D
         return NeighborSum(
             state.x, extra_max=state.max_seen if spreading and np.isfinite(self.balance) else None
         )
 
     def hear(self, users: Users, state: ADMMState, heard: HeardSum) -> ADMMState:
-        """Bring the multipliers up to date, assign, then update the centers."""
+        """Update the multipliers, assign, then update the centers."""
         x, degree, a = state.x, heard.degree, self.relaxation
-        labels = self._assign(users, state)
-        apart = degree * x - heard.total
-        backoff = state.c[..., None] * apart
-        # In the first round disagreement is the starts', and no multiplier remembers it.
-        local = users.gradient(x) + state.p + (backoff if state.round > 0 else 0.0)
+        schedule = self._assign(users, state)
+        disagreement = degree * x - heard.total
+        force = state.c[..., None] * disagreement
+        # In the first round the disagreement is that of the starts: no multiplier accumulates it.
+        local = users.gradient(x) + state.p + (force if state.round > 0 else 0.0)
         stiff = users.curvature(x)[..., None] + 2.0 * state.c[..., None] * degree
         # A user without neighbors keeps the center of an empty cluster.
-        step = np.divide(local + backoff, stiff, out=np.zeros_like(x), where=stiff > 0)
+        step = np.divide(local + force, stiff, out=np.zeros_like(x), where=stiff > 0)
         # At rest a user's rows and multipliers balance, and its neighbors agree with it.
-        residual = np.maximum(_norm(local), self.disagreement_weight * _norm(apart)).max(axis=1)
-        max_seen, c, next_check, check_interval = self._balance(
-            state, heard, apart, 2.0 * degree * step
+        off = self.disagreement_weight * _norm(disagreement)
+        residual = np.maximum(_norm(local), off).max(axis=1)
+        max_seen, c, next_check, check_interval = self._adapt(
+            state, heard, disagreement, 2.0 * degree * step
         )
         return ADMMState(
             x=x - a * step,
-            p=state.p + a * backoff if state.round > 0 else state.p,
+            p=state.p + a * force if state.round > 0 else state.p,
             c=c,
             max_seen=max_seen,
             next_check=next_check,
             check_interval=check_interval,
-            labels=labels,
+            relabel_schedule=schedule,
             round=state.round + 1,
-            residual=np.where(labels.changed & (self.backoff > 0), UNKNOWN, residual),
+            residual=np.where(schedule.changed & (self.backoff > 0), UNKNOWN, residual),
         )
 
     def _assign(self, users: Users, state: ADMMState) -> RelabelSchedule:
         if self.backoff > 0:
-            return relabeling.assign(users, state.labels, state.x, self.backoff)
+            return relabeling.assign(users, state.relabel_schedule, state.x, self.backoff)
         users.assign(state.x)
-        return state.labels
+        return state.relabel_schedule
 
-    def _balance(
-        self, state: ADMMState, heard: HeardSum, apart: Array, motion: Array
+    def _adapt(
+        self, state: ADMMState, heard: HeardSum, disagreement: Array, motion: Array
     ) -> tuple[Array, Array, int, int]:
-        """Give what is told next of the balance, the penalties, and when to look again."""
-        max_seen, c, next_check, check_interval = (
-            state.max_seen,
-            state.c,
-            state.next_check,
-            state.check_interval,
-        )
+        """Return the next `max_seen`, `c`, `next_check` and `check_interval`."""
+        max_seen, c = state.max_seen, state.c
+        next_check, check_interval = state.next_check, state.check_interval
         if not np.isfinite(self.balance) or state.round < next_check:
             return max_seen, c, next_check, check_interval
         if heard.extra_max is None:
-            max_seen = np.concatenate([_DISAGREEMENT * _norm(apart), _norm(motion)], axis=1)
+            max_seen = np.concatenate([_DISAGREEMENT * _norm(disagreement), _norm(motion)], axis=1)
         else:
             max_seen = np.maximum(max_seen, heard.extra_max)
         if state.round < next_check + self.D:
@@ -210,10 +212,10 @@ class ADMM:
         far, moved = np.split(max_seen, 2, axis=1)
         known = (far > 0) & (moved > 0)
         ratio = np.divide(far, moved, out=np.ones_like(far), where=known)
-        change = np.clip(np.sqrt(ratio), 1.0 / _MOST_AT_ONCE, _MOST_AT_ONCE)
+        change = np.clip(np.sqrt(ratio), 1.0 / _MAX_CHANGE, _MAX_CHANGE)
         change[(ratio < self.balance) & (ratio > 1.0 / self.balance)] = 1.0
-        c = np.clip(c * change, self.c / _MOST_IN_ALL, self.c * _MOST_IN_ALL)
-        check_interval = max(self.D + 1, int(_RARER * check_interval) + 1)
+        c = np.clip(c * change, self.c / _MAX_TOTAL_CHANGE, self.c * _MAX_TOTAL_CHANGE)
+        check_interval = max(self.D + 1, int(_INTERVAL_GROWTH * check_interval) + 1)
         return max_seen, c, next_check + check_interval, check_interval
 
 

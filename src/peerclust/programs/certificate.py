@@ -1,16 +1,17 @@
-"""How good the users' centers are, found by the users themselves: no onlooker sees them all.
+"""The certificate of a clustering, computed by the users themselves: nobody sees all centers.
 
-1. One exchange of centers x: each user i finds its gradient g_i of J_rho, its cost, and its share
+1. One exchange of centers x. Each user i computes its gradient g_i of J_rho, its cost, and its part
    of the penalty, c/2 <x_i, sum_j [x_i - x_j]>.
-2. An average (see `agree`) of centers and costs: all know the mean centers and the cost.
-3. Each user finds its pull and its cost at the mean centers, and the network averages those: all
-   know the gradient and the cost of the pooled problem.
-4. A maximum: of ||g_i||, of how far each center is from the mean one, and of all averages, so that
-   every user holds the same bits.
+2. An average (see `consensus`) of centers and costs. All users then know the mean centers and the
+   cost.
+3. Each user computes the gradient of its local cost, and the cost, at the mean centers; the network
+   averages both. All users then know the gradient and the cost of the pooled problem.
+4. A maximum: of ||g_i||, of the distance of each center from the mean one, and of all averages, so
+   that every user holds the same bits.
 
-What leaves a user: its centers, which its neighbors know, its cost, its pull at the mean centers
-and its cost there. Neighbors hear the latter in the first exchange of each average, from which they
-could conclude on means of its rows near each center, as with `moments`.
+What leaves a user: its centers, which its neighbors know; its cost; its gradient and its cost at
+the mean centers. Neighbors hear the latter in the first exchange of each average. From these they
+could infer means of its rows near each center, as they can from the moments of scaling.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from peerclust.users import Users
 
 @dataclass(frozen=True, eq=False)
 class CertifyState:
-    """The users' centers x, what is being averaged, (u, 1, w), and what each user found, (u, f)."""
+    """The users' centers x, the values being averaged, (u, 1, w), and the results, (u, f)."""
 
     x: Array
-    held: Array
+    values: Array
     found: Array
     round: int = 0
     update: int = 0
 
     @property
     def residual(self) -> Array:
-        """No residual: a certificate takes as many rounds as it does, always."""
+        """Infinity: a certificate always takes the same number of rounds."""
         return np.full(len(self.x), np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What all users have found, in the units of J.
+    """The numbers of a certificate, in the units of J.
 
     Attributes
     ----------
@@ -53,7 +54,7 @@ class Found:
     pooled_cost, pooled_gradient : float
         The cost of all rows at the mean centers, and the largest norm of its gradient in a center.
     radius : (K,) array
-        How far the farthest user's center is from the mean one.
+        The largest distance of a user's center from the mean one.
     radius_stacked : float
         The largest ||x_i - mean||.
     """
@@ -68,18 +69,18 @@ class Found:
 
 @dataclass(frozen=True)
 class Certify:
-    """Find the certificate of centers.
+    """Compute the certificate of the users' centers.
 
     Parameters
     ----------
     factors : tuple of float
-        Of the graph (`Graph.averaging_factors`).
+        The averaging factors of the graph (`Graph.averaging_factors`).
     m : int
-        How many users there are.
+        The number of users.
     rho, c : float
-        Of J_rho; no rho leaves out the penalty.
+        The parameters of J_rho; without rho there is no penalty.
     D : int
-        The diameter, for peers, who spread the maximum themselves.
+        The diameter, for peers, which spread the maximum themselves.
 
     Examples
     --------
@@ -102,42 +103,40 @@ class Certify:
 
     @property
     def rounds(self) -> int:
-        """One exchange, two averages, a maximum."""
+        """The number of rounds: one exchange, two averages, one maximum."""
         return 2 + 2 * len(self.factors)
 
     def start(self, users: Users, x: Array) -> CertifyState:
-        """Begin at the centers x, (u, K, d)."""
+        """Start at the centers x, (u, K, d)."""
         return CertifyState(x, np.zeros((users.m, 1, 0)), np.zeros((users.m, 0)))
 
     def say(self, state: CertifyState) -> NeighborSum | NetworkMax:
-        """Tell the centers, then what is averaged, in the end what was found."""
-        if state.round == 0:
-            return NeighborSum(state.x)
-        return (
-            NetworkMax(state.found) if state.round == self.rounds - 1 else NeighborSum(state.held)
-        )
+        """Send the centers, then the values that are averaged, and finally the results."""
+        if state.round == self.rounds - 1:
+            return NetworkMax(state.found)
+        return NeighborSum(state.x if state.round == 0 else state.values)
 
     def hear(self, users: Users, state: CertifyState, heard: HeardSum | HeardMax) -> CertifyState:
-        """Go on with the average, or with what follows it."""
+        """Continue the average, or start what follows it."""
         q, x = len(self.factors), state.x
         if isinstance(heard, HeardMax):
             found = np.repeat(heard.v[None], users.m, axis=0)
             return replace(state, found=found, round=state.round + 1)
         if state.round == 0:
-            held, found = self._look(users, x, heard)
-            state = replace(state, held=held, found=found)
+            values, found = self._evaluate(users, x, heard)
+            state = replace(state, values=values, found=found)
         else:
             factor = self.factors[(state.round - 1) % q]
-            held = state.held - factor * (heard.degree * state.held - heard.total)
-            state = replace(state, held=held)
+            values = state.values - factor * (heard.degree * state.values - heard.total)
+            state = replace(state, values=values)
         if state.round == q:
-            state = self._look_at_mean(users, state)
+            state = self._evaluate_at_mean(users, state)
         if state.round == 2 * q:
             state = self._finish(state)
         return replace(state, round=state.round + 1)
 
     def read(self, state: CertifyState) -> Found:
-        """Give what the users found."""
+        """Return the numbers that the users computed."""
         values = state.found[0]
         gradient, stacked, cost, pooled_cost, pooled_gradient = values[:5]
         return Found(
@@ -149,32 +148,32 @@ class Certify:
             radius_stacked=float(stacked),
         )
 
-    def _look(self, users: Users, x: Array, heard: HeardSum) -> tuple[Array, Array]:
+    def _evaluate(self, users: Users, x: Array, heard: HeardSum) -> tuple[Array, Array]:
         users.assign(x)
-        apart = heard.degree * x - heard.total
+        disagreement = heard.degree * x - heard.total
         cost, gradient = users.cost(x), users.gradient(x)
         if self.rho is not None:
-            cost = cost / self.rho + 0.5 * self.c * (x * apart).sum(axis=2).sum(axis=1)
-            gradient = gradient + self.rho * self.c * apart
-        held = np.concatenate([x.reshape(users.m, -1), cost[:, None]], axis=1)[:, None]
-        return held, np.sqrt((gradient * gradient).sum(axis=2)).max(axis=1)[:, None]
+            cost = cost / self.rho + 0.5 * self.c * (x * disagreement).sum(axis=2).sum(axis=1)
+            gradient = gradient + self.rho * self.c * disagreement
+        values = np.concatenate([x.reshape(users.m, -1), cost[:, None]], axis=1)[:, None]
+        return values, np.sqrt((gradient * gradient).sum(axis=2)).max(axis=1)[:, None]
 
-    def _look_at_mean(self, users: Users, state: CertifyState) -> CertifyState:
-        """Keep how far the centers are from the mean ones, and average what users find there."""
-        x, average = state.x, state.held[:, 0]
+    def _evaluate_at_mean(self, users: Users, state: CertifyState) -> CertifyState:
+        """Store the distances from the mean centers; average gradients and costs there next."""
+        x, average = state.x, state.values[:, 0]
         mean = np.ascontiguousarray(average[:, :-1]).reshape(x.shape)
         off = ((x - mean) * (x - mean)).sum(axis=2)
         far = np.sqrt(np.concatenate([off.sum(axis=1)[:, None], off], axis=1))
         cost = self.m * average[:, -1:]
         users.assign(mean)
-        pull = users.gradient(mean).reshape(users.m, -1)
-        held = np.concatenate([pull, users.cost(mean)[:, None]], axis=1)[:, None]
-        return replace(state, held=held, found=np.concatenate([state.found, far, cost], axis=1))
+        gradient = users.gradient(mean).reshape(users.m, -1)
+        values = np.concatenate([gradient, users.cost(mean)[:, None]], axis=1)[:, None]
+        return replace(state, values=values, found=np.concatenate([state.found, far, cost], axis=1))
 
     def _finish(self, state: CertifyState) -> CertifyState:
-        average = self.m * state.held[:, 0]
-        pull = average[:, :-1].reshape(state.x.shape)
-        steep = np.sqrt((pull * pull).sum(axis=2)).max(axis=1)
+        total = self.m * state.values[:, 0]
+        pooled = total[:, :-1].reshape(state.x.shape)
+        largest = np.sqrt((pooled * pooled).sum(axis=2)).max(axis=1)
         gradient, stacked, radius, cost = np.split(state.found, [1, 2, -1], axis=1)
-        columns = [gradient, stacked, cost, average[:, -1:], steep[:, None], radius]
+        columns = [gradient, stacked, cost, total[:, -1:], largest[:, None], radius]
         return replace(state, found=np.concatenate(columns, axis=1))

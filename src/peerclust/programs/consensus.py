@@ -1,11 +1,11 @@
-"""Agreement of all users on the average, or on the maximum, of numbers that each of them holds.
+"""Consensus of all users on the average, or on the maximum, of numbers that each of them holds.
 
-`Average` makes one step for each factor f_t of the graph (see `graphs.averaging`),
+`Average` takes one step for each factor f_t of the graph (see `graphs.averaging`),
 
     x_i <- x_i - f_t sum_{j in N_i} [x_i - x_j],
 
-after which every x_i is the average over all users, to rounding. In a last round the network takes
-the maximum of what its users hold, so that all hold the same average to the last bit.
+after which every x_i is the average over all users, up to rounding. In a last round the network
+takes the maximum of these averages, so that all users hold the same one to the last bit.
 
 | symbol             | here                                            |
 |--------------------|-------------------------------------------------|
@@ -13,8 +13,8 @@ the maximum of what its users hold, so that all hold the same average to the las
 | x_i                | `state.x[i]`, (k, w)                            |
 | sum_j [x_i - x_j]  | `heard.degree * x - heard.total`                |
 
-What leaves a user: its neighbors hear its own numbers in the first exchange and partial averages in
-the others; the average, or the maximum, becomes known to all.
+What leaves a user: its neighbors hear its own numbers in the first exchange, and partial averages
+in the others. The average, or the maximum, becomes known to all.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from peerclust.users import Users
 
 
 @dataclass(frozen=True, eq=False)
-class AgreeState:
-    """What the block's users hold, (u, k, w), and how many rounds are done."""
+class ConsensusState:
+    """The numbers of the block's users, (u, k, w), and how many rounds are done."""
 
     x: Array
     round: int = 0
@@ -40,14 +40,14 @@ class AgreeState:
 
     @property
     def residual(self) -> Array:
-        """No residual: an agreement takes as many rounds as it does, always."""
+        """Infinity: consensus always takes the same number of rounds."""
         return np.full(len(self.x), np.inf)
 
 
 def growth(factors: Sequence[float], degree: float) -> float:
-    """Give how many times the largest of all users' numbers one may be after steps by factors.
+    """Return a bound on the growth of the largest of all users' numbers by these steps.
 
-    A step gives (1 - f d) x + f sum of d neighbors' x: at most |1 - f d| + f d times as much.
+    A step computes (1 - f d) x + f sum of d neighbors' x: at most |1 - f d| + f d times as much.
 
     >>> growth((0.5,), degree=4.0)
     3.0
@@ -57,7 +57,7 @@ def growth(factors: Sequence[float], degree: float) -> float:
 
 @dataclass(frozen=True)
 class Average:
-    """Agree on the average of all users' numbers in `rounds` rounds.
+    """Compute the average of all users' numbers, in `rounds` rounds.
 
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = Average(factors=(0.5,))
@@ -71,33 +71,34 @@ class Average:
 
     @property
     def rounds(self) -> int:
-        """One for each factor, and the last, in which all take the same bits."""
+        """The number of rounds: one per factor, and a last one in which all take the same bits."""
         return len(self.factors) + 1
 
     def max_growth(self, round_: int, degree: float) -> float:
-        """Give how many times the largest of all first numbers a number may have in a round."""
+        """Return a bound on the numbers sent in a round, relative to the largest initial one."""
         return growth(self.factors[:round_], degree)
 
-    def start(self, users: Users, x: Array) -> AgreeState:  # noqa: ARG002
-        """Begin at each user's own numbers x, (u, k, w)."""
-        return AgreeState(x)
+    def start(self, users: Users, x: Array) -> ConsensusState:  # noqa: ARG002
+        """Start at each user's own numbers x, (u, k, w)."""
+        return ConsensusState(x)
 
-    def say(self, state: AgreeState) -> NeighborSum | NetworkMax:
-        """Tell the neighbors; in the end, all."""
+    def say(self, state: ConsensusState) -> NeighborSum | NetworkMax:
+        """Send the numbers to the neighbors, and in the last round to all."""
         return NeighborSum(state.x) if state.round < len(self.factors) else NetworkMax(state.x)
 
-    def hear(self, users: Users, state: AgreeState, heard: HeardSum | HeardMax) -> AgreeState:
-        """Make one step towards the average; in the end, take the largest of what all hold."""
+    def hear(
+        self, users: Users, state: ConsensusState, heard: HeardSum | HeardMax
+    ) -> ConsensusState:
+        """Take one step towards the average; in the last round, take the maximum of all users."""
         if isinstance(heard, HeardMax):
             return replace(state, x=users.broadcast_centers(heard.v), round=state.round + 1)
-        apart = heard.degree * state.x - heard.total
-        x = state.x - self.factors[state.round] * apart
+        x = state.x - self.factors[state.round] * (heard.degree * state.x - heard.total)
         return replace(state, x=x, round=state.round + 1)
 
 
 @dataclass(frozen=True)
 class Maximum:
-    """Agree on the elementwise maximum of all users' numbers in one round.
+    """Compute the elementwise maximum of all users' numbers, in one round.
 
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = Maximum()
@@ -106,14 +107,14 @@ class Maximum:
     [[[4.0, 7.0]], [[4.0, 7.0]]]
     """
 
-    def start(self, users: Users, x: Array) -> AgreeState:  # noqa: ARG002
-        """Begin at each user's own numbers x, (u, k, w)."""
-        return AgreeState(x)
+    def start(self, users: Users, x: Array) -> ConsensusState:  # noqa: ARG002
+        """Start at each user's own numbers x, (u, k, w)."""
+        return ConsensusState(x)
 
-    def say(self, state: AgreeState) -> NetworkMax:
-        """Tell all."""
+    def say(self, state: ConsensusState) -> NetworkMax:
+        """Send the numbers to all."""
         return NetworkMax(state.x)
 
-    def hear(self, users: Users, state: AgreeState, heard: HeardMax) -> AgreeState:
+    def hear(self, users: Users, state: ConsensusState, heard: HeardMax) -> ConsensusState:
         """Take the maximum."""
         return replace(state, x=users.broadcast_centers(heard.v), round=state.round + 1)

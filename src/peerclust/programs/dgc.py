@@ -1,19 +1,19 @@
 """DGC-F_rho, Algorithm 1 of the paper: distributed gradient clustering.
 
-Round t assigns each row to the nearest of its user's centers, then makes B center updates
+Round t assigns each row to the nearest of its user's centers, then updates the centers B times:
 
     x_i(k) <- x_i(k) - alpha ( 1/rho sum_{r in C_i(k)} w_r grad f(x_i(k), y_r)
                                + c sum_{j in N_i} [x_i(k) - x_j(k)] ),      (eq. grad_local)
 
 which is gradient descent on J_rho(x, C) = 1/rho J(x, C) + c/2 <x, L x>   (eq. distributed-gen).
 
-| symbol             | here                                            |
-|--------------------|-------------------------------------------------|
-| rho, alpha, B, c   | `rho`, `alpha`, `B`, `consensus_factor`         |
-| x_i(k)             | `state.x[i, k]`                                 |
-| C_i(k)             | `users.labels`, set by `users.assign`           |
-| sum w grad f       | `users.gradient_terms`                           |
-| sum_j [x_i - x_j]  | `heard.degree * x - heard.total`                |
+| symbol             | here                                                          |
+|--------------------|---------------------------------------------------------------|
+| rho, alpha, B, c   | `rho`, `alpha`, `B`, `consensus_factor`                       |
+| x_i(k)             | `state.x[i, k]`                                               |
+| C_i(k)             | `users.labels`, set by `users.assign`                         |
+| sum w grad f       | `users.gradient_terms`                                        |
+| sum_j [x_i - x_j]  | `heard.degree * x - heard.total`                              |
 | the update         | `kernels.gradient_step`, `small_gradient_step`: the same bits |
 """
 
@@ -33,7 +33,7 @@ from peerclust.users import Users
 
 @dataclass(frozen=True, eq=False)
 class DGCState:
-    """The centers of the block's users and where in the rounds they are."""
+    """The centers of the block's users, and the current round and update."""
 
     x: Array
     round: int
@@ -49,7 +49,7 @@ class DGCState:
 
 @dataclass(frozen=True)
 class DGC:
-    """Distributed gradient clustering with penalty rho, step alpha and B updates a round.
+    """Distributed gradient clustering with penalty rho, step size alpha and B updates per round.
 
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = DGC(rho=1.0, alpha=0.25)
@@ -65,39 +65,38 @@ class DGC:
     consensus_factor: float = 1.0
 
     def max_overshoot(self, condition: float) -> float:
-        """Give how far centers may leave the box of rows and starts, in widths of it.
+        """Return how far centers may leave the bounding box of rows and starts, in widths of it.
 
         With the Euclidean distance and a safe step they never do (lm:bdd-fix-pt). A Mahalanobis
-        one turns the pull; the condition number of A, 1 for the Euclidean, is a generous allowance.
+        distance rotates the gradient; the condition number of A, 1 for the Euclidean, is a generous
+        allowance.
         """
         return condition - 1.0
 
     def start(self, users: Users, x: Array) -> DGCState:
-        """Begin at the centers x, (u, K, d)."""
+        """Start at the centers x, (u, K, d)."""
         return DGCState(x=x, round=0, update=0, residual=np.full(users.m, np.inf))
 
     def say(self, state: DGCState) -> NeighborSum:
-        """Tell the neighbors the centers (step 8)."""
+        """Send the centers to the neighbors (step 8)."""
         return NeighborSum(state.x)
 
     def hear(self, users: Users, state: DGCState, heard: HeardSum) -> DGCState:
-        """Assign when a round begins (steps 2-5), then update the centers (step 9)."""
+        """Assign at the start of a round (steps 2-5), then update the centers (step 9)."""
         moved, residual = self.descend(users, state.x, heard, assign=state.update == 0)
         return state.next(moved, residual if state.update == 0 else state.residual, self.B)
 
     def descend(
         self, users: Users, x: Array, heard: HeardSum, *, assign: bool
     ) -> tuple[Array, Array]:
-        """Give the centers after one update, (u, K, d), and users' residuals before it, (u,)."""
+        """Return the centers after one update, (u, K, d), and the residuals before it, (u,)."""
         if assign:
             users.assign(x)
         moved, size = buffers.empty(x.shape), np.empty(users.m)
-        degree, step = (
-            heard.degree.reshape(-1),
-            (float(self.rho), self.alpha, self.consensus_factor),
-        )
+        degree = heard.degree.reshape(-1)
+        step = float(self.rho), self.alpha, self.consensus_factor
         if self.B == 1 and users.all_small is not None:
-            users.all_small.descend(
+            users.all_small.gradient_step(
                 x, users.labels, heard.total, degree, *step, out=moved, size=size
             )
         else:

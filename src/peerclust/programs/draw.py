@@ -1,15 +1,15 @@
-"""Draws rows of the joint data, known to all users, in two exchanges and without a server.
+"""Random rows of the joint data, drawn by all users in two exchanges and without a server.
 
-Each row y of the joint data is drawn with probability in proportion to its mass
+Each row y of the joint data is drawn with probability proportional to its mass
 
     w_y min(D(y)^2, cap),    D(y) the distance to the nearest center agreed so far (1 if none),
 
-exactly: a user whose rows have the total mass M draws one of them in proportion to its mass, and a
+exactly. A user whose rows have the total mass M draws one of them in proportion to its mass, and a
 key log M + G with G a standard Gumbel variable. The largest key over the network is user i's with
-probability M_i / sum_j M_j (Gumbel-max). First the network agrees on the largest key; only then
-does the winner tell its value: the row, the mean of the rows nearest to it, or only its D^2.
+probability M_i / sum_j M_j (Gumbel-max). First the network computes the largest key. Only then does
+the winner send its value: the row, the mean of the rows nearest to it, or only its D^2.
 
-That value becomes known to all users; nothing else does, beyond each exchange's maximum.
+That value becomes known to all users; nothing else does, beyond the maximum of each exchange.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from peerclust.users.nearest import nearest
 
 @dataclass(frozen=True, eq=False)
 class DrawState:
-    """The block's keys (u, n) and candidates' values (u, n, width), and what was agreed.
+    """The block's keys (u, n), its candidates' values (u, n, width), and the results.
 
     `drawn` is (n, width) after two rounds; a row of it is NaN if no row had any mass.
     """
@@ -43,7 +43,7 @@ class DrawState:
 
     @property
     def residual(self) -> Array:
-        """No residual: a draw takes two rounds, always."""
+        """Infinity: a draw always takes two rounds."""
         return np.full(len(self.keys), np.inf)
 
 
@@ -54,15 +54,15 @@ class Draw:
     Parameters
     ----------
     seed, step : int
-        Which random streams; each user has its own.
+        Select the random streams; each user has its own.
     n : int
-        How many rows.
+        The number of rows.
     cap : float
-        No row's D^2 counts for more than this.
-    tell : "row" or "distance"
-        Whether a winner tells its row or only its D^2.
+        The upper limit of a row's D^2.
+    reveal : "row" or "distance"
+        Whether a winner sends its row or only its D^2.
     mean_of : int
-        If above 1, the winner tells the weighted mean of this many of its distinct rows, those
+        If above 1, the winner sends the weighted mean of this many of its distinct rows, those
         nearest to the one drawn; a user with fewer does not take part.
     """
 
@@ -70,32 +70,32 @@ class Draw:
     step: int
     n: int = 1
     cap: float = np.inf
-    tell: Literal["row", "distance"] = "row"
+    reveal: Literal["row", "distance"] = "row"
     mean_of: int = 1
 
     def start(self, users: Users, x: Array) -> DrawState:
-        """Draw each user's candidates; x (u, k, d) are the centers agreed so far, maybe none."""
+        """Draw each user's candidates; x, (u, k, d), are the centers agreed so far, if any."""
         rows, weights, offsets = users.distinct
         agreed = x[0]
         far = users.nearest(agreed)[1][rows] if len(agreed) else np.ones(len(rows))
-        mass = weights * (1.0 if self.tell == "distance" else np.minimum(far, self.cap))
+        mass = weights * (1.0 if self.reveal == "distance" else np.minimum(far, self.cap))
         if isinstance(users.loss, Bregman) and users.loss.domain is not None:
             # A row outside the domain cannot be a center.
             mass = mass * users.loss.domain(users.rows[rows].astype(np.float64))
-        width = 1 if self.tell == "distance" else users.d
+        width = 1 if self.reveal == "distance" else users.d
         keys = np.full((users.m, self.n), -np.inf)
         values = np.full((users.m, self.n, width), -np.inf)
         for i in range(users.m):
             here = slice(offsets[i], offsets[i + 1])
             running = np.cumsum(mass[here])
-            # Who has fewer rows than a mean is of does not take part: it would tell them.
+            # A user with fewer rows than a mean takes does not take part: it would reveal them.
             if len(running) < self.mean_of or not running[-1] > 0:
                 continue
             generator = users.generator(i, self.seed, self.step)
             keys[i] = np.log(running[-1]) + generator.gumbel(size=self.n)
             draws = np.searchsorted(running, generator.random(self.n) * running[-1], side="right")
             chosen = offsets[i] + np.minimum(draws, len(running) - 1)
-            if self.tell == "distance":
+            if self.reveal == "distance":
                 values[i, :, 0] = far[chosen]
             elif self.mean_of == 1:
                 values[i] = users.rows[rows[chosen]]
@@ -107,20 +107,20 @@ class Draw:
         return DrawState(x=x, keys=keys, values=values)
 
     def _mean(self, users: Users, own: Array, weights: Array, at: int) -> Array:
-        """Give the weighted mean of the distinct rows nearest to the row own[at]."""
+        """Return the weighted mean of the distinct rows nearest to the row own[at]."""
         far = nearest(own, own[at : at + 1], loss=users.loss, distance=users.distance)[1]
         near = np.argsort(far, kind="stable")[: self.mean_of]
         return np.asarray(np.average(own[near], axis=0, weights=weights[near]))
 
     def say(self, state: DrawState) -> NetworkMax:
-        """Tell the keys; then, of those that won, the values."""
+        """Send the keys; then the values of those that won."""
         if state.round == 0:
             return NetworkMax(state.keys)
         won = (state.keys == state.best) & (state.keys > -np.inf)
         return NetworkMax(np.where(won[..., None], state.values, -np.inf))
 
     def hear(self, users: Users, state: DrawState, heard: HeardMax) -> DrawState:  # noqa: ARG002
-        """Learn the largest keys; then the winners' values."""
+        """Store the largest keys; then the winners' values."""
         if state.round == 0:
             return replace(state, best=heard.v, round=1)
         drawn = np.where(np.isneginf(heard.v), np.nan, heard.v)

@@ -1,14 +1,15 @@
 """The pooled step at every user: sums and counts are averaged exactly, in a fixed number of rounds.
 
-All users hold the same centers x. Each sums up its own rows,
+All users hold the same centers x. Each sums its own rows,
 
     H_i(k) = a bound on the curvature (`users.curvature`; for K-means the weight of C_i(k)),
-    S_i(k) = H_i(k) x(k) - pull_i(k)                      (for K-means the sum of its rows),
+    S_i(k) = H_i(k) x(k) - g_i(k)                         (for K-means the sum of its rows),
 
-then the network averages both, one factor of `graphs.averaging` a round, and every user makes the
-step  x(k) <- S(k) / H(k)  of the averages. For K-means that is Lloyd's step on all rows; for other
-losses it minimizes the majorizer that `admm` describes, x - pull / H of all rows. In the first
-rounds users average their starts, so that these may differ.
+with g_i the gradient of its local cost. Then the network averages both, one factor of
+`graphs.averaging` per round, and every user takes the step  x(k) <- S(k) / H(k)  of the averages.
+For K-means that is Lloyd's step on all rows. For other losses it minimizes the majorizer that
+`admm` describes, x - g / H of all rows. In the first rounds users average their starts, so that
+these may differ.
 
 | symbol    | here                                                              |
 |-----------|-------------------------------------------------------------------|
@@ -18,7 +19,8 @@ rounds users average their starts, so that these may differ.
 
 **What leaves a user: not only centers.** Its neighbors hear its own sums and counts (weights, or
 curvatures) of every cluster in the first exchange of each step, and mixtures of all users' in the
-others. A cluster in which a user has one row gives that row away. Use `admm` where that may not be.
+others. A cluster in which a user has one row reveals that row. Use `admm` where that is not
+acceptable.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from peerclust.users import Users
 class ExactState:
     """The users' centers, and the sums that they are averaging.
 
-    `stepped` tells whether the starts have been averaged, so that these are sums of rows.
+    `stepped` is true once the starts have been averaged, so that these are sums of rows.
     """
 
     x: Array
@@ -56,10 +58,10 @@ class Exact:
     Parameters
     ----------
     factors : tuple of float
-        Of the graph (`Graph.averaging_factors`).
-    share : float
-        The largest user's weight over the users' mean weight: residuals are that many times the
-        average gradient, so that a tolerance means the same as in other programs.
+        The averaging factors of the graph (`Graph.averaging_factors`).
+    weight_ratio : float
+        The largest user's weight over the users' mean weight. Residuals are the average gradient
+        times this ratio, so that a tolerance means the same as in other programs.
 
     Examples
     --------
@@ -72,32 +74,31 @@ class Exact:
     """
 
     factors: tuple[float, ...]
-    share: float = 1.0
+    weight_ratio: float = 1.0
 
     def max_overshoot(self, condition: float) -> float:
-        """Give how far centers may leave the box of rows and starts, in widths of it.
+        """Return how far centers may leave the bounding box of rows and starts, in widths of it.
 
-        They are means of rows, or on the way from a mean to another, but for a Mahalanobis
-        distance.
+        Except with a Mahalanobis distance, they are means of rows or lie between two such means.
         """
         return condition - 1.0
 
     def growth(self, state: ExactState, degree: float) -> float:
-        """Give how many times the largest of all users' sums the present ones may be."""
+        """Return a bound on the present sums, relative to the largest of all users' own sums."""
         return growth(self.factors[: state.step], degree)
 
     def start(self, users: Users, x: Array) -> ExactState:
-        """Begin by averaging the centers x, (u, K, d)."""
+        """Start by averaging the centers x, (u, K, d)."""
         first = np.concatenate([np.ones((*x.shape[:2], 1)), x], axis=2)
         unknown = np.full(users.m, UNKNOWN)
         return ExactState(x=x, sums=first, step=0, stepped=False, round=0, residual=unknown)
 
     def say(self, state: ExactState) -> NeighborSum:
-        """Tell the neighbors the sums."""
+        """Send the sums to the neighbors."""
         return NeighborSum(state.sums)
 
     def hear(self, users: Users, state: ExactState, heard: HeardSum) -> ExactState:
-        """Average on; at the end of it make the step and sum up again."""
+        """Continue the average; at its end take the step and sum the rows again."""
         sums, step, x = state.sums, state.step, state.x
         if self.factors:
             sums = sums - self.factors[step] * (heard.degree * sums - heard.total)
@@ -107,13 +108,13 @@ class Exact:
             H, S = sums[..., :1], sums[..., 1:]
             if stepped:
                 off = H * x - S
-                residual = self.share * np.sqrt((off * off).sum(axis=2)).max(axis=1)
+                residual = self.weight_ratio * np.sqrt((off * off).sum(axis=2)).max(axis=1)
             # A cluster without rows keeps its center.
             x = np.divide(S, H, out=x.copy(), where=H > 0)
-            sums, step, stepped = self._sum_up(users, x), 0, True
+            sums, step, stepped = self._sum_rows(users, x), 0, True
         return ExactState(x, sums, step, stepped, state.round + 1, residual)
 
-    def _sum_up(self, users: Users, x: Array) -> Array:
+    def _sum_rows(self, users: Users, x: Array) -> Array:
         users.assign(x)
         H = users.curvature(x)[..., None]
         return np.concatenate([H, H * x - users.gradient(x)], axis=2)

@@ -1,31 +1,32 @@
 """Exact consensus at a finite rho: the group-lasso penalty, by a primal-dual method.
 
-The squares in J_rho keep the users' centers apart at every finite rho. A norm does not:
+The squares in J_rho leave the users' centers different at every finite rho. A norm does not:
 
     minimize  1/rho sum_i J_i(x_i) + sum over links {i, j} and centers k of ||x_i(k) - x_j(k)||
 
 has, from some finite rho on, solutions in which all users agree, and these are the stationary
-points of the pooled problem; below it some users keep centers of their own. The paper names this
-penalty as future work; D. Hallac, J. Leskovec and S. Boyd, "Network Lasso: Clustering and
+points of the pooled problem. Below that rho some users keep centers of their own. The paper names
+this penalty as future work; D. Hallac, J. Leskovec and S. Boyd, "Network Lasso: Clustering and
 Optimization in Large Graphs", KDD 2015, study it. With a multiplier p_ij = -p_ji for each link, in
-the units of J,
+the units of J, and g_i the gradient of J_i,
 
     p_ij(k) <- the point nearest to p_ij(k) + c [x_i(k) - x_j(k)] in the ball of radius rho,
-    x_i     <- x_i - (pull_i + sum_j [2 p_ij - last p_ij]) / (H_i + 2 c |N_i|),
+    x_i     <- x_i - (g_i + sum_j [2 p_ij - last p_ij]) / (H_i + 2 c |N_i|).
 
-which is the primal-dual method of L. Condat, "A primal-dual splitting method for convex
+This is the primal-dual method of L. Condat, "A primal-dual splitting method for convex
 optimization", Journal of Optimization Theory and Applications 158, 2013, and B. Vu, "A splitting
-algorithm for dual monotone inclusions", Advances in Computational Mathematics 38, 2013, with a step
-for each user and center (T. Pock and A. Chambolle, ICCV 2011), and H_i the curvature of the
-majorizer that `admm` describes; both are over-relaxed by the factor a. With an infinite rho and
-starts that agree it is `admm` with a fixed penalty.
+algorithm for dual monotone inclusions", Advances in Computational Mathematics 38, 2013. Each user
+and center has its own step size (T. Pock and A. Chambolle, ICCV 2011), and H_i is the curvature of
+the majorizer that `admm` describes. Both updates are over-relaxed by the factor a. With an infinite
+rho and starts that agree it is `admm` with a fixed penalty.
 
 | symbol   | here                                                          |
 |----------|---------------------------------------------------------------|
 | rho, c   | `rho`, `c`                                                    |
 | x_i      | `state.x[i]`, (K, d)                                          |
-| p_ij     | `state.p`, (links, K, d), links in the order of `HeardValues`   |
-| x_j      | `heard.each`                                                  |
+| p_ij     | `state.p`, (links, K, d), links in the order of `HeardValues` |
+| x_j      | `heard.values`                                                |
+| H, g     | `users.curvature`, `users.gradient`                           |
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ from peerclust.users import Users
 class GroupLassoState:
     """Centers of the block's users, multipliers of their links, and when rows are assigned.
 
-    `p` is None until the links are heard of.
+    `p` is None until the first messages arrive, as only they show how many links there are.
     """
 
     by_link: ClassVar[tuple[str, ...]] = ("p",)
 
     x: Array
     p: Array | None
-    labels: RelabelSchedule
+    relabel_schedule: RelabelSchedule
     round: int
     residual: Array
     update: int = 0
@@ -62,13 +63,13 @@ class GroupLassoState:
 
 @dataclass(frozen=True)
 class GroupLasso:
-    """The group-lasso penalty with rho, and c by which multipliers follow disagreement.
+    """The group-lasso penalty with weight rho, and the step size c of the multipliers.
 
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = GroupLasso(rho=10.0, c=0.5)
     >>> state = program.start(users, np.array([[[0.0]], [[2.0]]]))
-    >>> each, offsets = np.array([[[2.0]], [[0.0]]]), np.array([0, 1, 2])
-    >>> heard = HeardValues(each, np.ones((2, 1, 1)), each=each, offsets=offsets)
+    >>> near, offsets = np.array([[[2.0]], [[0.0]]]), np.array([0, 1, 2])
+    >>> heard = HeardValues(near, np.ones((2, 1, 1)), values=near, offsets=offsets)
     >>> program.hear(users, state, heard).p.ravel().tolist()
     [-1.5, 1.5]
     """
@@ -80,33 +81,33 @@ class GroupLasso:
     disagreement_weight: float = 1.0
 
     def max_overshoot(self, condition: float) -> float:
-        """Give how far centers may leave the box of rows and starts, in widths of it."""
+        """Return how far centers may leave the bounding box of rows and starts, as for `admm`."""
         return 10.0 * condition
 
     def start(self, users: Users, x: Array) -> GroupLassoState:
-        """Begin at the centers x, (u, K, d), with multipliers of zero."""
+        """Start at the centers x, (u, K, d), with multipliers of zero."""
         return GroupLassoState(
             x=x,
             p=None,
-            labels=relabeling.begin(x),
+            relabel_schedule=relabeling.start(x),
             round=0,
             residual=np.full(users.m, np.inf),
         )
 
     def say(self, state: GroupLassoState) -> NeighborValues:
-        """Tell the neighbors the centers."""
+        """Send the centers to the neighbors."""
         return NeighborValues(state.x)
 
     def hear(self, users: Users, state: GroupLassoState, heard: HeardValues) -> GroupLassoState:
         """Update the multipliers, assign, then update the centers."""
-        x, each, offsets, a = state.x, heard.each, heard.offsets, self.relaxation
+        x, near, offsets, a = state.x, heard.values, heard.offsets, self.relaxation
         before = state.p
-        if before is None or len(before) != len(each):
-            before = np.zeros_like(each)
-        p = before + self.c * (np.repeat(x, np.diff(offsets), axis=0) - each)
+        if before is None or len(before) != len(near):
+            before = np.zeros_like(near)
+        p = before + self.c * (np.repeat(x, np.diff(offsets), axis=0) - near)
         size = np.sqrt((p * p).sum(axis=2, keepdims=True))
         p *= np.divide(self.rho, size, out=np.ones_like(size), where=size > self.rho)
-        labels = relabeling.assign(users, state.labels, x, self.backoff)
+        schedule = relabeling.assign(users, state.relabel_schedule, x, self.backoff)
         stiff = users.curvature(x)[..., None] + 2.0 * self.c * heard.degree
         balance, motion = _by_user(p, offsets), _by_user(p - before, offsets)
         local = users.gradient(x) + balance
@@ -116,14 +117,14 @@ class GroupLasso:
         return GroupLassoState(
             x=x - a * step,
             p=before + a * (p - before),
-            labels=labels,
+            relabel_schedule=schedule,
             round=state.round + 1,
-            residual=np.where(labels.changed, UNKNOWN, np.sqrt(far).max(axis=1)),
+            residual=np.where(schedule.changed, UNKNOWN, np.sqrt(far).max(axis=1)),
         )
 
 
 def _by_user(links: Array, offsets: NDArray[np.int64]) -> Array:
-    """Add up (links, K, d) by user, (u, K, d); a user may have none."""
+    """Return the sums over each user's links, (u, K, d), of (links, K, d); a user may have none."""
     total = np.zeros((len(offsets) - 1, *links.shape[1:]))
     some = np.diff(offsets) > 0
     if len(links):

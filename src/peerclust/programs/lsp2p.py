@@ -2,26 +2,26 @@
 
 S. Datta, C. Giannella and H. Kargupta, "Approximate distributed K-means clustering over a
 peer-to-peer network", IEEE Transactions on Knowledge and Data Engineering 21(10), 2009, on a graph
-that stays as it is, in step, with all neighbors asked. Round t assigns each row to the nearest of
-its user's centers, then
+that does not change, in lockstep, and with all neighbors. Round t assigns each row to the nearest
+of its user's centers, then
 
     x_i(k) <- sum_j S1_j(k) / sum_j S0_j(k),    j over i and its neighbors N_i,
 
-with S0_j(k) and S1_j(k) the number and the sum of the rows of C_j(k): the average of the clusters'
-means, weighted with their counts. A center whose counts are all 0 stays. On a complete graph and
-from one start this is Lloyd's algorithm on all rows. For another loss S0 is a bound on the
-curvature (`users.curvature`), and the step a majorized one.
+with S0_j(k) and S1_j(k) the number and the sum of the rows of C_j(k). This is the average of the
+clusters' means, weighted by their counts. A center whose counts are all 0 stays. On a complete
+graph and from a common start this is Lloyd's algorithm on all rows. For another loss S0 is a bound
+on the curvature (`users.curvature`), and the step is a majorized one.
 
 | symbol        | here                                                           |
 |---------------|----------------------------------------------------------------|
 | x_i(k)        | `state.x[i, k]`                                                |
 | C_i(k)        | `users.labels`, set by `users.assign`                          |
-| S0_i(k)       | `users.curvature(x)[i, k]`, kept in `state.sums[i, k, -1]`     |
-| S1_i(k)       | S0 x - `users.gradient`, kept in `state.sums[i, k, :-1]`           |
+| S0_i(k)       | `users.curvature(x)[i, k]`, stored in `state.sums[i, k, -1]`   |
+| S1_i(k)       | S0 x - `users.gradient`, stored in `state.sums[i, k, :-1]`     |
 | sum_j         | `state.sums + heard.total`                                     |
 
-The users stop by the rule that all programs share, not by the paper's bound on how far a user's
-centers moved.
+The users stop by the rule that all programs share (see `runtimes.stopping`), not by the paper's
+bound on how far a user's centers moved.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class LSP2P:
     """
 
     def start(self, users: Users, x: Array) -> LSP2PState:
-        """Begin at the centers x, (u, K, d): assign."""
+        """Start at the centers x, (u, K, d), and assign."""
         return LSP2PState(x=x, sums=_sums(users, x), round=0, residual=np.full(users.m, np.inf))
 
     def say(self, state: LSP2PState) -> NeighborSum:
-        """Tell the neighbors the sum and the number of each cluster's rows."""
+        """Send the sum and the number of each cluster's rows to the neighbors."""
         return NeighborSum(state.sums)
 
     def hear(self, users: Users, state: LSP2PState, heard: HeardSum) -> LSP2PState:
@@ -79,7 +79,7 @@ class LSP2P:
 
 
 def _sums(users: Users, x: Array) -> Array:
-    """Assign, then give S1 and S0 side by side, (u, K, d + 1)."""
+    """Assign, then return S1 and S0 side by side, (u, K, d + 1)."""
     users.assign(x)
     S0 = users.curvature(x)[..., None]
     return np.concatenate([S0 * x - users.gradient(x), S0], axis=2)

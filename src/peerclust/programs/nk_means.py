@@ -1,4 +1,4 @@
-"""NK-means: networked K-means, gradient descent on J_rho with a step for each user and cluster.
+"""NK-means: networked K-means, gradient descent on J_rho with a step size per user and cluster.
 
 S. Kar and B. Swenson, "Clustering with distributed data", arXiv:1901.00214, 2019, as the footnote
 of the DGC paper gives it. Round t assigns each row to the nearest of its user's centers, then
@@ -15,7 +15,7 @@ It has the fixed points of DGC-F_rho with the K-means loss.
 | rho, alpha        | `rho`, `alpha`                                             |
 | x_i(k)            | `state.x[i, k]`                                            |
 | C_i(k), its size  | `users.labels`, `users.curvature`                          |
-| sum (x - y)       | `users.gradient`                                               |
+| sum (x - y)       | `users.gradient`                                           |
 | sum_j [x_i - x_j] | `heard.degree * x - heard.total`                           |
 """
 
@@ -33,7 +33,7 @@ from peerclust.users import Users
 
 @dataclass(frozen=True)
 class NKMeans:
-    """Networked K-means with penalty rho and the step constant alpha.
+    """Networked K-means with penalty rho and step constant alpha.
 
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = NKMeans(rho=1.0, alpha=0.5)
@@ -47,11 +47,11 @@ class NKMeans:
     alpha: float
 
     def start(self, users: Users, x: Array) -> DGCState:
-        """Begin at the centers x, (u, K, d)."""
+        """Start at the centers x, (u, K, d)."""
         return DGCState(x=x, round=0, update=0, residual=np.full(users.m, np.inf))
 
     def say(self, state: DGCState) -> NeighborSum:
-        """Tell the neighbors the centers."""
+        """Send the centers to the neighbors."""
         return NeighborSum(state.x)
 
     def hear(self, users: Users, state: DGCState, heard: HeardSum) -> DGCState:

@@ -1,12 +1,13 @@
-"""What a program is, what it may say, and what it then hears; no algorithm and no I/O.
+"""The interface of programs: what they may say, and what they then hear; no algorithm, no I/O.
 
 A program is an algorithm written once, from the view of a block of users. It is a frozen dataclass
-of its parameters with three methods, and all that changes is its state:
+of its parameters with three methods; only its state changes:
 
     state = program.start(users, x)
-    state = program.hear(users, state, deliver(program.say(state)))    # as often as needed
+    state = program.hear(users, state, deliver(program.say(state)))    # repeated
 
-A runtime is that loop and a way to deliver. State and messages are never written to.
+A runtime is that loop together with a way to deliver messages. States and messages are never
+written to.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from numpy.typing import NDArray
 from peerclust.types import Array
 from peerclust.users import Users
 
-# A residual that is not known yet: above every threshold, and finite, as those that are infinite
-# tell that centers ran away.
+# A residual that is not known yet. It is above every threshold, and finite: an infinite residual
+# means that the run diverged.
 UNKNOWN = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
 class NeighborSum:
-    """Tell every neighbor x[i], (u, ...); hear the neighbors' total and how many they were.
+    """Send x[i], (u, ...), to every neighbor; hear the neighbors' total and how many they are.
 
-    With `extra_max`, (u, w), hear also the elementwise maximum of the neighbors' most[j]. `size` is what
-    one letter takes in bytes, votes included, if it is not what `x` and `most` take in memory.
-    `codes` are how x follows from what was said before: see `inexact`.
+    With `extra_max`, (u, w), hear also the elementwise maximum of the neighbors' extra_max[j].
+    `size` is the size of one message in bytes, votes included, where that differs from what `x` and
+    `extra_max` take in memory. `codes` encode the difference from the last message: see `lossy`.
     """
 
     x: Array
@@ -44,22 +45,22 @@ class NeighborSum:
 
 @dataclass(frozen=True, eq=False)
 class NeighborValues(NeighborSum):
-    """As `NeighborSum`, and hear each neighbor's own x[j] besides."""
+    """As `NeighborSum`, but hear each neighbor's own x[j] as well."""
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkMax:
-    """Tell the whole network v[i], (u, ...); hear the elementwise maximum over all users."""
+    """Send v[i], (u, ...), to the whole network; hear the elementwise maximum over all users."""
 
     v: Array
 
 
 @dataclass(frozen=True, eq=False)
 class HeardSum:
-    """For each user of the block its neighbors' total, (u, ...), and their number, (u, 1, ...).
+    """For each user of the block, its neighbors' total, (u, ...), and their number, (u, 1, ...).
 
-    The total is summed in ascending order of user, from zero. `most` is the maximum of what
-    neighbors told, (u, w), if they told any; minus infinity for a user without neighbors.
+    The total is summed in ascending order of user, from zero. `extra_max`, (u, w), is the maximum
+    of the neighbors' `extra_max`, if any was sent; minus infinity for a user without neighbors.
     """
 
     total: Array
@@ -69,12 +70,12 @@ class HeardSum:
 
 @dataclass(frozen=True, eq=False)
 class HeardValues(HeardSum):
-    """What `NeighborValues` hears: besides, x[j] of every neighbor j, (links, ...), and whose they are.
+    """As `HeardSum`, with x[j] of every neighbor j in `values`, (links, ...).
 
-    The letters of the block's user i are at offsets[i]:offsets[i+1], in ascending order of sender.
+    The block's user i heard values[offsets[i]:offsets[i+1]], in ascending order of sender.
     """
 
-    each: Array = field(kw_only=True)
+    values: Array = field(kw_only=True)
     offsets: NDArray[np.int64] = field(kw_only=True)
 
 
@@ -86,41 +87,43 @@ class HeardMax:
 
 
 def reduce_messages(
-    said: NeighborSum, letters: Sequence[Array], most: Sequence[Array] = ()
+    said: NeighborSum, messages: Sequence[Array], extra_max: Sequence[Array] = ()
 ) -> HeardSum:
-    """Give what the only user of a block hears in its neighbors' letters, having said its own.
+    """Return what a block of one user, which said `said`, hears in its neighbors' messages.
 
-    They are in ascending order of user, (...) each, and so is `most`, what came with them.
+    The messages, (...) each, and the `extra_max` that came with them are in ascending order of
+    user.
 
-    >>> heard = reduce_messages(NeighborSum(np.zeros((1, 2))), [np.array([1.0, 2.0]), np.array([3.0, 4.0])])
+    >>> messages = [np.array([1.0, 2.0]), np.array([3.0, 4.0])]
+    >>> heard = reduce_messages(NeighborSum(np.zeros((1, 2))), messages)
     >>> heard.total.tolist(), heard.degree.tolist()
     ([[4.0, 6.0]], [[2.0]])
     """
     x = said.x
-    # A sum from zero: -0.0 comes out as 0.0, in every runtime.
-    total = np.add(letters[0], 0.0, out=np.empty(x.shape)) if letters else np.zeros(x.shape)
-    for letter in letters[1:]:
-        total += letter
-    degree, largest = _number(len(letters), x.ndim), None
+    # A sum from zero: -0.0 becomes 0.0 in every runtime.
+    total = np.add(messages[0], 0.0, out=np.empty(x.shape)) if messages else np.zeros(x.shape)
+    for message in messages[1:]:
+        total += message
+    degree, largest = _degree(len(messages), x.ndim), None
     if said.extra_max is not None:
         nothing = np.full(said.extra_max.shape[1:], -np.inf)
-        largest = np.maximum.reduce([nothing, *most])[None]
+        largest = np.maximum.reduce([nothing, *extra_max])[None]
     if not isinstance(said, NeighborValues):
         return HeardSum(total, degree, largest)
-    each = np.array(letters).reshape(len(letters), *x.shape[1:])
-    offsets = np.array([0, len(letters)])
-    return HeardValues(total, degree, largest, each=each, offsets=offsets)
+    values = np.array(messages).reshape(len(messages), *x.shape[1:])
+    offsets = np.array([0, len(messages)])
+    return HeardValues(total, degree, largest, values=values, offsets=offsets)
 
 
 @lru_cache
-def _number(n: int, ndim: int) -> Array:
-    number = np.full((1,) * ndim, float(n))
-    number.setflags(write=False)
-    return number
+def _degree(n: int, ndim: int) -> Array:
+    degree = np.full((1,) * ndim, float(n))
+    degree.setflags(write=False)
+    return degree
 
 
 class State(Protocol):
-    """What every state carries; a program adds its own arrays and counters."""
+    """The attributes that every state has; a program adds its own arrays and counters."""
 
     @property
     def x(self) -> Array:
@@ -128,35 +131,39 @@ class State(Protocol):
 
     @property
     def round(self) -> int:
-        """How many rounds are done."""
+        """The number of completed rounds."""
 
     @property
     def update(self) -> int:
-        """How many exchanges of the present round are done; 0 between rounds."""
+        """The number of completed exchanges of the present round; 0 between rounds."""
 
     @property
     def residual(self) -> Array:
-        """How far each user was from a fixed point when its last round began, (u,).
+        """The distance of each user from a fixed point at the start of its last round, (u,).
 
-        In the units of a gradient of the cost J; the runtime compares it with a threshold.
+        It is in the units of a gradient of the cost J; the runtime compares it with a threshold.
         """
 
 
 def set_round(state: Any, round_: int) -> Any:
-    """Give the state as it is at the beginning of a round; of one that wraps another, both."""
+    """Return the state as of the start of a round; if it wraps an inner state, that one as well."""
     if hasattr(state, "inner"):
         return replace(state, inner=set_round(state.inner, round_))
     return replace(state, round=round_, update=0)
 
 
 class Program(Protocol):
-    """An algorithm from the view of a block of users."""
+    """An algorithm from the view of a block of users.
+
+    A solver that peers run also has `max_overshoot(condition)`, a bound on the centers that
+    neighbors may send; an average that they run also has `max_growth(round_, degree)`.
+    """
 
     def start(self, users: Users, x: Array) -> State:
         """Return the state before the first round."""
 
     def say(self, state: Any) -> NeighborSum | NetworkMax:
-        """Return what the users tell now; its kind and shape depend on counters only."""
+        """Return the users' next message; its kind and shape depend on counters only."""
 
     def hear(self, users: Users, state: Any, heard: Any) -> Any:
         """Return the next state."""

@@ -1,1 +1,1 @@
-"""The processes that share the users of a problem: a process group, and who holds which users."""
+"""The processes of a job: their group, and the distribution of users over them."""

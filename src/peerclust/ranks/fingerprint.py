@@ -1,4 +1,4 @@
-"""Short texts by which processes, or two runs, see whether they were given the same."""
+"""Fingerprints: short texts by which ranks, or two runs, compare what they were given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from peerclust.text import show
 
 
 def fingerprint(value: Any) -> str:
-    """Give the value itself, or a digest of what is long, or the name of a function or a kind.
+    """Return a short text for a value: itself, a digest if it is long, or a function's name.
 
     >>> fingerprint(3), fingerprint("ring"), fingerprint(np.zeros(2))
     ('3', "'ring'", 'array (2,) 374708fff771')
@@ -29,9 +29,8 @@ def fingerprint(value: Any) -> str:
         return f"{value!r} {digest([value.indptr, value.indices])}"
     if is_dataclass(value) and not isinstance(value, type):
         # Not its repr, which may leave fields out.
-        held = {each.name: fingerprint(getattr(value, each.name)) for each in fields(value)}
-        told = ", ".join(f"{name}={text}" for name, text in held.items())
-        return f"{type(value).__name__}({told})"
+        named = [f"{each.name}={fingerprint(getattr(value, each.name))}" for each in fields(value)]
+        return f"{type(value).__name__}({', '.join(named)})"
     if isinstance(value, list | tuple) and any(np.ndim(each) > 0 for each in value):
         return f"{len(value)} parts {_digest_text(' '.join(map(fingerprint, value)))}"
     if callable(value):
@@ -40,11 +39,11 @@ def fingerprint(value: Any) -> str:
     text = show(value)
     try:
         whole = repr(value)
-    except ValueError:  # an int of more digits than Python spells out
+    except ValueError:  # an int of more digits than Python converts to text
         return text
     if " at 0x" in whole:
         return type(value).__name__
-    # What is shown may leave out where two long values differ.
+    # The shortened text may omit where two long values differ.
     return text if text == whole else f"{text} {_digest_text(whole)}"
 
 
@@ -53,20 +52,20 @@ def _digest_text(text: str) -> str:
 
 
 def digest(arrays: Sequence[Any]) -> str:
-    """Give twelve letters that follow from the arrays' bytes."""
+    """Return the first twelve hexadecimal digits of the SHA-256 of the arrays' bytes."""
     state = hashlib.sha256()
     for each in arrays:
         state.update(np.ascontiguousarray(each).data)
     return state.hexdigest()[:12]
 
 
-def check_same(group: ProcessGroup, settings: Mapping[str, Any], say: str) -> None:
-    """Raise, in all processes, if one was given another value; `say` has a place for its name."""
-    held = group.allgather({name: fingerprint(value) for name, value in settings.items()})
-    for rank, given in enumerate(held):
+def check_same(group: ProcessGroup, settings: Mapping[str, Any], subject: str) -> None:
+    """Raise, on all ranks, if their values differ; `subject` is a format string for the name."""
+    of_ranks = group.allgather({name: fingerprint(value) for name, value in settings.items()})
+    for rank, given in enumerate(of_ranks):
         for name, value in given.items():
-            if value != held[0].get(name):
+            if value != of_ranks[0].get(name):
                 raise ParameterError(
-                    f"All ranks must be given the same {say.format(name)}. Rank {rank} has"
-                    f" {value}, rank 0 has {held[0].get(name)}."
+                    f"All ranks must be given the same {subject.format(name)}. Rank {rank} has"
+                    f" {value}, rank 0 has {of_ranks[0].get(name)}."
                 )

@@ -1,7 +1,8 @@
-"""The processes that share a problem's users among them: one alone, or the ranks of an MPI job.
+"""Process groups: a single process, or the ranks of an MPI job.
 
-All of them run the same code on their own users and meet in the calls of a `ProcessGroup`, in the same
-order. How ranks do that is in `runtimes.mpi`; which users a process has is in `distribution`.
+All processes run the same code on their own users. They synchronize in the collective calls of a
+`ProcessGroup`, which all make in the same order. Those of ranks are in `runtimes.mpi.group`; which
+users a process has is in `distribution`.
 """
 
 from __future__ import annotations
@@ -14,35 +15,35 @@ T = TypeVar("T")
 
 
 class ProcessGroup(Protocol):
-    """The processes of a job, seen by one of them."""
+    """The processes of a job, as one of them sees them."""
 
     rank: int
     size: int
 
     def bcast(self, value: Any) -> Any:
-        """Give everyone what rank 0 has."""
+        """Return the value of rank 0, on all ranks."""
 
     def allgather(self, value: Any) -> list[Any]:
-        """Give everyone what each has, by rank."""
+        """Return the values of all ranks, on all ranks."""
 
     def gather(self, value: Any) -> list[Any] | None:
-        """Give rank 0 what each has, by rank; the others get None."""
+        """Return the values of all ranks on rank 0, and None on the others."""
 
     def alltoall(self, values: Sequence[Any]) -> list[Any]:
-        """Give values[r] to rank r; get what each rank has for this one, by rank."""
+        """Send values[r] to rank r; return what each rank sent to this one, by rank."""
 
     def raise_on_all(self) -> AbstractContextManager[None]:
-        """Raise, in all processes, the first rank's error that is raised within.
+        """Raise, on all ranks, the error of the lowest rank that raises one within.
 
-        There is no call of the crew within.
+        No collective call may be made within.
         """
 
     def abort_on_failure(self) -> AbstractContextManager[None]:
-        """End the whole job if one process fails within, and others do not."""
+        """Abort the job if a rank fails within and not all others do."""
 
 
 class SingleProcess:
-    """The crew of one process.
+    """The group of a single process.
 
     >>> SingleProcess().allgather("mine"), SingleProcess().size
     (['mine'], 1)
@@ -52,19 +53,19 @@ class SingleProcess:
     size = 1
 
     def bcast(self, value: Any) -> Any:
-        """Give the value."""
+        """Return the value."""
         return value
 
     def allgather(self, value: Any) -> list[Any]:
-        """Give the value alone."""
+        """Return a list of the value."""
         return [value]
 
     def gather(self, value: Any) -> list[Any] | None:
-        """Give the value alone."""
+        """Return a list of the value."""
         return [value]
 
     def alltoall(self, values: Sequence[Any]) -> list[Any]:
-        """Give the values."""
+        """Return the values."""
         return list(values)
 
     def raise_on_all(self) -> AbstractContextManager[None]:
@@ -72,29 +73,29 @@ class SingleProcess:
         return nullcontext()
 
     def abort_on_failure(self) -> AbstractContextManager[None]:
-        """Do nothing: there is nobody else."""
+        """Do nothing: there are no other processes."""
         return nullcontext()
 
 
-def run_on_root(group: ProcessGroup, do: Callable[[], T]) -> T:
-    """Give everyone what a call gives in rank 0; its error is raised in all processes.
+def run_on_root(group: ProcessGroup, call: Callable[[], T]) -> T:
+    """Return, on all ranks, what a call returns on rank 0; its error is raised on all ranks.
 
-    There is no call of the crew within.
+    The call itself may not make collective calls.
 
     >>> run_on_root(SingleProcess(), lambda: 3)
     3
     """
     if group.size == 1:
-        return do()
-    given: T | None = None
+        return call()
+    result: T | None = None
     error: Exception | None = None
     if group.rank == 0:
         try:
-            given = do()
+            result = call()
         except Exception as raised:  # whatever it is, the others must not wait
             error = raised
-    given, told = group.bcast((given, error))
-    if told is not None:
-        # Rank 0 raises its own, which knows where it comes from.
-        raise error or told
-    return given
+    result, received = group.bcast((result, error))
+    if received is not None:
+        # Rank 0 raises the original, which has its traceback.
+        raise error or received
+    return result

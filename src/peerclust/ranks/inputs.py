@@ -1,7 +1,7 @@
-"""The users' rows and weights as a caller gives them, of which a process takes its own users'.
+"""The rows and weights that a caller passes in: each process takes those of its own users.
 
-A process that has all users takes what was given as it is. The ranks of a job take only theirs, so
-a list of memory maps, of which all are asked for their lengths, is read only where it is needed.
+A process that has all users takes them all. The ranks of a job take only those of their own users.
+So of a list of memory maps a rank asks all for their lengths, but reads only its own.
 """
 
 from __future__ import annotations
@@ -29,32 +29,31 @@ from peerclust.validation import (
 
 
 def count_users(parts: Any, group: ProcessGroup) -> int:
-    """Give how many users there are in all processes."""
+    """Return the number of users in all processes."""
     with group.raise_on_all():
-        # How many, and whether they are this process's own; else what tells two lists apart.
+        # The number of users, and a digest of their sizes; none for a mapping of a rank's own.
         if isinstance(parts, Mapping):
-            held: tuple[int, str] = len(parts), ""
+            own: tuple[int, str] = len(parts), ""
         else:
             if is_flat_pair(parts):
                 check_offsets(parts[1], len(parts[0]))
             sizes = _find_sizes(parts)
-            held = len(sizes), digest([sizes])
-    given = group.allgather(held)
+            own = len(sizes), digest([sizes])
+    given = group.allgather(own)
     for rank, each in enumerate(given):
         if each != given[0] and not each[1] == given[0][1] == "":
             raise ParameterError(
                 "`parts` of cluster must be the same in all ranks, or a dict of each rank's own"
-                f" users. Rank {rank} has other users, or as many with other numbers of rows, than"
-                " rank 0."
+                f" users. Rank {rank}'s users or row counts differ from rank 0's."
             )
-    m = held[0] if held[1] else sum(each[0] for each in given)
+    m = own[0] if own[1] else sum(each[0] for each in given)
     if m < 1:
         raise DataError(NO_ROWS)
     return m
 
 
 def distribute(parts: Any, graph: Graph, group: ProcessGroup) -> Distribution:
-    """Give each process its users: those it was given in a mapping, or by the graph."""
+    """Return the distribution of users: as the ranks' mappings have them, or by the graph."""
     if isinstance(parts, Mapping):
         return _distribute_mapping(parts, graph, group)
     if group.size == 1:
@@ -75,48 +74,49 @@ def check_ranks(group: ProcessGroup, m: int) -> None:
 def _distribute_mapping(
     parts: Mapping[Any, Any], graph: Graph, group: ProcessGroup
 ) -> Distribution:
-    held = group.allgather(list(parts))
-    if [] in held:
+    members = group.allgather(list(parts))
+    if [] in members:
         raise ParameterError(
-            f"Each rank must have users in its dict of `parts`. Rank {held.index([])} has none."
+            f"Each rank must have users in its dict of `parts`. Rank {members.index([])} has none."
         )
-    holders: dict[Any, int] = {}
-    for rank, numbers in enumerate(held):
+    rank_of: dict[Any, int] = {}
+    for rank, numbers in enumerate(members):
         for number in numbers:
             if not isinstance(number, Integral) or number < 0:
                 raise DataError(
-                    "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or a dict of"
-                    f" them by the users' numbers, from 0 on. Got dict with the key {number!r}."
+                    "`parts` of cluster must be a list of (N_i, d) arrays, one per user, or a dict"
+                    " of them by the users' numbers, starting at 0."
+                    f" Got dict with the key {number!r}."
                 )
-            if number in holders:
+            if number in rank_of:
                 raise DataError(
                     "Each user must be in one rank's dict of `parts` only."
-                    f" Got user {number} in ranks {holders[number]} and {rank}."
+                    f" Got user {number} in ranks {rank_of[number]} and {rank}."
                 )
-            holders[int(number)] = rank
-    if missing := sorted(set(range(graph.m)) - set(holders)):
+            rank_of[int(number)] = rank
+    if missing := sorted(set(range(graph.m)) - set(rank_of)):
         raise DataError(
-            "The users in all ranks' dicts of `parts` must be numbered from 0 on."
+            "The users in all ranks' dicts of `parts` must be numbered consecutively from 0."
             f" Got {graph.m} of them, but no user {missing[0]}."
         )
-    return Distribution(group, graph, [np.array(sorted(part), dtype=np.int64) for part in held])
+    return Distribution(group, graph, [np.array(sorted(each), dtype=np.int64) for each in members])
 
 
 def local_rows(parts: Any, distribution: Distribution) -> tuple[NDArray[Any], Ints]:
-    """Give this process's rows in flat form, checked, with the features that all have.
+    """Return this process's rows in flat form, checked to have the same features in all processes.
 
-    Called by all processes at once, as is `local_weights`.
+    A collective call, as is `local_weights`.
     """
     group, own = distribution.group, distribution.local.tolist()
     with group.raise_on_all():
         taken = _take(parts, own)
-        held = [(i, each) for i, each in zip(own, taken, strict=True) if each.ndim == 2]
-        shapes = [(i, each.shape[1], str(each.dtype)) for i, each in held if len(each)]
+        tables = [(i, each) for i, each in zip(own, taken, strict=True) if each.ndim == 2]
+        shapes = [(i, each.shape[1], str(each.dtype)) for i, each in tables if len(each)]
     shapes = sorted(shape for part in group.allgather(shapes) for shape in part)
     with group.raise_on_all():
         if not shapes:
             raise DataError(NO_ROWS)
-        flat, offsets = check_parts(taken, numbers=own, features=shapes[0][:2])
+        flat, offsets = check_parts(taken, ids=own, features=shapes[0][:2])
         single = all(dtype == "float32" for _, _, dtype in shapes)
         return (flat if single else flat.astype(np.float64, copy=False)), offsets
 
@@ -124,7 +124,7 @@ def local_rows(parts: Any, distribution: Distribution) -> tuple[NDArray[Any], In
 def local_weights(
     weights: Any, parts: Any, distribution: Distribution, offsets: Ints
 ) -> float | Array:
-    """Give this process's weights, one for all rows or one for each."""
+    """Return this process's weights: one number for all rows, or one per row."""
     group = distribution.group
     n = sum(group.allgather(int(offsets[-1])))
     if weights is None or isinstance(weights, str):
@@ -141,7 +141,7 @@ def local_weights(
 
 
 def _take(parts: Any, own: Sequence[int], what: str = "The rows") -> list[NDArray[Any]]:
-    """Give what these users were given, as arrays."""
+    """Return the parts of these users, as arrays."""
     taken: list[NDArray[Any]] = []
     for i in own:
         try:
@@ -158,20 +158,20 @@ def _take(parts: Any, own: Sequence[int], what: str = "The rows") -> list[NDArra
 def _take_flat(weights: Array, parts: Any, distribution: Distribution, n: int) -> list[Array]:
     if isinstance(parts, Mapping) or weights.shape != (n,):
         raise DataError(
-            f"`weights` of cluster must have one weight for each of the {n} rows, as the parts"
-            f" are. Got shape {weights.shape}."
+            f"`weights` of cluster must have one weight for each of the {n} rows, in the form of"
+            f" the parts. Got shape {weights.shape}."
         )
-    begins = np.concatenate([[0], np.cumsum(_find_sizes(parts))])
-    return [weights[begins[i] : begins[i + 1]] for i in distribution.local.tolist()]
+    offsets = np.concatenate([[0], np.cumsum(_find_sizes(parts))])
+    return [weights[offsets[i] : offsets[i + 1]] for i in distribution.local.tolist()]
 
 
 def _find_sizes(parts: Any) -> Ints:
-    """Give how many rows each user has, of parts that hold all users."""
+    """Return the number of rows of each user, for parts that have all users."""
     try:
         sizes = np.diff(parts[1]) if is_flat_pair(parts) else [len(part) for part in parts]
     except TypeError:
         raise DataError(
-            "`parts` of cluster must be a list of (N_i, d) arrays, one a user, or (rows, offsets);"
-            f" for one user pass [X]. Got {type(parts).__name__}."
+            "`parts` of cluster must be a list of (N_i, d) arrays, one per user, or (rows,"
+            f" offsets); for one user pass [X]. Got {type(parts).__name__}."
         ) from None
     return np.asarray(sizes, dtype=np.int64)

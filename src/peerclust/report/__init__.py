@@ -1,1 +1,1 @@
-"""How results are shown: pictures (matplotlib lives only here) and what a terminal prints."""
+"""How results are shown: pictures (only here is matplotlib used), the terminal, and files."""

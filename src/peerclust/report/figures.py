@@ -1,7 +1,7 @@
 """Draws the pictures of `report.pictures` into PNG files.
 
-What is shown is decided there, how it looks here: colors that can be told apart by all, and line
-styles, markers and hatches that do without color. Nothing here touches pyplot or its settings.
+That module has the contents, this one the look: colors that all readers can distinguish, and line
+styles, markers and hatches that work without color. Nothing here changes pyplot or its settings.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from peerclust.report.panels import (
 )
 
 # The colors of Okabe and Ito. Yellow is too faint for a line, black too heavy for an area. The
-# numbers of colors, dashes, hatches and markers share no factor, so that no pair comes back soon.
+# numbers of colors, dashes, hatches and markers are coprime, so that pairs seldom repeat.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 LINES = (*COLORS, "#000000")
 AREAS = (*COLORS, "#F0E442")
@@ -57,7 +57,8 @@ HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx")
 MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">")
 OUTLIERS = "outliers"
 GRAY = "#8C8C8C"
-# Shape, area and face of each method's centers. Three of one place can be seen inside each other.
+# Shape, area and face of each method's centers. Three at the same place are visible inside each
+# other.
 CENTERS = (
     ("*", 560, "#F0E442"),
     ("X", 120, "white"),
@@ -72,12 +73,12 @@ DPI = 200
 
 def draw(picture: Picture, path: Path) -> None:
     """Draw a picture into a PNG file, with the same bytes each time."""
-    # By default the file names the version of matplotlib.
+    # By default the file would contain the version of matplotlib.
     figure_of(picture).savefig(path, format="png", dpi=DPI, metadata={"Software": None})
 
 
 def figure_of(picture: Picture) -> Figure:
-    """Give the figure of a picture."""
+    """Return the figure of a picture."""
     match picture:
         case Curves():
             figure = _curves(picture)
@@ -94,7 +95,7 @@ def figure_of(picture: Picture) -> Figure:
 
 
 def _curves(picture: Curves) -> Figure:
-    """Mean lines with shaded deviations; a label looks the same in every panel."""
+    """Draw mean lines with shaded deviations; a label looks the same in every panel."""
     labels = list(dict.fromkeys(each.label for panel in picture.panels for each in panel.series))
     figure = make_panels([panel.title for panel in picture.panels], picture.columns)
     for number, (axes, panel) in enumerate(zip(figure.axes, picture.panels, strict=True)):
@@ -105,7 +106,7 @@ def _curves(picture: Curves) -> Figure:
         set_scale(axes.xaxis, x, log=panel.x_log)
         set_scale(axes.yaxis, ends, log=panel.y_log)
         axes.set_xlabel(panel.x_label)
-        # What the panel at the left says is not said again.
+        # A label that the panel to the left has is not repeated.
         if number % picture.columns == 0 or panel.y_label != picture.panels[number - 1].y_label:
             axes.set_ylabel(panel.y_label)
     legend_below(figure)
@@ -113,7 +114,7 @@ def _curves(picture: Curves) -> Figure:
 
 
 def _curve(axes: Axes, panel: CurvePanel, series: Series, style: int, styles: int) -> None:
-    """One line and its band. What is at or below 0 has no place on a log axis and is left out."""
+    """Draw one line and its band; a log axis omits values at or below 0."""
     shown = (series.x > (0 if panel.x_log else -inf)) & (series.mean > (0 if panel.y_log else -inf))
     x, mean, std = series.x[shown], series.mean[shown], series.std[shown]
     low, high = lower_end(mean, std, log=panel.y_log), mean + std
@@ -143,10 +144,10 @@ def _spread(places: Array, shift: float, count: int = 7) -> list[int]:
 
 
 def _dots(picture: Dots) -> Figure:
-    """Ours filled and the paper's hollow, a category a row, the first on top."""
+    """Draw ours filled and the paper's hollow, one category per row, the first on top."""
     panels = picture.panels
     names = [[wrap(dot.label, 2.0) for dot in panel.dots] for panel in panels]
-    # Inches: as many lines as the longest name has for each name of the longest list of a row.
+    # Heights in inches: the lines of the longest name, times the longest list in a row of panels.
     lines = max(name.count("\n") + 1 for each in names for name in each)
     rows = [names[i : i + picture.columns] for i in range(0, len(names), picture.columns)]
     heights = [0.8 + (0.12 + 0.15 * lines) * max(map(len, row)) for row in rows]
@@ -155,7 +156,7 @@ def _dots(picture: Dots) -> Figure:
         _dot_panel(axes, panel)
         axes.set_yticks(range(len(panel.dots)), names[number])
         axes.set_ylim(len(panel.dots) - 0.5, -0.5)
-        # Names that stand at the left already are not written again.
+        # Names that the panel to the left has are not repeated.
         shown = number % picture.columns == 0 or names[number] != names[number - 1]
         axes.tick_params(axis="y", length=0, labelleft=shown)
     legend_below(figure)
@@ -163,7 +164,7 @@ def _dots(picture: Dots) -> Figure:
 
 
 def _dot_panel(axes: Axes, panel: DotPanel) -> None:
-    # Ours stands above its line only where the paper's needs the place below.
+    # Ours is above the line only if the paper's is below it.
     ours = [(i - (0.15 if dot.paper else 0.0), dot.ours) for i, dot in enumerate(panel.dots)]
     paper = [(i + 0.15, dot.paper) for i, dot in enumerate(panel.dots) if dot.paper]
     ends: list[float] = []
@@ -191,7 +192,7 @@ def _dot_panel(axes: Axes, panel: DotPanel) -> None:
 
 
 def _stacks(picture: Stacks) -> Figure:
-    """Bars, one a user, with a piece for each class."""
+    """Draw one bar per user, with a segment for each class."""
     figure = make_panels([panel.title for panel in picture.panels], 3)
     for axes, panel in zip(figure.axes, picture.panels, strict=True):
         tops = panel.counts.cumsum(axis=1)
@@ -223,7 +224,7 @@ def _stacks(picture: Stacks) -> Figure:
 
 
 def _network(picture: Network) -> Figure:
-    """Numbered nodes over their links, as large as their distances allow."""
+    """Draw numbered nodes over their links, as large as their distances allow."""
     figure = make_panels([picture.title], 1, [WIDTHS[1]])
     axes, places = figure.axes[0], picture.places
     axes.set_axis_off()
@@ -233,7 +234,7 @@ def _network(picture: Network) -> Figure:
     axes.add_collection(links)
     gaps = np.linalg.norm(places[:, None] - places, axis=2)
     np.fill_diagonal(gaps, inf)
-    # The span of a single node is 0. A few may overlap, or all would be small.
+    # The span of a single node is 0. A few nodes may overlap, or all would be small.
     span = np.ptp(places, axis=0).max() or 1.0
     gap = np.quantile(gaps.min(axis=1), 0.25, method="lower") / span
     points = float(np.clip(0.5 * 72 * WIDTHS[1] * gap, 8, 20))
@@ -255,7 +256,7 @@ def _network(picture: Network) -> Figure:
 
 
 def _embedding(picture: Embedding) -> Figure:
-    """Rows as small markers, each method's centers as large ones over them."""
+    """Draw rows as small markers, and each method's centers as large ones over them."""
     figure = make_panels([picture.title], 1, [4.0])
     axes = figure.axes[0]
     area = float(np.clip(3000 / len(picture.rows), 4, 14))

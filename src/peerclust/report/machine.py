@@ -1,4 +1,4 @@
-"""What numbers were measured on: the processor and the versions that matter."""
+"""The machine on which numbers were measured: the processor and the relevant versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Machine:
-    """What the numbers were measured on."""
+    """The machine on which numbers were measured."""
 
     processor: str
     cores: int
@@ -20,7 +20,7 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """Describe the machine and the versions that matter."""
+    """Return the processor, the number of cores and the relevant versions."""
     packages = ("peerclust", "numpy", "scipy", "scikit-learn", "numba")
     return Machine(
         processor=_processor(),

@@ -1,6 +1,6 @@
 """What all figures share: panels in a grid, scales and ticks, the legend, and texts that fit.
 
-Only `report.figures` imports this, once it knows that matplotlib is there.
+Only `report.figures` imports this module, after it has checked that matplotlib is installed.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from matplotlib.ticker import (
 
 from peerclust.types import Array
 
-# Inches, for so many columns: when the picture is as wide as a page, its text can be read.
+# Width in inches by the number of columns: the text is legible when the picture fills a page.
 WIDTHS = {1: 4.8, 2: 7.2, 3: 9.0}
 SMALL, NORMAL = 8.0, 9.0
-# A letter of normal size is about so many inches wide.
-LETTER = 0.075
-LINE = 0.16
-# Ticks are multiples of these times a power of ten: 2.5 is left out, which needs a digit more.
+# Approximate width of a character and height of a line at normal size, in inches.
+CHARACTER_WIDTH = 0.075
+LINE_HEIGHT = 0.16
+# Ticks are multiples of these times a power of ten; 2.5 would need another digit.
 STEPS = (1, 2, 5, 10)
 
 
 def make_panels(titles: Sequence[str], columns: int, heights: Sequence[float] = ()) -> Figure:
-    """Give a figure with a panel for each title; heights are in inches, one for each row."""
+    """Return a figure with a panel for each title; heights are in inches, one for each row."""
     columns = min(columns, len(titles))
     heights = heights or [2.6] * ceil(len(titles) / columns)
     size = (WIDTHS.get(columns, 3.0 * columns), sum(heights))
@@ -67,9 +67,9 @@ class _Plain(ScalarFormatter):
 
 
 def set_scale(axis: Axis, values: Array, *, log: bool = False) -> None:
-    """Set the scale and the ticks of an axis; the values at or below 0 are not on a log axis."""
+    """Set the scale and the ticks of an axis; a log axis does not show values at or below 0."""
     name = "x" if axis is axis.axes.xaxis else "y"
-    # Side by side, numbers need more room than one over the other.
+    # Numbers need more room side by side than one above the other.
     even = MaxNLocator({"x": 5, "y": 7}[name], steps=STEPS, min_n_ticks=3)
     axis.set_major_locator(even)
     axis.set_major_formatter(_Plain())
@@ -78,7 +78,7 @@ def set_scale(axis: Axis, values: Array, *, log: bool = False) -> None:
     positive = values[np.isfinite(values) & (values > 0)]
     low, high = (positive.min(), positive.max()) if positive.size else (1.0, 10.0)
     pad = max((high / low) ** 0.04, 1.05)
-    # A new scale brings its own ticks: powers of ten, which are too few on a short axis.
+    # A new scale sets its own ticks: powers of ten, which are too few on a short axis.
     axis.axes.set(**{f"{name}scale": "log", f"{name}lim": (low / pad, high * pad)})
     axis.set_minor_formatter(NullFormatter())
     if high < 100 * low:
@@ -88,29 +88,29 @@ def set_scale(axis: Axis, values: Array, *, log: bool = False) -> None:
 
 
 def lower_end(mean: Array, std: Array, *, log: bool) -> Array:
-    """Give mean - std, on a log axis, where it may have no place, at least a tenth of the mean."""
+    """Return mean - std; on a log axis, where it may not be positive, at least mean / 10."""
     return np.maximum(mean - std, np.minimum(mean, mean / 10)) if log else mean - std
 
 
 def legend_below(figure: Figure) -> None:
     """Put one legend of all panels below them, in as few rows as fit, and make room for it."""
-    held: dict[str, Artist] = {}
+    handles: dict[str, Artist] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            held.setdefault(wrap(label, 3.0), handle)
-    for rows in range(1, len(held) + 1):
+            handles.setdefault(wrap(label, 3.0), handle)
+    for rows in range(1, len(handles) + 1):
         legend = figure.legend(
-            list(held.values()),
-            list(held),
+            list(handles.values()),
+            list(handles),
             loc="outside lower center",
-            ncols=ceil(len(held) / rows),
+            ncols=ceil(len(handles) / rows),
             frameon=False,
             fontsize=SMALL,
             handlelength=2.8,
             handler_map={ErrorbarContainer: HandlerErrorbar(xerr_size=1.0)},
         )
         box = legend.get_window_extent()
-        if box.width < figure.bbox.width or rows == len(held):
+        if box.width < figure.bbox.width or rows == len(handles):
             figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
             return
         legend.remove()
@@ -137,11 +137,11 @@ def legend_right(figure: Figure) -> None:
 
 def wrap(text: str, inches: float) -> str:
     """Break a text into lines of about this length."""
-    return fill(text, max(int(inches / LETTER), 8))
+    return fill(text, max(int(inches / CHARACTER_WIDTH), 8))
 
 
 def wrap_texts(figure: Figure) -> None:
-    """Break the titles and labels that are longer than their panel, once its size is known."""
+    """Break the titles and labels that are longer than their panel, whose size is now known."""
     for axes in figure.axes:
         for text in (axes.title, axes.xaxis.label, axes.yaxis.label):
             text.set_fontsize(NORMAL)
@@ -156,4 +156,4 @@ def wrap_texts(figure: Figure) -> None:
             text.set_text(wrap(text.get_text(), length / figure.dpi))
     more = max(f"{axes.get_title()}{axes.get_xlabel()}".count("\n") for axes in figure.axes)
     rows = len({round(axes.get_position().y0, 3) for axes in figure.axes})
-    figure.set_figheight(figure.get_figheight() + rows * more * LINE)
+    figure.set_figheight(figure.get_figheight() + rows * more * LINE_HEIGHT)

@@ -1,4 +1,4 @@
-"""What a picture shows, as numbers and words; `figures` draws it."""
+"""The contents of pictures, as numbers and labels; `figures` draws them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CurvePanel:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Panels of curves, so many a row: mean lines with shaded deviations."""
+    """Panels of curves, `columns` per row: mean lines with shaded deviations."""
 
     panels: Sequence[CurvePanel]
     columns: int = 2
@@ -43,7 +43,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Dot:
-    """A number with its deviation beside the paper's, None where there is none."""
+    """A number with its deviation, and the paper's, None if the paper has none."""
 
     label: str
     ours: tuple[float, float]
@@ -70,7 +70,7 @@ class Dots:
 
 @dataclass(frozen=True, eq=False)
 class StackPanel:
-    """How many rows of each class each user holds: counts (m, C)."""
+    """The number of rows of each class that each user has: counts (m, C)."""
 
     title: str
     counts: NDArray[np.intp]
@@ -78,7 +78,7 @@ class StackPanel:
 
 @dataclass(frozen=True)
 class Stacks:
-    """Panels of stacked bars, a bar a user."""
+    """Panels of stacked bars, one bar per user."""
 
     panels: Sequence[StackPanel]
 
@@ -94,7 +94,7 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """Rows in the plane, (n, 2), with a class each, and the methods' centers, (K, 2) each."""
+    """Rows in the plane, (n, 2), their classes, and the centers of each method, (K, 2)."""
 
     title: str
     rows: Array

@@ -1,15 +1,16 @@
-"""The directory that `peerclust fit` leaves, and how it gets there: all of it or nothing.
+"""The directory that `peerclust fit` writes, all of it or nothing.
 
-- centers.csv: the joint centers, a row a cluster;
-- user_centers.csv: each user's own;
+- centers.csv: the joint centers, one row per cluster;
+- user_centers.csv: each user's own centers;
 - labels.csv: user, file, row, label and outlier score (the distance to the nearest of its own
   user's centers, in scaled units if rows were scaled) of each row, in the order of the files;
-- certificate.json: how it ended, and everything needed to run it again;
-- solution.npz: the `Solution`, from which `predict` works;
-- trace.csv, if asked for: a row a round.
+- certificate.json: how the run ended, and everything needed to run it again;
+- solution.npz: the `Solution`, which `predict` reads;
+- trace.csv, if requested: one row per round.
 
-Rank 0 of an MPI job writes what all ranks have. In parts, each rank writes of its own users
-user_centers-RANK.csv, labels-RANK.csv and solution-RANK.npz (rank 0's is solution.npz).
+Rank 0 of an MPI job writes what all ranks have. With --per-rank, each rank writes
+user_centers-RANK.csv, labels-RANK.csv and solution-RANK.npz (rank 0: solution.npz) for its own
+users.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ FILES = (
     r"centers\.csv|user_centers(-\d+)?\.csv|labels(-\d+)?\.csv|certificate\.json"
     r"|solution(-\d+)?\.npz|trace\.csv"
 )
-# Options that say nothing about the result.
-APART = ("as_json", "force", "resume")
+# Options that do not affect the result.
+NOT_RECORDED = ("as_json", "force", "resume")
 
 
 def describe(
     solution: Solution, table: Table, *, settings: Mapping[str, Any], group: ProcessGroup
 ) -> dict[str, Any]:
-    """Give what certificate.json holds; `settings` are the options that fit was given.
+    """Return the contents of certificate.json; `settings` are the options of fit.
 
-    Called by all processes of a crew at once, each with its own users' solution.
+    Collective: each process passes its own users' solution.
     """
     sizes = count(np.concatenate(solution.labels), solution.centers.shape[1])
     sizes = np.sum(group.allgather(sizes), axis=0).tolist()
@@ -67,14 +68,14 @@ def describe(
         "settings": {
             name: value
             for name, value in sorted(plain_settings(settings).items())
-            if name not in APART
+            if name not in NOT_RECORDED
         },
         "versions": list_versions(),
     }
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give options as numbers, texts and lists of texts.
+    """Return options as numbers, strings and lists of strings.
 
     >>> plain_settings({"out": Path("result"), "rounds": 10})
     {'out': 'result', 'rounds': 10}
@@ -86,7 +87,7 @@ def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_versions() -> dict[str, str]:
-    """Give the versions on which the bits of a result depend."""
+    """Return the versions on which the bits of a result depend."""
     return {
         "peerclust": peerclust.__version__,
         "numpy": np.__version__,
@@ -96,7 +97,7 @@ def list_versions() -> dict[str, str]:
 
 
 def count(labels: NDArray[np.int32], K: int) -> list[int]:
-    """Give how many rows each of K clusters has."""
+    """Return the number of rows of each of K clusters."""
     sizes: list[int] = np.bincount(labels, minlength=K).tolist()
     return sizes
 
@@ -113,21 +114,21 @@ def write(
 ) -> None:
     """Write the whole directory, or nothing.
 
-    Called by all processes of a crew at once, each with its own users' solution.
+    Collective: each process passes its own users' solution.
     """
     users = table.users()
     run_on_root(group, lambda: check_directory(out, force=force))
     with group.raise_on_all():
         labels = _labels(solution, table, users)
     if per_rank:
-        with _new_directory_of_all(out, group) as folder:
+        with _new_shared_directory(out, group) as folder:
             part = f"-{group.rank}"
-            _write_own(folder, part, solution, table, users.numbers, labels)
+            _write_own(folder, part, solution, table, users.ids, labels)
             if group.rank == 0:
                 _write_joint(folder, solution, table, record)
             solution.save(folder / f"solution{part if group.rank else ''}.npz")
         return
-    whole, labels = _bring_solution(solution, group), _bring_labels(labels, group)
+    whole, labels = _gather_solution(solution, group), _gather_labels(labels, group)
 
     def write_all() -> None:
         with new_directory(out) as folder:
@@ -139,7 +140,7 @@ def write(
 
 
 def read(directory: Path) -> tuple[Solution, list[str]]:
-    """Read the solution and the names of its features from a directory that `write` left."""
+    """Read the solution and the names of its features from a directory that `write` wrote."""
     try:
         features = json.loads((directory / "certificate.json").read_text())["features"]
         return Solution.load(directory / "solution.npz"), features
@@ -151,7 +152,7 @@ def read(directory: Path) -> tuple[Solution, list[str]]:
 
 
 def check_features(table: Table) -> None:
-    """Raise if a feature would collide with a column of the files to be written."""
+    """Raise if a feature has the name of another column of the files to be written."""
     for name in ("user", "cluster"):
         if name in table.features:
             raise DataError(
@@ -166,37 +167,37 @@ def check_directory(out: Path, *, force: bool) -> None:
         return
     if not out.is_dir():
         raise ParameterError(f"`--out` of fit must be a directory. Got {out}, which is a file.")
-    held = sorted(path.name for path in out.iterdir())
-    if strange := [name for name in held if not re.fullmatch(FILES, name)]:
+    names = sorted(path.name for path in out.iterdir())
+    if unknown := [name for name in names if not re.fullmatch(FILES, name)]:
         raise ParameterError(
-            f"`--out` of fit must be new, empty or an earlier result. Got {out}, which holds"
-            f" {strange[0]}."
+            f"`--out` of fit must be new, empty or an earlier result. Got {out}, which contains"
+            f" {unknown[0]}."
         )
-    if held and not force:
-        raise ParameterError(f"{out} holds an earlier result; replace it with --force.")
+    if names and not force:
+        raise ParameterError(f"{out} contains an earlier result; replace it with --force.")
 
 
 def check_shared(out: Path, group: ProcessGroup) -> None:
-    """Raise, in all processes, if not all see what rank 0 writes where `out` is to be."""
-    there = next(folder for folder in out.absolute().parents if folder.exists())
+    """Raise, in all processes, unless all of them see what rank 0 writes to the place of `out`."""
+    parent = next(folder for folder in out.absolute().parents if folder.exists())
     with ExitStack() as stack:
         try:
             made = run_on_root(
-                group, lambda: stack.enter_context(tempfile.TemporaryDirectory(dir=there))
+                group, lambda: stack.enter_context(tempfile.TemporaryDirectory(dir=parent))
             )
         except OSError as error:
             raise ParameterError(f"{out} cannot be written: {error.strerror}.") from None
         seen = group.allgather(Path(made).is_dir())
     if not all(seen):
         raise ParameterError(
-            "`--out` of fit must be on a disk of all ranks with --per-rank. Rank"
+            "`--out` of fit must be on a file system that all ranks share with --per-rank. Rank"
             f" {seen.index(False)} of {group.size} does not see that of rank 0. Got {out}."
         )
 
 
 @contextmanager
-def _new_directory_of_all(out: Path, group: ProcessGroup) -> Iterator[Path]:
-    """Give all processes a place to write a directory that appears once all are done."""
+def _new_shared_directory(out: Path, group: ProcessGroup) -> Iterator[Path]:
+    """Yield a directory to which all processes write, and that appears once all are done."""
     with ExitStack() as stack:
         folder = run_on_root(group, lambda: stack.enter_context(new_directory(out)))
         with group.raise_on_all():
@@ -212,12 +213,12 @@ def _write_own(
     part: str,
     solution: Solution,
     table: Table,
-    numbers: Any,
+    ids: Any,
     labels: dict[str, Any],
 ) -> None:
     """Write the centers and labels of these users."""
     m, K, d = solution.centers.shape
-    user = table.name_users(np.repeat(np.asarray(numbers, np.int64), K))
+    user = table.name_users(np.repeat(np.asarray(ids, np.int64), K))
     own = dict(zip(table.features, solution.centers.reshape(m * K, d).T, strict=True))
     owners = {"user": user, "cluster": np.tile(np.arange(K), m)}
     tables.write(folder / f"user_centers{part}.csv", owners | own)
@@ -237,7 +238,7 @@ def _write_joint(folder: Path, solution: Solution, table: Table, record: dict[st
 
 
 def _labels(solution: Solution, table: Table, users: ByUser) -> dict[str, NDArray[Any]]:
-    """Give the columns of labels.csv for own rows, users and files by their places."""
+    """Return the columns of labels.csv for this process's rows, users and files by index."""
     label = np.empty(len(table.rows), np.int32)
     score = np.empty(len(table.rows))
     label[users.order] = np.concatenate(solution.labels)
@@ -249,33 +250,33 @@ def _labels(solution: Solution, table: Table, users: ByUser) -> dict[str, NDArra
     return where | {"label": label, "outlier_score": score}
 
 
-def _bring_labels(own: dict[str, NDArray[Any]], group: ProcessGroup) -> dict[str, NDArray[Any]]:
-    """Give rank 0 the labels of all rows, in the order of the files."""
+def _gather_labels(own: dict[str, NDArray[Any]], group: ProcessGroup) -> dict[str, NDArray[Any]]:
+    """Return the labels of all rows, in the order of the files, on rank 0."""
     if group.size == 1:
         return own
-    # One column after the other: a message is no longer than a column.
-    brought = {name: group.gather(column) for name, column in own.items()}
-    whole = {name: np.concatenate(parts) for name, parts in brought.items() if parts is not None}
+    # One column at a time, so that a message is no longer than a column.
+    gathered = {name: group.gather(column) for name, column in own.items()}
+    whole = {name: np.concatenate(parts) for name, parts in gathered.items() if parts is not None}
     if not whole:
         return own
     order = np.lexsort((whole["row"], whole["file"]))
     return {name: column[order] for name, column in whole.items()}
 
 
-def _bring_solution(solution: Solution, group: ProcessGroup) -> Solution:
-    """Give rank 0 the whole solution; the others keep their part."""
+def _gather_solution(solution: Solution, group: ProcessGroup) -> Solution:
+    """Return the whole solution on rank 0; the others return their part."""
     if solution.part is None:
         return solution
-    numbers = group.gather(solution.part.users)
+    ids = group.gather(solution.part.users)
     centers, labels = group.gather(solution.centers), group.gather(solution.labels)
-    if numbers is None or centers is None or labels is None:
+    if ids is None or centers is None or labels is None:
         return solution
-    order = np.argsort(np.concatenate(numbers))
-    of_all = [each for part in labels for each in part]
+    order = np.argsort(np.concatenate(ids))
+    whole = [each for part in labels for each in part]
     return replace(
         solution,
         centers=np.concatenate(centers)[order],
-        labels=[of_all[i] for i in order],
+        labels=[whole[i] for i in order],
         part=None,
     )
 

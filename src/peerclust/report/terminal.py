@@ -23,16 +23,16 @@ from rich.table import Table
 
 from peerclust.clustering.solution import Solution
 
-# Seconds between two lines of progress where there is no terminal.
+# Seconds between two lines of progress if stderr is not a terminal.
 PAUSE = 2.0
-# Of more features a table of centers shows only the first.
-MOST_FEATURES = 6
+# A table of centers shows at most this many features.
+MAX_FEATURES = 6
 
 
 def show(*things: Any, plain: bool = False) -> None:
-    """Print to stdout; names of the user's own are never taken for markup.
+    """Print to stdout; names from the user's data are never interpreted as markup.
 
-    `plain` leaves out colors even where stdout is a terminal.
+    `plain` omits colors even if stdout is a terminal.
     """
     terminal = False if plain else None
     console = Console(markup=False, emoji=False, highlight=False, force_terminal=terminal)
@@ -42,7 +42,7 @@ def show(*things: Any, plain: bool = False) -> None:
 
 @contextmanager
 def progress(rounds: int, *, quiet: bool) -> Iterator[Callable[[int, float], None] | None]:
-    """Give what `cluster` tells its rounds to: a bar on a terminal, elsewhere a line at times."""
+    """Yield a `progress` callback for `cluster`: a bar on a terminal, else a line now and then."""
     console = Console(stderr=True)
     if quiet:
         yield None
@@ -61,8 +61,8 @@ def progress(rounds: int, *, quiet: bool) -> Iterator[Callable[[int, float], Non
 
 
 @contextmanager
-def effort(name: str, *, quiet: bool) -> Iterator[Callable[[float, float, str], None]]:
-    """Give what an experiment tells its jobs to: a bar with the time left, or a line at times."""
+def job_progress(name: str, *, quiet: bool) -> Iterator[Callable[[float, float, str], None]]:
+    """Yield a callback for the jobs of an experiment: a bar with the time left, or lines."""
     console = Console(stderr=True)
     if quiet:
         yield lambda *_: None
@@ -70,12 +70,12 @@ def effort(name: str, *, quiet: bool) -> Iterator[Callable[[float, float, str], 
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
                    TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
                    TextColumn("{task.fields[what]}"))  # fmt: skip
-        # The speed is taken from all jobs so far, as they differ in length.
+        # The speed is estimated from all jobs so far, because they differ in length.
         with Progress(*columns, console=console, transient=True, speed_estimate_period=1e9) as bar:
             task = bar.add_task(name, total=1.0, what="")
             yield lambda done, total, what: bar.update(task, completed=done, total=total, what=what)
     else:
-        begin, due = time.monotonic(), 0.0
+        start, due = time.monotonic(), 0.0
         before: float | None = None
 
         def line(done: float, total: float, what: str) -> None:
@@ -85,26 +85,26 @@ def effort(name: str, *, quiet: bool) -> Iterator[Callable[[float, float, str], 
             if now < due and done < total:
                 return
             due = now + PAUSE
-            left = (now - begin) * (total - done) / (done - before) if done > before else None
-            ahead = f", about {_span(left)} left" if left and done < total else ""
-            said = f": {what}" if what else ""
-            console.print(f"{name} {done / total:.0%}{ahead}{said}", highlight=False)
+            left = (now - start) * (total - done) / (done - before) if done > before else None
+            remaining = f", about {_span(left)} left" if left and done < total else ""
+            detail = f": {what}" if what else ""
+            console.print(f"{name} {done / total:.0%}{remaining}{detail}", highlight=False)
 
         yield line
 
 
 def _span(seconds: float) -> str:
-    """Write a time: 40 s, 3 min, 2.5 h."""
+    """Format a time: 40 s, 3 min, 2.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class _Lines:
-    """A line at the first round, every few seconds, and at the last."""
+    """Print a line at the first round, every few seconds, and at the last round."""
 
     def __init__(self, console: Console) -> None:
-        self._console, self._due, self._last, self._said = console, 0.0, "", ""
+        self._console, self._due, self._last, self._printed = console, 0.0, "", ""
 
     def __call__(self, round_: int, residual: float) -> None:
         self._last = f"round {round_}: residual {show_residual(residual)}"
@@ -113,14 +113,14 @@ class _Lines:
             self.end()
 
     def end(self) -> None:
-        if self._last != self._said:
+        if self._last != self._printed:
             self._console.print(self._last, highlight=False)
-            self._said = self._last
+            self._printed = self._last
 
 
 def clusters_table(solution: Solution, features: tuple[str, ...], sizes: list[int]) -> Table:
-    """Give the joint centers and how many rows each has."""
-    shown = features[:MOST_FEATURES]
+    """Return a table of the joint centers, with the number of rows of each."""
+    shown = features[:MAX_FEATURES]
     table = Table("cluster", title="Joint centers")
     table.add_column("rows", justify="right")
     for name in shown:
@@ -133,10 +133,10 @@ def clusters_table(solution: Solution, features: tuple[str, ...], sizes: list[in
 
 
 def solution_table(solution: Solution, users: int) -> Table:
-    """Give status and certificate of a solution for so many users, a line each."""
+    """Return a table of the status and the certificate of a solution, one line per number."""
     certificate = solution.certificate
     unit = "data's spread" if solution.scale is None else "spread of the scaled data"
-    share = certificate.disagreement / certificate.spread
+    relative = certificate.disagreement / certificate.spread
     bound = "" if certificate.disagreement_exact else "at most "
     table = Table(show_header=False)
     for name, value in (
@@ -144,7 +144,7 @@ def solution_table(solution: Solution, users: int) -> Table:
         ("users", f"{users:,}"),
         ("rounds", f"{certificate.rounds:,}"),
         ("residual", f"{certificate.residual:.3g}"),
-        ("disagreement", f"{bound}{certificate.disagreement:.3g} ({share:.2%} of the {unit})"),
+        ("disagreement", f"{bound}{certificate.disagreement:.3g} ({relative:.2%} of the {unit})"),
         ("pooled cost", f"{certificate.pooled_cost:.6g} of all rows at the joint centers"),
         ("solver", f"{solution.solver}: {solution.why['solver']}"),
         *([("rho", f"{solution.rho:.6g}: {solution.why['rho']}")] if solution.rho else []),
@@ -155,7 +155,7 @@ def solution_table(solution: Solution, users: int) -> Table:
 
 
 def experiments_table(rows: Sequence[tuple[str, str, int, tuple[str, ...]]]) -> Table:
-    """Return the table of experiments: name, title, runs, and the data they need from files."""
+    """Return a table of the experiments: name, title, runs, and the data needed from files."""
     table = Table("name", "what it shows", "runs", "data from files", box=SIMPLE, pad_edge=False)
     for name, title, runs, needs in rows:
         table.add_row(name, title, str(runs), ", ".join(needs))
@@ -163,7 +163,7 @@ def experiments_table(rows: Sequence[tuple[str, str, int, tuple[str, ...]]]) -> 
 
 
 def show_residual(residual: float) -> str:
-    """Write a residual; some solvers do not know theirs in every round.
+    """Format a residual, which some solvers do not know in every round.
 
     >>> show_residual(0.0123), show_residual(float("nan"))
     ('0.012', 'not known yet')

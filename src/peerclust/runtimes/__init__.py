@@ -1,8 +1,9 @@
-"""The ways to drive a program; each delivers what programs say in its own manner.
+"""The runtimes: each runs a program, and delivers what it says in its own way.
 
-- `simulator`: one block of all users in this process; a sum over neighbors is a sparse product.
-- `loopback`: a block a user, message by message, in this process: the reference.
-- `mpi`: a block of users a rank of an MPI job; only letters between ranks travel.
+- `simulator`: one block of all users in this process; neighbors are summed by a compiled loop.
+- `loopback`: one block per user, message by message, in this process: the reference.
+- `mpi`: one block of users per rank of an MPI job; only messages between ranks are sent.
+- `network`: one user per process, with peers on other machines.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from peerclust.runtimes.simulator import Simulator
 from peerclust.text import show
 from peerclust.validation import check_name
 
-# Those that run in this process alone.
+# The runtimes of a single process.
 RUNTIMES: dict[str, type[Any]] = {"simulator": Simulator, "loopback": Loopback}
 
 __all__ = ["RUNTIMES", "Loopback", "Run", "Runtime", "Simulator", "process_group", "resolve"]
 
 
 def process_group(runtime: Any) -> ProcessGroup:
-    """Give the processes that a runtime runs in: this one alone, but for MPI.
+    """Return the process group of a runtime: this process alone, except with MPI.
 
     >>> process_group("simulator").size
     1
@@ -39,9 +40,9 @@ def process_group(runtime: Any) -> ProcessGroup:
 
 
 def resolve(runtime: Any, distribution: Distribution, of: str = "cluster") -> Runtime:
-    """Return the runtime for users shared out so that a name or an object stands for.
+    """Return the runtime that a name or an object stands for, for users distributed like this.
 
-    It may be a class of the user's own, or `mpi.MPIGroup` of a communicator.
+    It may be a custom class, or an `mpi.MPIGroup` of a communicator.
 
     >>> from peerclust.graphs import ring
     >>> type(resolve("simulator", Distribution.of_all(ring(3)))).__name__

@@ -1,4 +1,4 @@
-"""The loop that every runtime in this process shares; how messages travel is the runtime's."""
+"""The loop over rounds that the runtimes share; each delivers messages in its own way."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def run_rounds(
     on_checkpoint: OnCheckpoint | None = None,
     resume_from: Snapshot | None = None,
 ) -> Run:
-    """Give where the blocks end; `neighbor_min` gives the least votes among each user's neighbors.
+    """Run a program on blocks of users until they stop or the rounds run out.
 
-    Votes go with what is said; they are read in a round's first exchange.
+    `neighbor_min` returns the smallest votes among each user's neighbors. Votes are sent with every
+    message; they are read in the first exchange of a round.
     """
     for block in blocks:
         block.reset_cache()

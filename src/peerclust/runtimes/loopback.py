@@ -1,6 +1,6 @@
-"""Drives a block a user in this process, message by message: the reference for all runtimes.
+"""One block per user in this process, message by message: the reference for all runtimes.
 
-Nothing is shared between users but the messages they send; it is slow and plain on purpose.
+Users share nothing but the messages that they send; it is slow and plain on purpose.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Loopback:
         on_checkpoint: OnCheckpoint | None = None,
         resume_from: Snapshot | None = None,
     ) -> Run:
-        """Drive the program; see `Runtime.run`."""
+        """Run the program; see `Runtime.run`."""
         return run_rounds(
             program,
             [users.single_user(i) for i in range(users.m)],
@@ -74,38 +74,38 @@ class Loopback:
     ) -> tuple[Sequence[HeardSum | HeardMax], Traffic]:
         return self._maxima(said) if isinstance(said[0], NetworkMax) else self._totals(said)
 
-    def _send(self, letters: list[Array], size: int) -> tuple[list[list[Array]], Traffic]:
-        """Carry each user's letter to its neighbors; an inbox is in ascending order of sender."""
-        inboxes: list[list[Array]] = [[] for _ in letters]
+    def _send(self, messages: list[Array], size: int) -> tuple[list[list[Array]], Traffic]:
+        """Deliver each user's message to its neighbors; inboxes are in ascending sender order."""
+        inboxes: list[list[Array]] = [[] for _ in messages]
         sent = Traffic()
-        for sender, letter in enumerate(letters):
+        for sender, message in enumerate(messages):
             for receiver in self._neighbors[sender]:
-                inboxes[receiver].append(letter.copy())
+                inboxes[receiver].append(message.copy())
                 sent += Traffic(1, size)
         return inboxes, sent
 
     def _totals(self, said: Sequence[NeighborSum]) -> tuple[list[HeardSum], Traffic]:
         inboxes, sent = self._send([s.x[0] for s in said], message_bytes(said[0]))
-        most: list[list[Array]] = [[] for _ in said]
+        extra: list[list[Array]] = [[] for _ in said]
         if said[0].extra_max is not None:
-            most, _ = self._send([s.extra_max[0] for s in said], 0)  # type: ignore[index]
-        return [reduce_messages(*each) for each in zip(said, inboxes, most, strict=True)], sent
+            extra, _ = self._send([s.extra_max[0] for s in said], 0)  # type: ignore[index]
+        return [reduce_messages(*each) for each in zip(said, inboxes, extra, strict=True)], sent
 
     def _maxima(self, said: Sequence[Any]) -> tuple[list[HeardMax], Traffic]:
-        """Flood the maximum: after D exchanges everyone has heard of everyone."""
-        held, traffic = [s.v[0] for s in said], Traffic()
+        """Flood the maximum: after D exchanges it has reached every user."""
+        values, traffic = [s.v[0] for s in said], Traffic()
         for _ in range(self._D):
-            inboxes, sent = self._send(held, held[0].nbytes)
+            inboxes, sent = self._send(values, values[0].nbytes)
             traffic += sent
-            held = [
-                np.maximum.reduce([own, *inbox]) for own, inbox in zip(held, inboxes, strict=True)
+            values = [
+                np.maximum.reduce([own, *inbox]) for own, inbox in zip(values, inboxes, strict=True)
             ]
-        return [HeardMax(v) for v in held], traffic
+        return [HeardMax(v) for v in values], traffic
 
     def _neighbor_min(self, votes: Sequence[Vote]) -> list[Vote]:
-        least = []
+        minima = []
         for near in self._neighbors:
             s = min((int(votes[j].s[0]) for j in near), default=NEVER)
             R = min((int(votes[j].R[0]) for j in near), default=NEVER)
-            least.append(Vote(np.array([s]), np.array([R])))
-        return least
+            minima.append(Vote(np.array([s]), np.array([R])))
+        return minima

@@ -1,4 +1,4 @@
-"""What a runtime is, and what driving a program gives; nothing of how messages travel."""
+"""The interface of runtimes, and the result of a run; not how messages are delivered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OnRound = Callable[[Sequence[State], Sequence[Users]], None]
 
 @dataclass(frozen=True)
 class Traffic:
-    """How many messages went over links, and how many bytes of payload they carried."""
+    """The number of messages sent over links, and of the bytes of their payload."""
 
     messages: int = 0
     bytes: int = 0
@@ -37,18 +37,18 @@ class Traffic:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Where a program ended.
+    """The result of running a program.
 
     Attributes
     ----------
     states : sequence
         The last state of each block, blocks in ascending order of user.
     rounds : int
-        How many rounds were done.
+        The number of completed rounds.
     stopped : bool
         Whether the users stopped by themselves (see `stopping`), or the rounds ran out.
     traffic : Traffic
-        What went over the links.
+        The messages sent over the links.
     """
 
     states: Sequence[Any]
@@ -58,15 +58,15 @@ class Run:
 
     @property
     def x(self) -> Array:
-        """The centers of all users, (m, K, d); with MPI those of this rank's, (u, K, d)."""
+        """The centers of all users, (m, K, d); with MPI those of this rank's users, (u, K, d)."""
         return np.concatenate([state.x for state in self.states])
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Where a run is between two rounds: all that it needs to go on.
+    """The state of a run between two rounds: all that is needed to resume it.
 
-    Without the blocks' last `labels`, all count as changed in the next round.
+    Without the blocks' last `labels`, all labels count as changed in the next round.
     """
 
     states: Sequence[Any]
@@ -75,12 +75,12 @@ class Snapshot:
     labels: Sequence[NDArray[np.int32]] = ()
 
 
-# Called between rounds with where the run is, without labels, and the blocks.
+# Called between rounds with a snapshot, without labels, and the blocks.
 OnCheckpoint = Callable[[Snapshot, Sequence[Users]], None]
 
 
 class Runtime(Protocol):
-    """A way to drive a program over a graph."""
+    """Runs programs on the users of a graph."""
 
     graph: Graph
 
@@ -94,34 +94,34 @@ class Runtime(Protocol):
         threshold: float = -1.0,
         on_round: OnRound | None = None,
     ) -> Run:
-        """Start the program at x and drive it for at most so many rounds.
+        """Start the program at x and run it for at most `rounds` rounds.
 
         x is (m, k, d), each user's own centers. The users stop by themselves once every residual
-        has been at most `threshold` (see `stopping`); below zero they never do.
+        has been at most `threshold` (see `stopping`); with a negative threshold they never do.
 
-        A runtime that can keep checkpoints also takes `on_checkpoint`, called after `on_round`, and `resume_from`,
-        where to go on from.
+        A runtime that supports checkpoints also takes `on_checkpoint`, which is called after
+        `on_round`, and `resume_from`, the snapshot to resume from.
         """
 
 
 def distribution_of(runtime: Runtime) -> Distribution:
-    """Give which users a runtime drives in this process: all, unless it says otherwise."""
+    """Return the distribution of a runtime's users; without one, this process has all users."""
     distribution: Distribution | None = getattr(runtime, "distribution", None)
     return Distribution.of_all(runtime.graph) if distribution is None else distribution
 
 
 def message_bytes(said: NeighborSum) -> int:
-    """Give what one letter takes: what the program says it does, or its numbers and the votes."""
+    """Return the size of one message: what the program declares, or its numbers and the votes."""
     if said.size is not None:
         return said.size
-    most = 0 if said.extra_max is None else said.extra_max[0].nbytes
-    return int(said.x[0].nbytes) + most + VOTE_BYTES
+    extra = 0 if said.extra_max is None else said.extra_max[0].nbytes
+    return int(said.x[0].nbytes) + extra + VOTE_BYTES
 
 
 def check_finite(values: Array, round_: int) -> None:
-    """Raise if residuals or centers are no numbers any more: the centers have run away."""
+    """Raise if residuals or centers are not finite: the run has diverged."""
     if not np.isfinite(values).all():
         raise DivergedError(
-            f"The centers ran away within {round_} rounds: the step `alpha` is too long."
+            f"Diverged after {round_} rounds: the step size `alpha` is too large."
             " alpha='auto' is safe for every loss that the theory covers."
         )

@@ -1,4 +1,4 @@
-"""Drives one block of all users in this process: a sum over neighbors is one loop."""
+"""One block of all users in this process; a compiled loop sums over neighbors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Simulator:
         on_checkpoint: OnCheckpoint | None = None,
         resume_from: Snapshot | None = None,
     ) -> Run:
-        """Drive the program; see `Runtime.run`."""
+        """Run the program; see `Runtime.run`."""
 
         def deliver(
             said: Sequence[NeighborSum | NetworkMax], _: Any
@@ -78,7 +78,7 @@ class Simulator:
         )
 
     def deliver(self, said: NeighborSum | NetworkMax) -> tuple[HeardSum | HeardMax, Traffic]:
-        """Give what all users hear, and what it sent over the links."""
+        """Return what all users hear, and the traffic over the links."""
         links = 2 * self.graph.edges
         if isinstance(said, NetworkMax):
             size = said.v[0].nbytes
@@ -92,20 +92,21 @@ class Simulator:
             u, x.size,
         )  # fmt: skip
         degree = self.graph.degree.reshape((u,) + (1,) * (said.x.ndim - 1))
-        most = None if said.extra_max is None else self._reduce(np.maximum, said.extra_max, -np.inf)
-        heard = HeardSum(total.reshape(said.x.shape), degree, most)
+        extra = said.extra_max
+        largest = None if extra is None else self._reduce(np.maximum, extra, -np.inf)
+        heard = HeardSum(total.reshape(said.x.shape), degree, largest)
         if isinstance(said, NeighborValues):
             heard = HeardValues(
-                **vars(heard), each=said.x[indices], offsets=indptr.astype(np.int64)
+                **vars(heard), values=said.x[indices], offsets=indptr.astype(np.int64)
             )
         return heard, Traffic(links, links * message_bytes(said))
 
     def _neighbor_min(self, vote: Vote) -> Vote:
-        """Give the least s and R among each user's neighbors."""
+        """Return the smallest s and R among each user's neighbors."""
         return Vote(*(self._reduce(np.minimum, each, NEVER) for each in (vote.s, vote.R)))
 
     def _reduce(self, which: np.ufunc, values: NDArray[Any], alone: float) -> NDArray[Any]:
-        """Give the least, or largest, of each user's neighbors; `alone` if there is none."""
+        """Return the minimum, or maximum, over each user's neighbors; `alone` if it has none."""
         if self.graph.edges == 0:
             return np.full_like(values, alone)
         reduced: NDArray[Any] = which.reduceat(

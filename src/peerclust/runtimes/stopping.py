@@ -1,14 +1,14 @@
-"""When all users may stop, decided by themselves with two integers a message.
+"""The stopping rule: users decide by themselves when to stop, with two integers per message.
 
 Each message carries two integers of its sender, read in a round's first exchange:
 
     s_i = 0 if user i's residual is above tol, else 1 + min(s_i, s_j of its neighbors),
-    R_i = min(R_i, R_j of its neighbors),    the earliest stop heard of.
+    R_i = min(R_i, R_j of its neighbors),    the earliest announced stop.
 
-With D at least the diameter, a user whose s_i passes D in round t announces R_i = t + D. Then every
-user within distance D was below tol in round t - D, so there was a round in which all were; and the
-word reaches everyone by round t + D, so all stop after the same round. Nothing is averaged: minima
-are the same to the last bit on every runtime.
+With D at least the diameter, a user whose s_i exceeds D in round t announces R_i = t + D. Then
+every user within distance D was below tol in round t - D, so there was a round in which all were.
+The announcement reaches every user by round t + D, so all stop after the same round. Nothing is
+averaged: minima are the same to the last bit on every runtime.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 Counts = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
 
-# What the two integers add to a message.
+# The bytes that the two integers add to a message.
 VOTE_BYTES = 16
 
 
@@ -33,7 +33,7 @@ class Vote:
     R: Counts
 
     def due(self, round_: int) -> bool:
-        """Tell whether the block stops after this round; all its users say the same."""
+        """Return whether the block stops after this round; all its users have the same R then."""
         return bool(self.R[0] <= round_)
 
 
@@ -45,8 +45,8 @@ def first_vote(u: int) -> Vote:
 def next_vote(vote: Vote, heard: Vote, quiet: NDArray[np.bool_], round_: int, D: int) -> Vote:
     """Return the vote after a round's first exchange.
 
-    `heard` has for each user the least s and R among its neighbors (NEVER if it has none), `quiet`
-    whether its residual is at most tol, `D` a bound on the diameter.
+    For each user, `heard` has the smallest s and R among its neighbors (NEVER if it has none), and
+    `quiet` whether its residual is at most tol. `D` is a bound on the diameter.
 
     >>> alone = Vote(s=np.array([NEVER]), R=np.array([NEVER]))
     >>> next_vote(first_vote(1), alone, np.array([True]), 7, 0)

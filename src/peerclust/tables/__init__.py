@@ -1,12 +1,12 @@
 """Tables of rows in CSV and Parquet files, read, checked and written; polars is used only here.
 
-- `table`: the rows of some files, and whose they are.
+- `table`: the rows of some files, and their users.
 - `frames`: one file, as polars reads and writes it.
-- `columns`: what columns must hold, and what is said if they do not.
+- `columns`: what columns must contain, and the errors if they do not.
 - `reading`: files read into one table.
-- `sharing`: files read by the processes of a crew, each its own users' rows.
+- `by_rank`: files read by the processes of a group, each its own users' rows.
 
-Rows are counted from 0 within their file, without the header line.
+Rows are numbered from 0 within their file, without the header line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the columns of files must hold, and what is said if they do not.
+"""What the columns of files must contain, and the errors if they do not.
 
-What is wrong is said by whoever sees it and settled among all processes of a crew: all raise what
-comes first, by file, column and row, so that the sentence is the same however files are shared.
+The processes of a group compare the errors that each of them finds. All raise the first one, by
+file, column and row, so that the sentence is the same however the files are distributed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from peerclust.types import Array, Ints
 T = TypeVar("T")
 
 
-class Complaint(NamedTuple):
-    """A sentence on what is wrong, and where: first of all the number of the file."""
+class LocatedError(NamedTuple):
+    """A sentence that says what is wrong, and where: the index of the file, the column, the row."""
 
     file: int
     column: int
@@ -33,7 +33,7 @@ class Complaint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Rows of the file of a number, and where in the file each of them is."""
+    """Rows of the file with an index, and the position of each of them in the file."""
 
     number: int
     path: Path
@@ -41,69 +41,68 @@ class Piece:
     row: Ints
 
 
-def settle(group: ProcessGroup, complaints: Collection[Complaint]) -> None:
-    """Raise, in all processes, the complaint that comes first, if somebody has one."""
-    said = [each for each in group.allgather(min(complaints, default=None)) if each is not None]
-    if said:
-        raise DataError(min(said).sentence)
+def raise_first(group: ProcessGroup, errors: Collection[LocatedError]) -> None:
+    """Raise the first error of all processes, in all of them, if there is one."""
+    firsts = [each for each in group.allgather(min(errors, default=None)) if each is not None]
+    if firsts:
+        raise DataError(min(firsts).sentence)
 
 
-def open_each(
-    numbers: Iterable[int], open_: Callable[[int], T], group: ProcessGroup
-) -> dict[int, T]:
-    """Open files by their numbers; called by all processes at once, each with its own."""
+def open_each(files: Iterable[int], open_: Callable[[int], T], group: ProcessGroup) -> dict[int, T]:
+    """Open files by their indices. Collective: each process opens its own files."""
     opened: dict[int, T] = {}
-    complaints = []
-    for i in numbers:
+    errors = []
+    for i in files:
         try:
             opened[i] = open_(i)
         except DataError as error:
-            complaints.append(Complaint(i, 0, 0, str(error)))
+            errors.append(LocatedError(i, 0, 0, str(error)))
             break
-    settle(group, complaints)
+    raise_first(group, errors)
     return opened
 
 
 def choose_features(
     files: Sequence[Path],
-    held: Sequence[Sequence[str]],
+    columns_of_files: Sequence[Sequence[str]],
     columns: Sequence[str] | None,
-    beside: Collection[str],
+    non_features: Collection[str],
 ) -> list[str]:
-    """Give the features: `columns`, or all that files hold but those `beside`."""
-    for path, names in zip(files, held, strict=True):
-        for name in [*(columns or ()), *beside]:
+    """Return the features: `columns`, or all columns of the files except `non_features`."""
+    for path, names in zip(files, columns_of_files, strict=True):
+        for name in [*(columns or ()), *non_features]:
             if name not in names:
                 raise DataError(f"There is no column {name!r} in {path}.{guess(name, names)}")
     if columns is not None:
         if twice := [name for name in columns if columns.count(name) > 1]:
             raise ParameterError(f"`--columns` must name each column once. Got {twice[0]!r} twice.")
         return list(columns)
-    features = [name for name in held[0] if name not in beside]
-    for path, names in zip(files[1:], held[1:], strict=True):
+    first = columns_of_files[0]
+    features = [name for name in first if name not in non_features]
+    for path, names in zip(files[1:], columns_of_files[1:], strict=True):
         lacks = [name for name in features if name not in names]
-        more = [name for name in names if name not in held[0]]
+        more = [name for name in names if name not in first]
         if lacks or more:
-            said = [f"lacks {shorten([*map(repr, lacks)])}"] if lacks else []
-            said += [f"has {shorten([*map(repr, more)])} besides"] if more else []
+            differs = [f"lacks {shorten([*map(repr, lacks)])}"] if lacks else []
+            differs += [f"also has {shorten([*map(repr, more)])}"] if more else []
             raise DataError(
-                f"All files must have the same columns. {path} {' and '.join(said)}, compared with"
-                f" {files[0]}; choose common ones with --columns."
+                f"All files must have the same columns. Compared with {files[0]}, {path}"
+                f" {' and '.join(differs)}; choose common columns with --columns."
             )
     if not features:
         raise DataError(f"The file {files[0]} must have at least one column of numbers.")
     if "" in features:
         raise DataError(
-            f"Column {held[0].index('')} of {files[0]} has no name; name it, or choose columns"
+            f"Column {first.index('')} of {files[0]} has no name; name it, or choose columns"
             " with --columns."
         )
     return features
 
 
-def find_numbers(
-    piece: Piece, name: str, complaints: list[Complaint], *, at: int = 0, hint: str = ""
+def parse_numbers(
+    piece: Piece, name: str, errors: list[LocatedError], *, at: int = 0, hint: str = ""
 ) -> Array:
-    """Give the numbers of a column, the one that is `at` its place among others."""
+    """Return the numbers of a column, the one with index `at` among the features."""
     column = piece.frame[name]
     if column.dtype == pl.String:
         column = column.str.strip_chars()
@@ -124,13 +123,13 @@ def find_numbers(
         else:
             why = f"numbers. Got {str(got)!r} in row {row}{hint}."
         sentence = f"Column {name!r} of {piece.path} must be {why}"
-        complaints.append(Complaint(piece.number, at, row, sentence))
+        errors.append(LocatedError(piece.number, at, row, sentence))
     return values
 
 
-def find_weights(piece: Piece, name: str, complaints: list[Complaint]) -> Array:
-    """Give the weights in a column."""
-    weights = find_numbers(piece, name, complaints)
+def parse_weights(piece: Piece, name: str, errors: list[LocatedError]) -> Array:
+    """Return the weights in a column."""
+    weights = parse_numbers(piece, name, errors)
     if (weights < 0).any():
         first = int((weights < 0).argmax())
         row = int(piece.row[first])
@@ -138,19 +137,19 @@ def find_weights(piece: Piece, name: str, complaints: list[Complaint]) -> Array:
             f"Column {name!r} of {piece.path} must be weights >= 0. Got {weights[first]} in row"
             f" {row}."
         )
-        complaints.append(Complaint(piece.number, 1, row, sentence))
+        errors.append(LocatedError(piece.number, 1, row, sentence))
     return weights
 
 
 def name_users(name: str) -> pl.Expr:
-    """Give the names of users in a column: text, without blanks around it."""
+    """Return an expression for the names of users in a column: text, stripped of blanks."""
     return pl.col(name).cast(pl.String).str.strip_chars()
 
 
-def find_users(
-    number: int, path: Path, frame: pl.DataFrame, name: str, complaints: list[Complaint]
+def parse_users(
+    number: int, path: Path, frame: pl.DataFrame, name: str, errors: list[LocatedError]
 ) -> pl.Series:
-    """Give the name of each row's user of a whole file."""
+    """Return the name of each row's user in a whole file."""
     column = frame.select(name_users(name)).to_series()
     blank = column.is_null() | (column == "")
     if blank.any():
@@ -158,5 +157,5 @@ def find_users(
         sentence = (
             f"Column {name!r} of {path} must name a user in each row. Got nothing in row {row}."
         )
-        complaints.append(Complaint(number, 0, row, sentence))
+        errors.append(LocatedError(number, 0, row, sentence))
     return column

@@ -13,15 +13,15 @@ import polars as pl
 from peerclust.errors import DataError
 from peerclust.ranks.group import ProcessGroup, SingleProcess
 from peerclust.tables.columns import (
-    Complaint,
+    LocatedError,
     Piece,
     choose_features,
-    find_numbers,
-    find_users,
-    find_weights,
     name_users,
     open_each,
-    settle,
+    parse_numbers,
+    parse_users,
+    parse_weights,
+    raise_first,
 )
 from peerclust.tables.frames import read_frame
 from peerclust.tables.table import Table
@@ -30,8 +30,8 @@ from peerclust.types import Ints
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Which files are to be read, and what their columns are; see `read`."""
+class ReadRequest:
+    """Which files to read, and what their columns are; see `read`."""
 
     files: Sequence[Path]
     columns: Sequence[str] | None
@@ -39,8 +39,8 @@ class Asked:
     weights_column: str | None
 
     @property
-    def beside(self) -> list[str]:
-        """The columns that are no features."""
+    def non_features(self) -> list[str]:
+        """The columns that are not features."""
         return [name for name in (self.users_column, self.weights_column) if name is not None]
 
 
@@ -54,84 +54,84 @@ def read(
 ) -> Table:
     """Read files that have the same columns, in any order, into one table.
 
-    The features are `columns`, or else all columns but the users' and the weights'. Without a
-    `users_column` each file is a user, named by the file without its folder and suffix; one whose
-    file has a header only has no rows.
+    The features are `columns`, or else all columns except the users' and the weights'. Without a
+    `users_column` each file is a user, named by the file without its folder and suffix. A user
+    whose file has only a header has no rows.
     """
-    asked, group = Asked(files, columns, users_column, weights_column), SingleProcess()
-    pieces = read_pieces(asked, range(len(files)), group)
+    request, group = ReadRequest(files, columns, users_column, weights_column), SingleProcess()
+    pieces = read_pieces(request, range(len(files)), group)
     features = choose_features(
-        files, [each.frame.columns for each in pieces], columns, asked.beside
+        files, [each.frame.columns for each in pieces], columns, request.non_features
     )
-    held = put_together(asked, pieces, features, group, may_be_empty=may_be_empty)
+    fields = combine(request, pieces, features, group, may_be_empty=may_be_empty)
     if users_column is None:
-        return Table(names=tuple(path.stem for path in files), user=held["file"], **held)
-    complaints: list[Complaint] = []
+        return Table(names=tuple(path.stem for path in files), user=fields["file"], **fields)
+    errors: list[LocatedError] = []
     column = pl.concat(
-        [find_users(p.number, p.path, p.frame, users_column, complaints) for p in pieces]
+        [parse_users(p.number, p.path, p.frame, users_column, errors) for p in pieces]
     )
-    settle(group, complaints)
+    raise_first(group, errors)
     names = sort_names(column.unique().to_list())
-    return Table(names=tuple(names), user=_number(column, names), **held)
+    return Table(names=tuple(names), user=_index(column, names), **fields)
 
 
-def read_pieces(asked: Asked, numbers: Iterable[int], group: ProcessGroup) -> list[Piece]:
-    """Read whole files; called by all processes of a crew at once, each with its own."""
+def read_pieces(request: ReadRequest, files: Iterable[int], group: ProcessGroup) -> list[Piece]:
+    """Read whole files. Collective: each process reads its own files."""
 
     def read_whole(i: int) -> Piece:
-        frame = read_frame(asked.files[i], asked.users_column)
-        return Piece(i, asked.files[i], frame, np.arange(frame.height))
+        frame = read_frame(request.files[i], request.users_column)
+        return Piece(i, request.files[i], frame, np.arange(frame.height))
 
-    return list(open_each(numbers, read_whole, group).values())
+    return list(open_each(files, read_whole, group).values())
 
 
-def put_together(
-    asked: Asked,
+def combine(
+    request: ReadRequest,
     pieces: Sequence[Piece],
     features: Sequence[str],
     group: ProcessGroup,
     *,
     may_be_empty: bool = False,
 ) -> dict[str, Any]:
-    """Give the fields of a table that do not depend on the users; called by all processes."""
-    complaints: list[Complaint] = []
-    hint = "; choose other columns with --columns" if asked.columns is None else ""
+    """Return the fields of a table that do not depend on the users. Collective."""
+    errors: list[LocatedError] = []
+    hint = "; choose other columns with --columns" if request.columns is None else ""
     blocks = [
         np.column_stack(
-            [find_numbers(p, name, complaints, at=j, hint=hint) for j, name in enumerate(features)]
+            [parse_numbers(p, name, errors, at=j, hint=hint) for j, name in enumerate(features)]
         )
         for p in pieces
     ]
-    settle(group, complaints)
+    raise_first(group, errors)
     sizes = [len(block) for block in blocks]
     if not any(group.allgather(any(sizes))) and not may_be_empty:
-        raise no_rows(asked.files)
+        raise no_rows(request.files)
     weights = None
-    if asked.weights_column is not None:
+    if request.weights_column is not None:
         weights = np.concatenate(
-            [find_weights(each, asked.weights_column, complaints) for each in pieces]
+            [parse_weights(each, request.weights_column, errors) for each in pieces]
         )
-        settle(group, complaints)
+        raise_first(group, errors)
     return {
         "features": tuple(features),
         "rows": np.concatenate(blocks),
-        "files": tuple(str(path) for path in asked.files),
+        "files": tuple(str(path) for path in request.files),
         "file": np.repeat([each.number for each in pieces], sizes),
         "row": np.concatenate([each.row for each in pieces]),
         "weights": weights,
     }
 
 
-def place_users(pieces: Sequence[Piece], column: str, names: Sequence[str]) -> Ints:
-    """Give the place among the names of each row's user."""
+def index_users(pieces: Sequence[Piece], column: str, names: Sequence[str]) -> Ints:
+    """Return the index among the names of each row's user."""
     columns = [each.frame.select(name_users(column)).to_series() for each in pieces]
-    return _number(pl.concat(columns), names)
+    return _index(pl.concat(columns), names)
 
 
-def _number(column: pl.Series, names: Sequence[str]) -> Ints:
+def _index(column: pl.Series, names: Sequence[str]) -> Ints:
     return column.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
 
 
 def no_rows(files: Sequence[Path]) -> DataError:
-    """Give the error of files none of which has rows."""
+    """Return the error for files none of which has rows."""
     return DataError(f"There must be rows in some file. Got none in {shorten(files)}.")

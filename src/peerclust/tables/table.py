@@ -1,4 +1,4 @@
-"""The rows of some files as one table, and whose they are."""
+"""The rows of some files as one table, and their users."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from peerclust.types import Array, Ints
 
 @dataclass(frozen=True, eq=False)
 class ByUser:
-    """Who holds which rows of a table, of those users whose rows are in it.
+    """The rows of a table by user.
 
-    They are `numbers`; the j-th of them has rows order[offsets[j]:offsets[j + 1]].
+    `ids` are the users whose rows are in it; the j-th has rows order[offsets[j]:offsets[j + 1]].
     """
 
-    numbers: tuple[int, ...]
+    ids: tuple[int, ...]
     order: Ints
     offsets: Ints
 
     def take(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Give what rows of a table have user by user; uncopied if they stand so already."""
+        """Return the rows' values in the order of users; not copied if already in this order."""
         return values if (np.diff(self.order) == 1).all() else values[self.order]
 
     def split(self, values: NDArray[Any]) -> dict[int, NDArray[Any]]:
-        """Give each user's own, by its number, of what rows of a table have."""
+        """Return each user's part of the rows' values, keyed by the user's id."""
         parts = np.split(self.take(values), self.offsets[1:-1])
-        return dict(zip(self.numbers, parts, strict=True))
+        return dict(zip(self.ids, parts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +41,16 @@ class Table:
     """The rows of some files, one file after the other.
 
     rows
-        (N, d) numbers, a column for each of `features`.
+        (N, d) numbers, one column for each of `features`.
     file, row
-        (N,) ints: the place in `files` of each row's file, and its position there.
+        (N,) ints: the index in `files` of each row's file, and its position there.
     names, user
-        The names that users go by, and (N,) ints: each row's place among them.
+        The users' names, and (N,) ints: the index among them of each row's user.
     weights
         (N,) numbers, or None.
     own, sizes
-        If only some users' rows are here: their places among the names, in ascending order, and
-        how many rows each of all users has; else None.
+        If the table has only some users' rows: their indices among the names, in ascending order,
+        and the number of rows of every user; else None.
     """
 
     features: tuple[str, ...]
@@ -65,7 +65,7 @@ class Table:
     sizes: Ints | None = None
 
     def users(self) -> ByUser:
-        """Collect each user's rows, in the order of the files."""
+        """Return the rows by user, each user's in the order of the files."""
         check_names(self.names, self.files)
         own = tuple(range(len(self.names))) if self.own is None else self.own
         here = np.bincount(self.user, minlength=len(self.names))[list(own)]
@@ -73,32 +73,32 @@ class Table:
         return ByUser(own, np.argsort(self.user, kind="stable"), offsets)
 
     def count_rows(self) -> dict[str, int]:
-        """Give how many rows each of all users has, by name."""
-        held = self.sizes
-        if held is None:
-            held = np.bincount(self.user, minlength=len(self.names))
-        return dict(zip(self.names, held.tolist(), strict=True))
+        """Return the number of rows of every user, by name."""
+        sizes = self.sizes
+        if sizes is None:
+            sizes = np.bincount(self.user, minlength=len(self.names))
+        return dict(zip(self.names, sizes.tolist(), strict=True))
 
-    def places(self) -> dict[str, Any]:
-        """Give the columns that say where each row came from: file and row."""
+    def origins(self) -> dict[str, Any]:
+        """Return the columns for where each row came from: file and row."""
         return {"file": self.name_files(self.file), "row": self.row}
 
     def name_files(self, file: Ints) -> Any:
-        """Give the column of files that these places stand for."""
+        """Return the column of file names for these indices."""
         return pl.Series(self.files).gather(file)
 
     def name_users(self, user: Ints) -> Any:
-        """Give the column of users that these places stand for."""
+        """Return the column of users' names for these indices."""
         return pl.Series(self.names).gather(user)
 
 
 def check_names(names: Sequence[str], files: Sequence[str | Path]) -> None:
-    """Raise if two users, named by their files, have one name."""
+    """Raise if two users, named by their files, have the same name."""
     if len(set(names)) == len(names):
         return
     name = next(name for name in names if names.count(name) > 1)
     same = [file for file in files if Path(file).stem == name]
     raise DataError(
-        f"Each file must be another user, named by the file. Got {same[0]} and {same[1]};"
-        " or name the users in a column, with --users-column."
+        f"Each file must be a different user, named by the file. Got {same[0]} and {same[1]};"
+        " rename one, or name the users in a column, with --users-column."
     )

@@ -1,4 +1,4 @@
-"""Conformance suites: what every loss, program and runtime must pass, a user's own too.
+"""Conformance suites that every loss, program and runtime must pass, including a user's own.
 
     from peerclust.testing import check_loss, check_program, check_runtime
 

@@ -1,4 +1,4 @@
-"""Small problems that every program is tried on."""
+"""Small problems for the conformance suites."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from peerclust.theory import safe_step, smoothness
 from peerclust.types import Array
 from peerclust.users import Users
 
-# Of the 13 users two are empty, and one has more rows than two segments of the kernels.
+# Two of the 13 users are empty, and one has more rows than two chunks of the kernels.
 _SIZES = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 129)
-# Or with a handful of rows each.
+# At most a handful of rows each.
 _SMALL = (5, 0, 1, 9, 2, 15, 3, 0, 7, 6, 1, 4, 12)
 _LARGE = (5, 0, 1, 9, 2, 40, 3, 0, 70, 6, 1, 4, 20_000)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A small problem: 13 users of unequal size on some graph, their rows made from a seed."""
+    """A small problem: 13 users of unequal size on some graph, with rows from a fixed seed."""
 
     name: str
     graph: Graph
@@ -37,31 +37,31 @@ class Case:
     dtype: type[Any] = np.float64
 
     def users(self, own: Sequence[int] | None = None) -> Users:
-        """Make the users afresh, so that nothing is carried over from an earlier run.
+        """Return new users, so that nothing is cached from an earlier run.
 
-        All of them, or those of these numbers only.
+        All of them, or only those with the numbers `own`.
         """
         rng = np.random.default_rng(7)
         offsets = np.concatenate([[0], np.cumsum(self.sizes)])
         rows = rng.normal(size=(offsets[-1], 3)) + 4.0 * rng.integers(0, 3, (offsets[-1], 1))
-        # Far enough above 0 for every loss's domain.
+        # Far enough above 0 for the domain of every loss.
         rows = (np.abs(rows) + 1.0).astype(self.dtype)
         weights = rng.uniform(0.1, 2.0, len(rows)) if self.weighted else 1.0
-        kept: Any = {"loss": self.loss, "distance": self.distance}
+        options: Any = {"loss": self.loss, "distance": self.distance}
         if own is None or len(own) == self.graph.m:
-            return Users(rows, offsets, weights=weights, **kept)
+            return Users(rows, offsets, weights=weights, **options)
         here = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in own])
         if not isinstance(weights, float):
             weights = weights[here]
         offsets = np.concatenate([[0], np.cumsum([self.sizes[i] for i in own])])
-        return Users(rows[here], offsets, weights=weights, numbers=own, **kept)
+        return Users(rows[here], offsets, weights=weights, ids=own, **options)
 
     def start(self) -> Array:
-        """Give each user centers of its own, (13, 4, 3)."""
+        """Return centers of its own for each user, (13, 4, 3)."""
         return 1.0 + np.abs(np.random.default_rng(8).normal(size=(self.graph.m, 4, 3)) * 3.0)
 
     def step(self, rho: float) -> float:
-        """Give a safe step for a consensus factor up to 1."""
+        """Return a safe step for a consensus factor up to 1."""
         return safe_step(
             beta=smoothness(self.loss, self.distance),
             W=float(self.users().total_weights.max()),
@@ -70,9 +70,9 @@ class Case:
         )
 
     def relative_step(self, rho: float) -> float:
-        """Give a safe step for a program that divides it by a center's own curvature.
+        """Return a safe step for a program that divides it by the curvature of each center.
 
-        That curvature, weight / rho + |N_i|, is at least the least degree.
+        That curvature, weight / rho + |N_i|, is at least the minimum degree.
         """
         return self.step(rho) * float(self.graph.degree.min())
 

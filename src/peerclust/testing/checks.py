@@ -1,4 +1,4 @@
-"""What a loss, a program and a runtime must pass."""
+"""The checks of losses, programs and runtimes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from peerclust.users import Users
 
 
 def check_loss(loss: Loss) -> None:
-    """Check that a loss is convex and increasing, that gamma is its slope and smoothness its bound.
+    """Check that a loss is convex and increasing, gamma is h'(r) / r and smoothness bounds h''.
 
     >>> from peerclust import Huber
     >>> check_loss(Huber(2.0))
@@ -36,7 +36,7 @@ def check_loss(loss: Loss) -> None:
             assert finite, f"{loss} is not finite at r2 = {r2:g}"
     assert h.shape == r.shape, f"value of {loss} must work elementwise"
     assert gamma.shape == r.shape, f"gamma of {loss} must work elementwise"
-    assert (np.diff(h) > 0).all(), f"value of {loss} must rise with the distance"
+    assert (np.diff(h) > 0).all(), f"value of {loss} must increase with the distance"
     slope = gamma * r
     assert (gamma >= 0).all(), f"gamma of {loss} must not be negative"
     assert (np.diff(slope) >= -1e-9 * slope[1:]).all(), f"{loss} must be convex"
@@ -51,18 +51,18 @@ def check_loss(loss: Loss) -> None:
 
 
 def check_program(trial: Trial, *, cases: Iterable[Case] | None = None) -> None:
-    """Check a program on the simulator and on loopback, and that all it needs is in its state.
+    """Check that a program ends the same on simulator and loopback, and when it is resumed.
 
-    On all cases of `testing.cases`, or on these.
+    On all cases of `testing.cases`, or on the given `cases`.
 
     >>> from peerclust.programs.dgc import DGC
     >>> check_program(Trial(lambda case: DGC(rho=5.0, alpha=case.step(5.0), B=2), rounds=20))
     """
     for case in every_case() if cases is None else cases:
         x = trial.start(case)
-        kept = x.copy()
+        before = x.copy()
         ends = [_end(runtime, trial, case, x) for runtime in (Loopback, Simulator)]
-        assert np.array_equal(kept, x), f"the program wrote to its start: {case.name}"
+        assert np.array_equal(before, x), f"the program wrote to its start: {case.name}"
         _check_same(case.name, *ends)
         _check_resume(trial, case)
 
@@ -74,22 +74,22 @@ def check_runtime(
     programs: Collection[str] | None = None,
     cases: Iterable[Case] | None = None,
 ) -> None:
-    """Check that a runtime ends the programs of `PROGRAMS` as the reference, stopping included.
+    """Check that a runtime ends the programs of `PROGRAMS` like the reference, stopping included.
 
-    All of them, or those of these names, on all cases or on these. If the runtime shares users
-    among processes, all of them call this, and share the reference's work.
+    All of them, or those named in `programs`, on all cases or on the given `cases`. If the runtime
+    distributes users over processes, all of them call this, and divide the work of the reference.
 
     >>> check_runtime(Simulator, programs=["dgc", "maximum"])
     """
     names = PROGRAMS if programs is None else programs
-    tried = every_case() if cases is None else cases
-    trials = [(case, name) for case in tried for name in names]
+    chosen = every_case() if cases is None else cases
+    trials = [(case, name) for case in chosen for name in names]
     for i, (case, name) in enumerate(trials):
         trial = PROGRAMS[name]
         x, group = trial.start(case), distribution_of(runtime(case.graph)).group
         ends = [_end(runtime, trial, case, x)]
         if name in ("dgc", "accelerated"):
-            # Where nobody looks between rounds, a runtime may do many at once.
+            # Without a callback between rounds, a runtime may run many at once.
             ends.append(ends[0] | _end(runtime, trial, case, x, watched=False))
         if i % group.size == group.rank:
             expected = _end(reference, trial, case, x)
@@ -100,35 +100,35 @@ def check_runtime(
 def _end(
     runtime: Callable[[Graph], Any], trial: Trial, case: Case, x: Array, *, watched: bool = True
 ) -> dict[str, Any]:
-    """Give everything by which two ends are compared; labels changed only if `watched`."""
+    """Return everything that must be equal at the end; changed labels only if `watched`."""
     changes: list[int] = []
     made = runtime(case.graph)
-    share = distribution_of(made)
+    distribution = distribution_of(made)
 
     def on_round(_: Sequence[State], blocks: Sequence[Users]) -> None:
         changes.append(sum(block.changed for block in blocks))
 
     run: Run = made.run(
         trial.make(case),
-        case.users(share.local.tolist()),
-        # The start itself where it is all of it, which a program must not write to.
-        x if len(share.local) == len(x) else x[share.local],
-        rounds=trial.most_rounds(case),
+        case.users(distribution.local.tolist()),
+        # Not a copy if all users are local: a program must not write to its start.
+        x if len(distribution.local) == len(x) else x[distribution.local],
+        rounds=trial.max_rounds(case),
         threshold=trial.threshold,
         on_round=on_round if watched else None,
     )
-    everyone = [state for states in share.group.allgather(run.states) for state in states]
-    told = {"rounds": run.rounds, "stopped": run.stopped, "traffic": run.traffic}
+    all_states = [state for states in distribution.group.allgather(run.states) for state in states]
+    end = {"rounds": run.rounds, "stopped": run.stopped, "traffic": run.traffic}
     if watched:
-        told["labels changed"] = np.sum(share.group.allgather(changes), axis=0).tolist()
-    return told | _join(everyone, np.concatenate(share.members), case.graph)
+        end["labels changed"] = np.sum(distribution.group.allgather(changes), axis=0).tolist()
+    return end | _join(all_states, np.concatenate(distribution.members), case.graph)
 
 
 def _join(states: Sequence[Any], numbers: NDArray[np.int64], graph: Graph) -> dict[str, Any]:
-    """Give every field of the blocks' states, arrays as bytes; what is all users' must agree.
+    """Return every field of the blocks' states, arrays as bytes; common fields must be equal.
 
-    An array is its users' if it has as many rows as the block has users, or its links' if the state
-    names it `by_link`; those are put in order of the users' `numbers`.
+    An array has one row per user if its length is the number of users, or one row per link if the
+    state lists it in `by_link`; both are sorted by the users' `numbers`.
     """
     joined: dict[str, Any] = {}
     by_link = getattr(states[0], "by_link", ())
@@ -139,14 +139,14 @@ def _join(states: Sequence[Any], numbers: NDArray[np.int64], graph: Graph) -> di
             inner = _join(values, numbers, graph)
             joined |= {f"{each.name}.{name}": value for name, value in inner.items()}
             continue
-        whose = None
+        rows_of = None
         if values[0] is not None and each.name in by_link:
-            whose = owner
+            rows_of = owner
         elif isinstance(values[0], np.ndarray) and len(values[0]) == len(states[0].x):
-            whose = numbers
-        if whose is not None:
-            held = np.concatenate(values)[np.argsort(whose, kind="stable")]
-            joined[each.name] = held.tobytes()
+            rows_of = numbers
+        if rows_of is not None:
+            ordered = np.concatenate(values)[np.argsort(rows_of, kind="stable")]
+            joined[each.name] = ordered.tobytes()
             continue
         plain = [v.tobytes() if isinstance(v, np.ndarray) else v for v in values]
         assert all(value == plain[0] for value in plain), f"users differ in {each.name}"
@@ -156,24 +156,24 @@ def _join(states: Sequence[Any], numbers: NDArray[np.int64], graph: Graph) -> di
 
 def _check_same(where: str, reference: dict[str, Any], end: dict[str, Any]) -> None:
     for name, value in reference.items():
-        assert end[name] == value, f"{name} differs, if only in the last bits: {where}"
+        assert end[name] == value, f"{name} differs, perhaps only in the last bits: {where}"
 
 
 def _check_resume(trial: Trial, case: Case) -> None:
-    """Check that a run taken up from a state, by users who remember nothing, ends the same."""
+    """Check that a run resumed from a state, by users without caches, ends the same."""
     program = trial.make(case)
     simulator = Simulator(case.graph)
 
-    def go(users: Users, state: Any, rounds: int) -> Any:
+    def advance(users: Users, state: Any, rounds: int) -> Any:
         while state.round < rounds:
             state = program.hear(users, state, simulator.deliver(program.say(state))[0])
         return state
 
-    rounds = min(trial.most_rounds(case), 12)
+    rounds = min(trial.max_rounds(case), 12)
     users = case.users()
     state = program.start(users, trial.start(case))
-    whole = go(users, state, rounds)
-    half = go(case.users(), go(case.users(), state, rounds // 2), rounds)
-    where = f"taken up half way, {case.name}"
-    everyone = np.arange(case.graph.m), case.graph
-    _check_same(where, _join([whole], *everyone), _join([half], *everyone))
+    whole = advance(users, state, rounds)
+    resumed = advance(case.users(), advance(case.users(), state, rounds // 2), rounds)
+    where = f"resumed half way, {case.name}"
+    all_users = np.arange(case.graph.m), case.graph
+    _check_same(where, _join([whole], *all_users), _join([resumed], *all_users))

@@ -1,6 +1,6 @@
-"""A wire between two peers on this machine that can be cut, held up or spoiled, for trials.
+"""A TCP proxy between two peers on this machine that can cut, stall, delay or corrupt a link.
 
-It carries TCP bytes as they are; what travels is encrypted, so it cannot look inside.
+It forwards bytes as they are; they are encrypted, so it cannot read the messages.
 """
 
 from __future__ import annotations
@@ -12,46 +12,46 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-# Gives what becomes of bytes on their way, from the dialing side or to it; b"" swallows them.
-Spoil = Callable[[bytes, bool], bytes]
+# Maps bytes, and whether they come from the dialing side, to the bytes to forward; b"" drops them.
+Corrupt = Callable[[bytes, bool], bytes]
 
 
 class FaultProxies:
-    """Wires that run in a thread of their own until they are closed."""
+    """Proxies that run in a thread of their own until they are closed."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
-        self._wires: list[FaultProxy] = []
+        self._proxies: list[FaultProxy] = []
 
     def add(self, target: tuple[str, int]) -> FaultProxy:
-        """Lay a wire to a target; its `port` on 127.0.0.1 is the near end."""
-        wire = FaultProxy(self.loop, target)
-        self._wires.append(wire)
-        return wire
+        """Return a new proxy for a target; it listens at its `port` on 127.0.0.1."""
+        proxy = FaultProxy(self.loop, target)
+        self._proxies.append(proxy)
+        return proxy
 
     def close(self) -> None:
-        """Take up all wires."""
-        for wire in self._wires:
-            wire.close()
+        """Close all proxies and end the thread."""
+        for proxy in self._proxies:
+            proxy.close()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
 
 
 class FaultProxy:
-    """One wire."""
+    """The proxy of one link."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, target: tuple[str, int]) -> None:
         self._loop, self._target = loop, target
         self._cut = False
         self._delay = 0.0
-        self._held = {True: False, False: False}
-        self._spoil: Spoil = lambda data, _: data
+        self._stalled = {True: False, False: False}
+        self._corrupt: Corrupt = lambda data, _: data
         self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server = self._do(asyncio.start_server(self._carry, "127.0.0.1", 0))
+        self._server = self._do(asyncio.start_server(self._connect, "127.0.0.1", 0))
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def cut(self) -> None:
@@ -59,26 +59,26 @@ class FaultProxy:
         self._cut = True
         self._do(self._break())
 
-    def mend(self) -> None:
-        """Carry everything again."""
+    def restore(self) -> None:
+        """Forward everything again, unchanged and without delay."""
         self._cut = False
-        self._held = {True: False, False: False}
-        self._delay, self._spoil = 0.0, lambda data, _: data
+        self._stalled = {True: False, False: False}
+        self._delay, self._corrupt = 0.0, lambda data, _: data
 
-    def hold(self, *, forth: bool) -> None:
-        """Carry nothing any more in one direction, `forth` from who dials; nobody is told."""
-        self._held[forth] = True
+    def stall(self, *, from_dialer: bool) -> None:
+        """Forward nothing in one direction, from the dialing side or to it; stay connected."""
+        self._stalled[from_dialer] = True
 
     def delay(self, seconds: float) -> None:
-        """Carry everything later."""
+        """Forward everything with a delay."""
         self._delay = seconds
 
-    def spoil(self, change: Spoil) -> None:
-        """Change bytes on their way."""
-        self._spoil = change
+    def corrupt(self, change: Corrupt) -> None:
+        """Forward changed bytes."""
+        self._corrupt = change
 
     def close(self) -> None:
-        """Take up the wire."""
+        """Close the proxy and its connections."""
         self._do(self._end())
 
     def _do(self, work: Any) -> Any:
@@ -96,7 +96,7 @@ class FaultProxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._cut:
             writer.transport.abort()
             return
@@ -106,23 +106,23 @@ class FaultProxy:
             writer.transport.abort()
             return
         for task in (
-            self._loop.create_task(self._pump(reader, far_writer, True)),
-            self._loop.create_task(self._pump(far_reader, writer, False)),
+            self._loop.create_task(self._forward(reader, far_writer, True)),
+            self._loop.create_task(self._forward(far_reader, writer, False)),
         ):
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, forth: bool
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, from_dialer: bool
     ) -> None:
         self._open.add(writer)
         with suppress(OSError, asyncio.CancelledError):
             while data := await reader.read(1 << 16):
                 if self._delay:
                     await asyncio.sleep(self._delay)
-                if not self._held[forth]:
-                    writer.write(self._spoil(data, forth))
+                if not self._stalled[from_dialer]:
+                    writer.write(self._corrupt(data, from_dialer))
                     await writer.drain()
-        if not self._held[forth]:
+        if not self._stalled[from_dialer]:
             self._open.discard(writer)
             writer.close()

@@ -1,7 +1,7 @@
-"""Real peers on this machine, each a process with its own certificate, for trials and the demo.
+"""Real peers on this machine, each a process with its own certificate, for tests and the demo.
 
-They are started, killed, stopped and started again, and their wires cut, as a consortium's never
-should be; at the end their results are read and the whole run is replayed.
+They can be started, killed, stopped and restarted, and their links cut. At the end their results
+are read and the whole run is replayed.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from peerclust.peers import commands
 from peerclust.peers.site_directory import status_socket
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract, Peer
+from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.identity import make_identity, read_certificate
 from peerclust.runtimes.network.status import ask
-from peerclust.runtimes.network.terms import make_contract
 from peerclust.testing.fault_proxy import FaultProxies, FaultProxy
 from peerclust.types import Array
 
-# Seconds between two looks at a peer that is waited for.
-_LOOK = 0.02
+# Seconds between two polls of a peer.
+_POLL = 0.02
 
 
 class LocalCluster:
-    """Peers named p0, p1, ... on loopback, with their files in one folder.
+    """Peers named p0, p1, ... on loopback, with their files in one directory.
 
     Parameters
     ----------
-    folder : Path
+    directory : Path
         Where keys, rows, the network file and results go.
     parts : sequence of arrays
-        Each peer's rows; their columns are called x0, x1, ...
+        Each peer's rows; the columns are named x0, x1, ...
     graph : Graph
-        Who talks with whom.
+        The communication graph.
     proxied : bool
-        Whether the links run over wires that can be cut (`wire`).
+        Whether each link has a fault proxy (`proxy`).
     hosts : sequence of str, optional
-        Each peer's address, if they are not all on loopback.
+        Each peer's address, if not all are on loopback.
     settings
-        Of the network file, such as n_clusters and timeout.
+        Settings of the network file, such as n_clusters and timeout.
     """
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         parts: Sequence[Array],
         graph: Graph,
         *,
@@ -65,8 +65,8 @@ class LocalCluster:
         hosts: Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
         width = len(str(graph.m - 1))
         self.names = [f"p{i:0{width}}" for i in range(graph.m)]
         columns = [f"x{j}" for j in range(parts[0].shape[1])]
@@ -79,11 +79,11 @@ class LocalCluster:
         )
         contract_file.write(self.network, self.contract)
         self._proxies = FaultProxies() if proxied else None
-        self._wires: dict[tuple[str, str], FaultProxy] = {}
+        self._link_proxies: dict[tuple[str, str], FaultProxy] = {}
         if self._proxies is not None:
             for a, b in self.contract.links:
                 target = self.contract.peers[self.contract.number(b)].endpoint
-                self._wires[a, b] = self._proxies.add(target)
+                self._link_proxies[a, b] = self._proxies.add(target)
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["peerclust.testing.preload"])
         self.processes: dict[str, Any] = {}
@@ -97,45 +97,44 @@ class LocalCluster:
     @property
     def network(self) -> Path:
         """The network file."""
-        return self.folder / "network.toml"
+        return self.directory / "network.toml"
 
     def data(self, name: str) -> Path:
-        """Give the file of a peer's rows."""
-        return self.folder / f"{name}.csv"
+        """Return the file with a peer's rows."""
+        return self.directory / f"{name}.csv"
 
     def out(self, name: str) -> Path:
-        """Give the folder of a peer's result."""
-        return self.folder / f"out-{name}"
+        """Return the result directory of a peer."""
+        return self.directory / f"out-{name}"
 
-    def wire(self, a: str, b: str) -> FaultProxy:
-        """Give the wire between two neighbors."""
-        return self._wires[min(a, b), max(a, b)]
+    def proxy(self, a: str, b: str) -> FaultProxy:
+        """Return the fault proxy between two neighbors."""
+        return self._link_proxies[min(a, b), max(a, b)]
 
     def start(
         self,
         *names: str,
-        words: Sequence[str] = (),
+        options: Sequence[str] = (),
         run: Callable[[list[str], Path], None] | None = None,
     ) -> None:
         """Start peers, all if none is named.
 
-        `words` are more options of `peer run`; `run` is what the process does instead of running
-        the command, as for a peer that misbehaves.
+        `options` are more options of `peer run`; `run` is called instead of `preload.run_peer`, as
+        for a peer that misbehaves.
         """
-        # Importing it loads the compiled loops, which the processes are forked for.
+        # Late, as importing it loads the compiled loops.
         from peerclust.testing import preload
 
         for name in names or self.names:
-            dial = [
-                word
-                for (a, b), wire in self._wires.items()
-                if a == name
-                for word in ("--dial", f"{b}=127.0.0.1:{wire.port}")
-            ]
-            said = ["peer", "run", "--network", self.network.name, "--me", name]
-            said += ["--data", self.data(name).name, "--out", self.out(name).name, *dial, *words]
+            arguments = ["peer", "run", "--network", self.network.name, "--me", name]
+            arguments += ["--data", self.data(name).name, "--out", self.out(name).name]
+            for (a, b), proxy in self._link_proxies.items():
+                if a == name:
+                    arguments += ["--dial", f"{b}=127.0.0.1:{proxy.port}"]
             process = self._context.Process(
-                target=run or preload.run_peer, args=(said, self.folder), daemon=True
+                target=run or preload.run_peer,
+                args=([*arguments, *options], self.directory),
+                daemon=True,
             )
             process.start()
             self.processes[name] = process
@@ -145,40 +144,41 @@ class LocalCluster:
         os.kill(self.processes[name].pid, number)
 
     def kill(self, *names: str) -> None:
-        """End peers at once, without a goodbye."""
+        """Kill peers, so that they send no goodbye."""
         for name in names:
             self.signal(name, signal.SIGKILL)
             self.processes[name].join(10)
 
     def status(self, name: str) -> dict[str, Any]:
-        """Ask a peer how it is doing."""
+        """Return the status of a running peer."""
         return ask(status_socket(self.out(name)))
 
     def wait_for_round(self, name: str, round_: int, seconds: float = 120.0) -> int:
-        """Wait until a peer is in a round; give the round it was then seen in."""
+        """Wait until a peer has reached a round; return the round that it was seen in."""
         limit = time.monotonic() + seconds
         while time.monotonic() < limit:
             try:
-                told = self.status(name)
+                status = self.status(name)
             except PeerError:
-                told = {"phase": "agreeing", "round": -1}
-            if told["phase"] == "done" or (told["phase"] == "running" and told["round"] >= round_):
-                return int(told["round"])
-            time.sleep(_LOOK)
-        raise PeerError(f"{name} did not come to round {round_} within {seconds:g} s.")
+                status = {"phase": "agreeing", "round": -1}
+            phase, at = status["phase"], int(status["round"])
+            if phase == "done" or (phase == "running" and at >= round_):
+                return at
+            time.sleep(_POLL)
+        raise PeerError(f"{name} did not reach round {round_} within {seconds:g} s.")
 
     def wait_for_end(self, name: str, seconds: float = 120.0) -> None:
-        """Wait until a peer has left a result; it may stay for others."""
+        """Wait until a peer has written a result; it may wait for others after that."""
         limit = time.monotonic() + seconds
         while not self.ended(name):
             if time.monotonic() > limit:
-                raise PeerError(f"{name} left no result within {seconds:g} s.")
-            time.sleep(_LOOK)
+                raise PeerError(f"{name} wrote no result within {seconds:g} s.")
+            time.sleep(_POLL)
 
     def wait(self, *names: str, seconds: float = 240.0) -> dict[str, int | None]:
-        """Wait for peers to end, all that were started if none is named; give their exit codes.
+        """Wait for peers to end, all that were started if none is named; return their exit codes.
 
-        A code is None if a peer has not ended in so many seconds.
+        The code of a peer that has not ended after `seconds` is None.
         """
         limit = time.monotonic() + seconds
         codes = {}
@@ -188,36 +188,36 @@ class LocalCluster:
         return codes
 
     def ended(self, name: str) -> bool:
-        """Tell whether a peer has left a result."""
+        """Return whether a peer has written a result."""
         return (self.out(name) / "certificate.json").exists()
 
     def certificate(self, name: str) -> dict[str, Any]:
-        """Read what a peer says of its result."""
-        told: dict[str, Any] = json.loads((self.out(name) / "certificate.json").read_text())
-        return told
+        """Read the certificate of a peer."""
+        record: dict[str, Any] = json.loads((self.out(name) / "certificate.json").read_text())
+        return record
 
     def centers(self, name: str) -> Array:
         """Read a peer's centers, (K, d), in the rows' own units."""
-        held = np.loadtxt(self.out(name) / "centers.csv", delimiter=",", skiprows=1, ndmin=2)
-        return np.asarray(held[:, 1:])
+        table = np.loadtxt(self.out(name) / "centers.csv", delimiter=",", skiprows=1, ndmin=2)
+        return np.asarray(table[:, 1:])
 
     def log(self, name: str) -> str:
         """Read a peer's log."""
         return (self.out(name) / "log.txt").read_text()
 
     def error(self, name: str) -> str:
-        """Read what a peer has said to standard error."""
-        return (self.folder / f"{name}.err").read_text()
+        """Read what a peer has written to standard error."""
+        return (self.directory / f"{name}.err").read_text()
 
     def replay(
         self, on_round: Callable[[int, dict[int, Array]], None] = lambda *_: None
     ) -> dict[str, Any]:
-        """Compute the run again, from the rows and journals of all peers that have one."""
+        """Replay the run from the rows and journals of all peers that have one."""
         sites = [(name, self.data(name), self.out(name)) for name in self.names]
         return commands.replay(self.network, sites, on_round)
 
     def close(self) -> None:
-        """End whatever still runs."""
+        """Kill all processes that still run, and close the proxies."""
         for process in self.processes.values():
             if process.is_alive():
                 process.kill()
@@ -230,19 +230,19 @@ class LocalCluster:
     ) -> Contract:
         peers = []
         for name, host, port in zip(self.names, hosts, free_ports(graph.m), strict=True):
-            identity = make_identity(name, self.folder, force=True)
+            identity = make_identity(name, self.directory, force=True)
             certificate = read_certificate(identity.certificate)
             peers.append(Peer(name, f"{host}:{port}", certificate))
         links = [(self.names[i], self.names[j]) for i, j in graph.pairs]
-        return make_contract({"peers": peers, "links": links, **settings}, "the fleet")
+        return make_contract({"peers": peers, "links": links, **settings}, "a local cluster")
 
 
 def free_ports(n: int) -> list[int]:
-    """Give ports that nobody listens on now, and that no connection is given by itself."""
+    """Return ports that are free now and outside the range of ephemeral ports."""
     ports: list[int] = []
     for port in random.sample(range(20_000, 32_000), 2_000):
-        with socket.socket() as held, suppress(OSError):
-            held.bind(("127.0.0.1", port))
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
             ports.append(port)
         if len(ports) == n:
             return ports

@@ -1,4 +1,4 @@
-"""The demo of peers: ten real processes on loopback, one killed, started again, all replayed."""
+"""The demo of peers: ten real processes on loopback; one is killed and restarted; a replay."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from peerclust.testing.local_cluster import LocalCluster
 
 PEERS = 10
 KILLED = "p3"
-# The round from which on it is killed.
+# The round in which it is killed, at the earliest.
 AT = 200
 
 _SETTINGS: dict[str, Any] = {
     "n_clusters": 3,
     "loss": "huber",
-    # Without momentum the run is long enough for someone to be killed in it and to come back.
+    # Without momentum the run is long enough for a peer to be killed and to rejoin.
     "solver": "dgc",
     "rho": 150.0,
     "tol": 1e-5,
@@ -37,7 +37,7 @@ _SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Demo:
-    """What came out: the round of the kill, each peer's status and last round, and the replay."""
+    """The result: the round of the kill, each peer's status and last round, and the replay."""
 
     killed: str
     killed_in_round: int
@@ -51,46 +51,46 @@ class Demo:
 
     @property
     def holds(self) -> bool:
-        """Whether all converged in the same round, and the replay gave the same bits."""
+        """Whether all converged in the same round, and the replay ends with the same bits."""
         same = len(set(self.rounds.values())) == 1 and set(self.status.values()) == {"converged"}
         return same and self.replayed
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the demo as JSON can hold it."""
+        """Return the demo as JSON-compatible values."""
         return asdict(self) | {"holds": self.holds}
 
 
-def run(folder: Path, seed: int, say: Callable[[str], None]) -> Demo:
-    """Run the demo in a folder; `say` hears what happens."""
-    begin = time.monotonic()
+def run(directory: Path, seed: int, on_log: Callable[[str], None]) -> Demo:
+    """Run the demo in a directory; `on_log` is called with a line per event."""
+    start = time.monotonic()
     rows, species = datasets.iris()
     parts = [rows[mine] for mine in partition.homogeneous(species, PEERS, random_state=seed)]
     graph = erdos_renyi(PEERS, 0.35, random_state=seed)
-    with LocalCluster(folder, parts, graph, seed=seed, **_SETTINGS) as fleet:
-        links = len(fleet.contract.links)
-        say(f"{PEERS} peers with a key each and 15 flowers each, {links} links over TLS 1.3")
-        fleet.start()
-        at = fleet.wait_for_round(KILLED, AT)
-        fleet.kill(KILLED)
-        say(f"{KILLED} killed in round {at} (kill -9); the others notice")
-        fleet.start(KILLED)
-        say(f"{KILLED} started again; it comes back with its checkpoint")
-        codes = fleet.wait(seconds=120)
-        if None in codes.values() or not all(fleet.ended(name) for name in fleet.names):
-            raise PeerError(f"A peer did not come to an end; its log is in {folder}.")
-        told = {name: fleet.certificate(name) for name in fleet.names}
-        say("all have ended; computing the run again from their rows and journals")
-        replayed = fleet.replay()
-        centers = np.stack([fleet.centers(name) for name in fleet.names])
+    with LocalCluster(directory, parts, graph, seed=seed, **_SETTINGS) as cluster:
+        links = len(cluster.contract.links)
+        on_log(f"{PEERS} peers with one key and 15 flowers each, {links} links over TLS 1.3")
+        cluster.start()
+        at = cluster.wait_for_round(KILLED, AT)
+        cluster.kill(KILLED)
+        on_log(f"{KILLED} killed in round {at} (kill -9); the others notice")
+        cluster.start(KILLED)
+        on_log(f"{KILLED} started again; it rejoins from its checkpoint")
+        codes = cluster.wait(seconds=120)
+        if None in codes.values() or not all(cluster.ended(name) for name in cluster.names):
+            raise PeerError(f"A peer did not reach the end; its log is in {directory}.")
+        records = {name: cluster.certificate(name) for name in cluster.names}
+        on_log("all have ended; replaying the run from their rows and journals")
+        replayed = cluster.replay()
+        centers = np.stack([cluster.centers(name) for name in cluster.names])
         return Demo(
             killed=KILLED,
             killed_in_round=at,
-            contributed=told["p0"]["contributed"][KILLED],
-            rounds={name: each["rounds"] for name, each in told.items()},
-            status={name: each["status"]["name"] for name, each in told.items()},
-            # One that came back only after the end knows none.
-            largest_residual=max(each["largest_residual"] or 0.0 for each in told.values()),
+            contributed=records["p0"]["contributed"][KILLED],
+            rounds={name: each["rounds"] for name, each in records.items()},
+            status={name: each["status"]["name"] for name, each in records.items()},
+            # A peer that returned after the end has none.
+            largest_residual=max(each["largest_residual"] or 0.0 for each in records.values()),
             farthest=float(np.abs(centers - centers.mean(axis=0)).max()),
-            replayed=all(replayed[name]["same"] for name in fleet.names),
-            seconds=time.monotonic() - begin,
+            replayed=all(replayed[name]["same"] for name in cluster.names),
+            seconds=time.monotonic() - start,
         )

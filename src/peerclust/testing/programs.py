@@ -1,4 +1,4 @@
-"""The programs that every runtime must drive alike; a new program joins by a line."""
+"""The programs that must end the same on every runtime; add a line for a new program."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from peerclust.users import Users
 
 @dataclass(frozen=True)
 class Trial:
-    """A program to try: made for each case, from users' own centers or from two common ones.
+    """A program to check: made for each case, from each user's own centers or from two common ones.
 
-    The threshold is met by some cases before the rounds run out and not by others; below zero the
+    Some cases reach the threshold before the last round, others do not; with one below zero the
     users never stop. `rounds` may depend on the case.
     """
 
@@ -39,17 +39,17 @@ class Trial:
     threshold: float = 20.0
 
     def start(self, case: Case) -> Array:
-        """Give the start, (13, k, 3)."""
+        """Return the start, (13, k, 3)."""
         x = case.start()
         return np.repeat(x[:1, :2], len(x), axis=0) if self.common_start else x
 
-    def most_rounds(self, case: Case) -> int:
-        """Give after how many rounds the case ends at the latest."""
+    def max_rounds(self, case: Case) -> int:
+        """Return the maximum number of rounds for a case."""
         return self.rounds if isinstance(self.rounds, int) else self.rounds(case)
 
 
-def _in_form(form: str) -> Trial:
-    return Trial(lambda case: Lossy(DGC(rho=20.0, alpha=case.step(20.0)), dtype=form))
+def _with_dtype(dtype: str) -> Trial:
+    return Trial(lambda case: Lossy(DGC(rho=20.0, alpha=case.step(20.0)), dtype=dtype))
 
 
 def _certify(case: Case) -> Certify:
@@ -57,15 +57,15 @@ def _certify(case: Case) -> Certify:
 
 
 @dataclass(frozen=True)
-class _Hail(DGC):
-    """DGC whose rounds begin with a maximum over all users, of which nothing is made."""
+class _MaximumFirst(DGC):
+    """DGC whose rounds start with a maximum over all users, which is not used."""
 
     def start(self, users: Users, x: Array) -> DGCState:
-        """Begin without a residual."""
+        """Start without a residual."""
         return replace(super().start(users, x), residual=np.full(users.m, UNKNOWN))
 
     def say(self, state: DGCState) -> Any:
-        """Tell all the centers' sizes, then the neighbors the centers."""
+        """Say the centers' magnitudes to all users, then the centers to the neighbors."""
         return NetworkMax(np.abs(state.x)) if state.update == 0 else NeighborSum(state.x)
 
     def hear(self, users: Users, state: DGCState, heard: Any) -> DGCState:
@@ -93,7 +93,7 @@ PROGRAMS = {
         rounds=lambda case: _certify(case).rounds,
         threshold=-1.0,
     ),
-    **{f"dgc in {form}": _in_form(form) for form in ("float32", "float16", "8-bit")},
+    **{f"dgc in {dtype}": _with_dtype(dtype) for dtype in ("float32", "float16", "8-bit")},
     "admm in 8-bit": Trial(lambda _: Lossy(ADMM(c=50.0, D=12), dtype="8-bit"), rounds=40),
     "group lasso, drops": Trial(lambda _: Lossy(GroupLasso(40.0, 20.0), drop=0.2), rounds=20),
     "dgc, all noise": Trial(
@@ -106,7 +106,7 @@ PROGRAMS = {
     "lsp2p": Trial(lambda _: LSP2P()),
     "draw": Trial(lambda _: Draw(seed=3, step=1, n=5), True, 2, -1.0),
     "draw of distances": Trial(
-        lambda _: Draw(seed=3, step=1, n=50, tell="distance"), True, 2, -1.0
+        lambda _: Draw(seed=3, step=1, n=50, reveal="distance"), True, 2, -1.0
     ),
     "average": Trial(
         lambda case: Average(case.graph.averaging_factors),
@@ -114,7 +114,7 @@ PROGRAMS = {
         threshold=-1.0,
     ),
     "dgc, a maximum first": Trial(
-        lambda case: _Hail(rho=20.0, alpha=case.step(20.0)), rounds=60, threshold=40.0
+        lambda case: _MaximumFirst(rho=20.0, alpha=case.step(20.0)), rounds=60, threshold=40.0
     ),
     "maximum": Trial(lambda _: Maximum(), rounds=1, threshold=-1.0),
 }

@@ -1,6 +1,6 @@
-"""How a block's users are assigned when every row is read; `lazy` has those who remember.
+"""Assigners that read every row each time, and their base class; `cached` has those that cache.
 
-Users with a handful of rows each, who may be very many, are a case of their own (`SmallUsersAssigner`).
+Users with a handful of rows each, of which there may be millions, have an assigner of their own.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from peerclust import kernels
 from peerclust.kernels.exact_sums import Sums, no_sums
 from peerclust.kernels.threads import parallel_for
 from peerclust.types import Array, Ints
-from peerclust.users.chunks import plan_tasks
+from peerclust.users.chunks import plan_chunks
 
-# Up to so many features the loop over users with few rows is compiled for their number.
-_COUNTED = 4
-# What a loss that measures distances has of what a Bregman loss does.
+# Up to this many features, the loop over small users is compiled for each number of features.
+_MAX_UNROLLED = 4
+# The affine scores of a loss that is not a Bregman loss: none.
 _NO_SLOPE, _NO_OFFSET = np.empty((0, 0, 0)), np.empty((0, 0))
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """The rows of a block of users, moved to where distance is Euclidean, and their loss."""
+    """The rows of a block of users, in coordinates where distance is Euclidean, and their loss."""
 
     rows: NDArray[Any]
     offsets: Ints
@@ -35,12 +35,12 @@ class Data:
     unit: float
     code: int
     parameter: float
-    # Where rows are sorted, if they are: see `layout`.
+    # The sorted copy of the rows, if there is one; see `boxes`.
     layouts: list[Any] = field(default_factory=list)
 
     @property
     def d(self) -> int:
-        """How many features a row has."""
+        """The number of features."""
         return int(self.rows.shape[1])
 
     @property
@@ -49,26 +49,26 @@ class Data:
         return self.code in (kernels.HUBER, kernels.LOGISTIC, kernels.FAIR)
 
     @property
-    def gamma_is_constant(self) -> bool:
-        """Whether there are rows whose gamma stays what it is beside others."""
+    def mixed_gamma(self) -> bool:
+        """Whether gamma is constant for some rows and varies for others."""
         return self.code in (kernels.HUBER, kernels.LOGISTIC)
 
     @property
     def sizes(self) -> Ints:
-        """How many rows each user has."""
+        """The number of rows of each user."""
         return np.diff(self.offsets)
 
 
 class Assigner:
-    """Some of the users, in tasks.
+    """Assigns some of the users of a block, in chunks.
 
     Attributes
     ----------
-    owner : (tasks,) int array
-        Whose rows a task has.
+    owner : (chunks,) int array
+        The user of each chunk.
     sums : list of Sums
-        What is to be added up to have the sums over all rows of a task.
-    changed, looked : int or (tasks,) int arrays
+        Their total is the sum over all rows of each chunk.
+    changed, rows_scanned : int or (chunks,) int arrays
         How many labels changed, and how many rows were measured, in the last assignment.
     """
 
@@ -80,44 +80,44 @@ class Assigner:
 
     @cached_property
     def all_once(self) -> bool:
-        """Whether each user has exactly one task, so that its sums are the user's."""
+        """Whether each user has exactly one chunk, so that its sums are the user's."""
         return np.array_equal(self.owner, np.arange(len(self._data.offsets) - 1))
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
-        """Assign to the centers z, (m, K, d); labels hold the last ones and may be written."""
+        """Assign to the centers z, (m, K, d); `labels` are the last ones and may be written to."""
         raise NotImplementedError
 
     def write(self, labels: NDArray[np.int32]) -> None:
         """Write the labels, if `assign` has not."""
 
     def sum(self, z: Array, labels: NDArray[np.int32]) -> None:
-        """Find the sums, if `assign` has not; z and labels are those of the last one."""
+        """Compute the sums, if `assign` has not; z and labels are those of the last `assign`."""
 
 
-def add_up(parts: Sequence[Assigner], shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Give the sums of w gamma and w gamma y by user, (m, K) and (m, K, d)."""
-    if len(parts) == 1 and len(parts[0].sums) == 1 and parts[0].all_once:
-        return parts[0].sums[0].hi0, parts[0].sums[0].hi1
+def sum_by_user(assigners: Sequence[Assigner], shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Return the sums of w gamma and w gamma y by user, (m, K) and (m, K, d)."""
+    if len(assigners) == 1 and len(assigners[0].sums) == 1 and assigners[0].all_once:
+        return assigners[0].sums[0].hi0, assigners[0].sums[0].hi1
     total = no_sums(*shape)
-    for part in parts:
-        for sums in part.sums if len(part.owner) else ():
-            for two in (slice(0, 2), slice(2, 4)):
-                flat = [each.reshape(len(each), -1) for each in (*sums[two], *total[two])]
-                kernels.by_user_exactly(part.owner, *flat)
+    for assigner in assigners:
+        for sums in assigner.sums if len(assigner.owner) else ():
+            for pair in (slice(0, 2), slice(2, 4)):
+                flat = [each.reshape(len(each), -1) for each in (*sums[pair], *total[pair])]
+                kernels.exact_by_user(assigner.owner, *flat)
     return total.hi0, total.hi1
 
 
 class FullAssigner(Assigner):
-    """Every row is read every time."""
+    """Reads every row each time."""
 
     changed: Ints
     rows_scanned: Ints
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
-        self._tasks = plan_tasks(data.offsets, members)
-        owner = self._tasks[0]
+        self._chunks = plan_chunks(data.offsets, members)
+        owner = self._chunks[0]
         super().__init__(data, owner, [no_sums(len(owner), K, data.d)])
-        self.rows_scanned = self._tasks[2] - self._tasks[1]
+        self.rows_scanned = self._chunks[2] - self._chunks[1]
         self._ends = np.cumsum(self.rows_scanned)
         self.changed = np.zeros_like(self.rows_scanned)
 
@@ -133,7 +133,7 @@ class FullAssigner(Assigner):
 
         def loop(first: int, last: int) -> None:
             kernels.assign(
-                data.rows, data.weights, data.unit, *self._tasks, first, last, z, slope, offset,
+                data.rows, data.weights, data.unit, *self._chunks, first, last, z, slope, offset,
                 data.code, data.parameter, labels, self.sums[0], self.changed,
             )  # fmt: skip
 
@@ -141,16 +141,16 @@ class FullAssigner(Assigner):
 
 
 class SmallUsersAssigner(Assigner):
-    """Users with a handful of rows, who may be very many: a task each.
+    """Assigns users with a handful of rows, of which there may be millions: one chunk per user.
 
-    Their rows are summed, plainly and in order, only when that is asked for.
+    Their rows are summed, plainly and in order, only when `sum` is called.
     """
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
         super().__init__(data, members, [])
         self.rows_scanned = int(data.sizes[members].sum())
-        # A loop is compiled for each small number of features.
-        self.row = (0.0,) * data.d if data.d <= _COUNTED else ()
+        # Its length selects the compiled loop.
+        self.row = (0.0,) * data.d if data.d <= _MAX_UNROLLED else ()
         self._work = float((self.rows_scanned + len(members)) * K * data.d)
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
@@ -182,7 +182,7 @@ class SmallUsersAssigner(Assigner):
         parallel_for(loop, len(self.owner), self._work)
         self.sums = [sums]
 
-    def descend(
+    def gradient_step(
         self,
         x: Array,
         labels: NDArray[np.int32],
@@ -190,7 +190,7 @@ class SmallUsersAssigner(Assigner):
         out: Array,
         size: Array,
     ) -> None:
-        """Move all users' centers as `kernels.gradient_step` does, which `others` is for, unsummed."""
+        """Move all users' centers as `kernels.gradient_step` does with the arguments `others`."""
         data = self._data
 
         def loop(first: int, last: int) -> None:

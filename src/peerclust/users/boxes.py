@@ -1,4 +1,8 @@
-"""Rows sorted into boxes of nearby rows, in a copy (see `kernels.boxes`)."""
+"""A copy of the rows, sorted into boxes of nearby rows.
+
+The boxes are the leaves of a kd-tree, as in Pelleg and Moore (1999) and Kanungo et al. (2002), who
+skip the rows of a node together; see `kernels.boxes`.
+"""
 
 from __future__ import annotations
 
@@ -13,30 +17,30 @@ from peerclust import kernels
 from peerclust.kernels.threads import parallel_for
 from peerclust.types import Array, Ints
 from peerclust.users.assigners import Data
-from peerclust.users.chunks import plan_tasks
+from peerclust.users.chunks import plan_chunks
 
-# Stretches of rows that are sorted by one thread.
-_STRETCH = 1 << 18
+# The most rows that are sorted by one thread.
+_BATCH = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where the rows of the users `members` are, and their boxes.
+    """The sorted rows of the users `members`, and their boxes.
 
     Attributes
     ----------
     order : (n,) int array
-        Where the rows were.
+        The original index of each row.
     tiles : (n d,) array
-        The rows box after box, those of a box in columns.
+        The rows box by box, each box transposed, (d, rows of the box).
     weights : (n,) array
-        Their weights, in the same order; none where all have the same.
+        Their weights, in the same order; empty if all are the same.
     begin : (boxes + 1,) int array
         The first row of each box.
     mid, half : (boxes, d) arrays
-        The middle of each box and half its width.
-    owner, start, stop : (tasks,) int arrays
-        Whose boxes a task has, and from which to which.
+        The middle of each box, and half its width.
+    owner, start, stop : (chunks,) int arrays
+        The user of each chunk, its first box, and the end of its boxes.
     """
 
     members: Ints
@@ -52,7 +56,7 @@ class Layout:
 
 
 def find_layout(data: Data, members: Ints) -> Layout:
-    """Give the layout of these users, which is made once: it depends on nothing but the rows."""
+    """Return the layout of these users; it depends on the rows only and is made once."""
     known: list[Layout] = data.layouts
     if not known or not np.array_equal(known[0].members, members):
         known[:] = [_make(data, members)]
@@ -65,13 +69,13 @@ def _make(data: Data, members: Ints) -> Layout:
     rows, order = _sort(data, members, offsets)
     weights = np.empty(len(order) if data.weights.size else 0)
     kernels.take(data.weights, order[: len(weights)], weights)
-    # Boxes are counted from each user's first row on, and tasks from its first box.
+    # Boxes start at each user's first row, and chunks at its first box.
     boxes = -(-sizes // kernels.TILE)
     firsts = np.concatenate([[0], np.cumsum(boxes)])
     inside = np.arange(firsts[-1]) - np.repeat(firsts[:-1], boxes)
     begin = np.append(np.repeat(offsets[:-1], boxes) + inside * kernels.TILE, offsets[-1])
-    length = max(1, kernels.SEGMENT // kernels.TILE)
-    owner, start, stop = plan_tasks(firsts, length=length)
+    length = max(1, kernels.CHUNK_ROWS // kernels.TILE)
+    owner, start, stop = plan_chunks(firsts, length=length)
     tiles, (mid, half) = rows.reshape(-1), np.empty((2, len(inside), data.d))
 
     def loop(first: int, last: int) -> None:
@@ -82,21 +86,21 @@ def _make(data: Data, members: Ints) -> Layout:
 
 
 def _sort(data: Data, members: Ints, offsets: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Give a copy of the members' rows, sorted so that boxes are small, and where they were."""
+    """Return a copy of the members' rows, sorted so that boxes are small, and their indices."""
     kind = np.int32 if len(data.rows) <= np.iinfo(np.int32).max else np.int64
     parts = [np.arange(data.offsets[i], data.offsets[i + 1], dtype=kind) for i in members]
     order = np.concatenate(parts)
     rows = data.rows.copy() if len(order) == len(data.rows) else data.rows[order]
     todo = list(pairwise(offsets.tolist()))
-    stretches = []
+    ranges = []
     while todo:
         first, last = todo.pop()
-        middle = kernels.split_median(rows, order, first, last) if last - first > _STRETCH else last
+        middle = kernels.split_median(rows, order, first, last) if last - first > _BATCH else last
         if middle < last:
             todo += [(first, middle), (middle, last)]
         else:
-            stretches.append((first, last))
-    start, stop = np.array(sorted(stretches)).T.copy()
+            ranges.append((first, last))
+    start, stop = np.array(sorted(ranges)).T.copy()
 
     def loop(first: int, last: int) -> None:
         kernels.sort_into_boxes(rows, order, start, stop, first, last)

@@ -1,13 +1,17 @@
-"""What a block of users remembers from one assignment to the next, to read only a few rows again.
+"""Assigners that cache bounds from one assignment to the next, so that few rows are read again.
 
-How long a row's label holds is told by how far centers have gone (see `kernels.drifts`). Users with
-many rows in few dimensions have them sorted into boxes of nearby rows, which are skipped as a whole
-(`BoxAssigner`, `kernels.boxes`); the rows of others stay where they are (`BoundedAssigner`,
-`kernels.remembered`). Users with a handful of rows remember nothing (`SmallUsersAssigner`): to read them again
-costs less.
+By the triangle inequality a row's label is valid until the centers have moved far enough (Elkan
+2003, Hamerly 2010; see `kernels.center_drift`). There are three kinds of users:
 
-Labels are those of a full assignment, always. Sums over labels are kept to twice the precision of a
-number (see `kernels.exact`), so that they are those of a fresh sum but for a last bit now and then.
+- Many rows with few features are sorted into boxes of nearby rows, which are skipped as a whole, as
+  in Pelleg and Moore (1999) and Kanungo et al. (2002): `BoxAssigner`, `kernels.boxes`.
+- Other rows stay in their own order: `BoundedAssigner`, `kernels.bounds`. Each row has one bound
+  (Hamerly 2010); rows with many features also have one per center (Elkan 2003). Drake and Hamerly
+  (2012) choose a number of bounds between these two.
+- For a handful of rows nothing is cached (`SmallUsersAssigner`): reading them again costs less.
+
+Labels are always those of a full assignment. Sums by label are updated in double-double precision
+(see `kernels.exact_sums`); they differ from a new sum in a last bit at most, and rarely.
 """
 
 from __future__ import annotations
@@ -23,86 +27,87 @@ from peerclust.kernels.threads import parallel_for
 from peerclust.types import Array, Ints
 from peerclust.users.assigners import Assigner, Data, FullAssigner, SmallUsersAssigner
 from peerclust.users.boxes import find_layout
-from peerclust.users.chunks import plan_tasks
+from peerclust.users.chunks import plan_chunks
 
-# Users with fewer rows remember nothing.
+# For users with fewer rows nothing is cached.
 MIN_ROWS_CACHED = 16
-# Boxes pay with at least so many rows a user, and at most so many features.
+# Boxes are worth it from this many rows per user on, and up to this many features.
 MIN_ROWS_BOXED = 512
 FEW_FEATURES = 8
-# From so many features on, a bound for each row and center saves more than it costs.
+# From this many features on, a bound per row and center saves more than it costs.
 MANY_FEATURES = 16
 
 
 class CachedAssigner(Assigner):
-    """The ways of the centers of the users `members`, and sums that rows enter and leave."""
+    """Tracks the drift of centers, and updates sums as rows enter and leave clusters."""
 
     changed: Ints
     rows_scanned: Ints
 
     def __init__(self, data: Data, owner: Ints, K: int, members: Ints) -> None:
-        kept = no_sums(len(owner), K, data.d)
-        others = no_sums(len(owner) if data.varies else 0, K, data.d)
-        super().__init__(data, owner, [kept, others] if data.varies else [kept])
-        self._others = others
+        # Of rows with constant gamma, and of the others.
+        constant = no_sums(len(owner), K, data.d)
+        varying = no_sums(len(owner) if data.varies else 0, K, data.d)
+        super().__init__(data, owner, [constant, varying] if data.varies else [constant])
+        self._varying_sums = varying
         self.members = members
         self.changed, self.rows_scanned = np.zeros((2, len(owner)), np.int64)
-        self._begins = True
+        self._cold = True
         m = len(data.offsets) - 1
         self._z = np.empty((m, K, data.d))
-        self._gone, self._drift, self._clock = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m)
-        # What tells whether a sum is to be added up anew, see `kernels.exact`.
+        self._path, self._drift, self._max_drift = np.zeros((m, K)), np.zeros((m, K)), np.zeros(m)
+        # Whether a sum must be recomputed follows from these; see `kernels.exact_sums`.
         few, many = (len(owner), K), (len(owner), K, data.d)
-        self._marks = (
+        self._rounding_marks = (
             np.zeros(few), np.zeros(few, np.bool_), np.zeros(many), np.zeros(many, np.bool_)
         )  # fmt: skip
 
-    def _follow(self, z: Array) -> None:
-        """Add up how far the centers went to z."""
-        if self._begins:
+    def _track_drift(self, z: Array) -> None:
+        """Accumulate how far the centers moved to z."""
+        if self._cold:
             self._z[self.members] = z[self.members]
         else:
-            kernels.add_drifts(z, self._z, self.members, self._gone, self._drift, self._clock)
+            kernels.add_drift(z, self._z, self.members, self._path, self._drift, self._max_drift)
 
-    def _work(self, z: Array, each: int) -> float:
-        """Estimate the work: as much as last time, and what is read in any case."""
+    def _work(self, z: Array, checked: int) -> float:
+        """Estimate the work: as many rows as last time, plus the `checked` rows or boxes."""
         rows, d = self._data.rows.shape
-        if self._begins:
+        if self._cold:
             return float(rows * z[0].size)
         return float(
-            self.rows_scanned.sum() * z[0].size + each + (rows * d if self._data.varies else 0)
+            self.rows_scanned.sum() * z[0].size + checked + (rows * d if self._data.varies else 0)
         )
 
 
 class BoundedAssigner(CachedAssigner):
-    """Rows in their own order, with an expiry each and, of many features, a bound a center."""
+    """Rows in their own order: one bound per row; with many features, one per row and center."""
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
-        owner, start, stop = plan_tasks(data.offsets, members)
+        owner, start, stop = plan_chunks(data.offsets, members)
         super().__init__(data, owner, K, members)
         self._ends = np.cumsum(stop - start)
         rows = int(self._ends[-1])
-        self._tasks = owner, start, stop, self._ends - (stop - start)
-        self._kept = np.zeros(rows if data.gamma_is_constant else 0, np.bool_)
-        self._expiry = np.empty(rows)
+        self._chunks = owner, start, stop, self._ends - (stop - start)
+        self._in_sums = np.zeros(rows if data.mixed_gamma else 0, np.bool_)
+        self._valid_until = np.empty(rows)
         bounded = data.d >= MANY_FEATURES and K > 1
         self._bounds = np.empty((rows, K) if bounded else (0, K), np.float32)
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z."""
         data = self._data
-        self._follow(z)
+        self._track_drift(z)
 
         def loop(first: int, last: int) -> None:
             kernels.assign_bounded(
-                data.rows, data.weights, data.unit, *self._tasks, first, last, z, self._gone,
-                self._drift, data.code, data.parameter, self._begins, labels, self._kept,
-                self._expiry, self._bounds, self.sums[0], self._marks, self._others, self.changed,
-                self.rows_scanned,
+                data.rows, data.weights, data.unit, *self._chunks, first, last, z, self._path,
+                self._drift, data.code, data.parameter, self._cold, labels, self._in_sums,
+                self._valid_until, self._bounds, self.sums[0], self._rounding_marks,
+                self._varying_sums, self.changed, self.rows_scanned,
             )  # fmt: skip
 
         parallel_for(loop, self._ends, self._work(z, int(self._ends[-1])))
-        self._begins = False
+        self._cold = False
 
 
 class BoxAssigner(CachedAssigner):
@@ -114,43 +119,43 @@ class BoxAssigner(CachedAssigner):
         self._ends = np.cumsum(self._layout.stop - self._layout.start)
         rows, boxes = len(self._layout.order), len(self._layout.mid)
         self._labels = np.empty(rows, np.int32)
-        self._kept = np.zeros(rows if data.gamma_is_constant else 0, np.bool_)
-        self._expiry = np.empty(rows)
-        self._due, self._common = np.empty(boxes), np.full(boxes, -1, np.int32)
-        self._fresh = np.diff(self._layout.begin).astype(np.int32) * np.int32(data.varies)
+        self._in_sums = np.zeros(rows if data.mixed_gamma else 0, np.bool_)
+        self._valid_until = np.empty(rows)
+        self._box_valid_until, self._uniform_label = np.empty(boxes), np.full(boxes, -1, np.int32)
+        self._n_varying = np.diff(self._layout.begin).astype(np.int32) * np.int32(data.varies)
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
-        """Assign to the centers z; labels are read the first time, and written by `write`."""
+        """Assign to the centers z; `labels` are read only if cold, and written by `write`."""
         data, at = self._data, self._layout
-        self._follow(z)
-        if self._begins:
+        self._track_drift(z)
+        if self._cold:
             kernels.take(labels, at.order, self._labels)
 
         def loop(first: int, last: int) -> None:
             kernels.assign_boxes(
-                at.tiles, at.weights, data.unit, at.begin, at.mid, at.half,
-                at.owner, at.start, at.stop, first, last, z, self._clock, data.code,
-                data.parameter, self._begins, self._labels, self._kept, self._expiry, self._due,
-                self._common, self._fresh, self.sums[0], self._marks, self._others,
-                self.changed, self.rows_scanned,
+                at.tiles, at.weights, data.unit, at.begin, at.mid, at.half, at.owner, at.start,
+                at.stop, first, last, z, self._max_drift, data.code, data.parameter, self._cold,
+                self._labels, self._in_sums, self._valid_until, self._box_valid_until,
+                self._uniform_label, self._n_varying, self.sums[0], self._rounding_marks,
+                self._varying_sums, self.changed, self.rows_scanned,
             )  # fmt: skip
 
-        parallel_for(loop, self._ends, self._work(z, len(self._due)))
-        self._begins = False
+        parallel_for(loop, self._ends, self._work(z, len(self._box_valid_until)))
+        self._cold = False
 
     def write(self, labels: NDArray[np.int32]) -> None:
-        """Write the labels where their rows are."""
+        """Write the labels in the original order of the rows."""
         kernels.scatter(self._labels, self._layout.order, labels)
 
 
-def begin(data: Data, K: int) -> list[Assigner]:
-    """Give the users what reads all rows, for an assignment that may be the only one."""
+def first_pass(data: Data, K: int) -> list[Assigner]:
+    """Return assigners for a first assignment, which may be the only one: they read all rows."""
     few = data.sizes < MIN_ROWS_CACHED
     return _plan(data, K, (SmallUsersAssigner, few), (FullAssigner, ~few))
 
 
-def remember(data: Data, K: int) -> list[Assigner]:
-    """Give each user the memory that suits it."""
+def cached_pass(data: Data, K: int) -> list[Assigner]:
+    """Return assigners that cache what suits each user."""
     sizes = data.sizes
     few = sizes < MIN_ROWS_CACHED
     boxed = ~few & (sizes >= MIN_ROWS_BOXED) & (data.d <= FEW_FEATURES)

@@ -1,4 +1,4 @@
-"""How users' rows are dealt to tasks (see `kernels`), and what tasks give put together by user."""
+"""Chunks of users' rows (see `kernels`), and sums over chunks by user."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 from peerclust import kernels
 from peerclust.types import Array
 
-Tasks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+Chunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
-# Rows whose values are held at a time when they are added up.
-CHUNK = 1 << 18
+# The most rows whose values are in memory at a time when they are summed.
+BATCH_ROWS = 1 << 18
 
 
-def plan_tasks(
+def plan_chunks(
     offsets: NDArray[np.int64], members: NDArray[np.int64] | None = None, length: int | None = None
-) -> Tasks:
-    """Give the owner, start and stop of each task, of all users or of the `members` only.
+) -> Chunks:
+    """Return the owner, start and stop of each chunk, of all users or of the `members` only.
 
-    No task is longer than `length`, which is `kernels.SEGMENT` unless given.
+    No chunk is longer than `length` (default `kernels.CHUNK_ROWS`).
 
-    >>> [each.tolist() for each in plan_tasks(np.array([0, 8193, 8193, 8200]))]
+    >>> [each.tolist() for each in plan_chunks(np.array([0, 8193, 8193, 8200]))]
     [[0, 0, 2], [0, 8192, 8193], [8192, 8193, 8200]]
     """
-    length = kernels.SEGMENT if length is None else length
+    length = kernels.CHUNK_ROWS if length is None else length
     if members is None:
         members = np.arange(len(offsets) - 1)
     pieces = -(-np.diff(offsets)[members] // length)
@@ -39,27 +39,27 @@ def plan_tasks(
 def sum_by_label(
     offsets: NDArray[np.int64], labels: NDArray[np.int32], values: Array, K: int
 ) -> Array:
-    """Add up each user's values by label, (m, K).
+    """Return the sums of each user's values by label, (m, K).
 
     >>> sum_by_label(np.array([0, 2, 3]), np.array([1, 1, 0]), np.ones(3), 2).tolist()
     [[0.0, 2.0], [1.0, 0.0]]
     """
     m = len(offsets) - 1
     cell = np.repeat(np.arange(m), np.diff(offsets)) * K + labels
-    # bincount adds in the order of the rows, so that a user's sums are its own.
+    # bincount adds in the order of the rows, so that a user's sums do not depend on other users.
     flat = np.bincount(cell, weights=values, minlength=m * K)
     return flat.reshape(m, K).astype(np.float64)
 
 
 def sum_values(
-    values: Callable[[int, int], Array], weights: Array, unit: float, tasks: Tasks, m: int
+    values: Callable[[int, int], Array], weights: Array, unit: float, chunks: Chunks, m: int
 ) -> Array:
-    """Add up each user's weighted values, (m,); `values` gives those of tasks first to last."""
-    owner, start, stop = tasks
+    """Return each user's weighted sum of values, (m,); values(first, last) are those of chunks."""
+    owner, start, stop = chunks
     out = np.zeros(m)
     first = 0
     while first < len(owner):
-        last = max(first + 1, int(np.searchsorted(stop, start[first] + CHUNK, side="right")))
-        kernels.weighted_sum(values(first, last), weights, unit, *tasks, first, last, out)
+        last = max(first + 1, int(np.searchsorted(stop, start[first] + BATCH_ROWS, side="right")))
+        kernels.weighted_sum(values(first, last), weights, unit, *chunks, first, last, out)
         first = last
     return out

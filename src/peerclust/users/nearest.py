@@ -1,7 +1,6 @@
-"""Rows measured against one common set of centers; users' own centers are in `users`.
+"""Distances of rows to one common set of centers; for users' own centers see `users`.
 
-Rows go by chunks, so that what is made of them on the way stays small, and each chunk is shared by
-the cores.
+Rows are processed in batches, so that temporary arrays stay small. A batch is split among threads.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from peerclust.distances import Distance
 from peerclust.kernels.threads import parallel_for
 from peerclust.types import Array, Rows
 
-CHUNK = 1 << 17
+BATCH_ROWS = 1 << 17
 
 
 def nearest(
@@ -27,11 +26,11 @@ def nearest(
     *,
     loss: Any,
     distance: Distance,
-    moved: Rows | None = None,
+    transformed: Rows | None = None,
 ) -> tuple[NDArray[np.int32], Array]:
-    """Give each row's nearest center among (K, d), and its squared distance (or divergence).
+    """Return each row's nearest center among (K, d), and its squared distance (or divergence).
 
-    `moved` are the rows as `distance.forward` gives them, where they are at hand.
+    `transformed` are the rows after `distance.forward`, if the caller has them.
 
     >>> from peerclust import Euclidean, KMeans
     >>> label, r2 = nearest(np.array([[0.0], [4.0]]), np.array([[0.0], [5.0]]),
@@ -45,16 +44,16 @@ def nearest(
     if isinstance(loss, Bregman):
         slope, offset = loss.affine(centers)
     z = np.ascontiguousarray(distance.forward(centers), dtype=np.float64)
-    for here in _chunks(len(rows)):
-        y = distance.forward(rows[here]) if moved is None else moved[here]
-        _spread(kernels.nearest, y, z, slope, offset, labels[here], r2[here])
+    for here in _batches(len(rows)):
+        y = distance.forward(rows[here]) if transformed is None else transformed[here]
+        _run(kernels.nearest, y, z, slope, offset, labels[here], r2[here])
         if isinstance(loss, Bregman):
             r2[here] = _divergence(loss, centers[labels[here]], rows[here])
     return labels, r2
 
 
 def measure(rows: Rows, centers: Array, *, loss: Any, distance: Distance) -> Array:
-    """Give each row's squared distance (or divergence) to each of the centers (K, d), (N, K).
+    """Return each row's squared distance (or divergence) to each of the centers (K, d), (N, K).
 
     >>> from peerclust import Euclidean, KMeans
     >>> measure(np.array([[0.0], [4.0]]), np.array([[0.0], [5.0]]),
@@ -63,29 +62,29 @@ def measure(rows: Rows, centers: Array, *, loss: Any, distance: Distance) -> Arr
     """
     r2 = np.empty((len(rows), len(centers)))
     z = np.ascontiguousarray(distance.forward(centers), dtype=np.float64)
-    for here in _chunks(len(rows)):
+    for here in _batches(len(rows)):
         if isinstance(loss, Bregman):
             for k, center in enumerate(centers):
                 r2[here, k] = _divergence(loss, center, rows[here])
         else:
-            _spread(kernels.measure_all, distance.forward(rows[here]), z, r2[here])
+            _run(kernels.distances2, distance.forward(rows[here]), z, r2[here])
     return r2
 
 
-def _chunks(n: int) -> Iterator[slice]:
-    return (slice(begin, begin + CHUNK) for begin in range(0, n, CHUNK))
+def _batches(n: int) -> Iterator[slice]:
+    return (slice(start, start + BATCH_ROWS) for start in range(0, n, BATCH_ROWS))
 
 
-def _spread(kernel: Callable[..., None], y: Rows, z: Array, *rest: Array | NDArray[Any]) -> None:
-    """Call kernel(y, first, last, z, *rest) on stretches of the rows, cut at whole segments."""
-    ends = np.append(np.arange(kernels.SEGMENT, len(y), kernels.SEGMENT), len(y))
+def _run(kernel: Callable[..., None], y: Rows, z: Array, *rest: Array | NDArray[Any]) -> None:
+    """Call kernel(y, first, last, z, *rest) on ranges of whole chunks of the rows, in threads."""
+    ends = np.append(np.arange(kernels.CHUNK_ROWS, len(y), kernels.CHUNK_ROWS), len(y))
 
     def loop(first: int, last: int) -> None:
-        kernel(y, first * kernels.SEGMENT, int(ends[last - 1]), z, *rest)
+        kernel(y, first * kernels.CHUNK_ROWS, int(ends[last - 1]), z, *rest)
 
     parallel_for(loop, ends, y.size * len(z))
 
 
 def _divergence(loss: Bregman, centers: Array, rows: Rows) -> Array:
-    # What rounding takes below zero is zero.
+    # Rounding may make it negative.
     return np.maximum(loss.divergence(centers, np.asarray(rows, dtype=np.float64)), 0.0)

@@ -1,7 +1,7 @@
 """Run by the ranks of a job: all that is claimed of jobs of this size, so that one job is enough.
 
-Words: `conform` checks the runtime, `same` checks clustering and `some` does
-it in fewer ways, `smoke` checks a little of both.
+Arguments: `conform` checks the runtime, `same` checks clustering, `some` checks clustering with
+fewer options, `smoke` checks a little of both.
 """
 
 import sys
@@ -15,14 +15,14 @@ from peerclust.runtimes.mpi import world
 SMOKE = ("dgc", "accelerated", "admm", "group lasso, drops", "draw", "average", "maximum")
 
 
-def main(words):
-    if "conform" in words:
+def main(checks):
+    if "conform" in checks:
         conform.check_covering()
-    if "same" in words:
+    if "same" in checks:
         same.main()
-    if "some" in words:
-        same.main(same.WAYS[::3])
-    if "smoke" in words:
+    if "some" in checks:
+        same.main(same.OPTIONS[::3])
+    if "smoke" in checks:
         cases = [case for case in testing.cases() if case.name == "Huber, path(13)"]
         conform.check(SMOKE, cases)
         same.check_cluster([{"loss": "huber", "rho": 10, "rounds": 10}])

@@ -14,14 +14,14 @@ ranks = world()
 class Old:
     """A communicator of an MPI library without persistent collectives."""
 
-    def __init__(self, around):
-        self._around = around
+    def __init__(self, comm):
+        self._comm = comm
 
     def Neighbor_alltoallv_init(self, *_):
         raise NotImplementedError
 
     def __getattr__(self, name):
-        return getattr(self._around, name)
+        return getattr(self._comm, name)
 
 
 def runtime(graph):
@@ -29,9 +29,9 @@ def runtime(graph):
         Distribution(ranks, graph, distribute_users(graph, [1] * graph.m, ranks.size))
     )
     if "old" in sys.argv:
-        made._around = Old(made._around)
-        made._posts.clear()
-        made._post = made._find_post(2)
+        made._neighborhood = Old(made._neighborhood)
+        made._exchanges.clear()
+        made._last = made._exchange(2)
     return made
 
 

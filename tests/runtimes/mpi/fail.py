@@ -1,6 +1,6 @@
-"""Run by the ranks of a job, of which one, or all, do something wrong, in the ways that are named.
+"""Run by the ranks of a job, of which one, or all, make the mistakes that are named.
 
-An error of `cluster` is caught and printed, and the next way is tried.
+An error of `cluster` is caught and printed, and the next mistake is made.
 """
 
 import os
@@ -34,58 +34,58 @@ class Loss:
         return np.ones_like(r2)
 
 
-def go_wrong(way):
+def go_wrong(mistake):
     rows = np.random.default_rng(0).normal(size=(60, 2))
     parts = np.split(rows, 6)
     options = {"n_clusters": 2, "random_state": 0, "rho": 10, "runtime": "mpi"}
-    if way in ("loss", "killed"):
+    if mistake in ("loss", "killed"):
         options["loss"] = Loss()
-    elif way == "arguments" and ranks.rank == 1:
+    elif mistake == "arguments" and ranks.rank == 1:
         options["n_clusters"] = 3
-    elif way == "ranks":
+    elif mistake == "ranks":
         parts = parts[:2]
-    elif way == "rows" and ranks.rank == 1:
+    elif mistake == "rows" and ranks.rank == 1:
         parts = [part.copy() for part in parts]
         for part in parts:
             part[3, 1] = np.nan
-    elif way == "features" and ranks.rank == 1:
+    elif mistake == "features" and ranks.rank == 1:
         parts = [part[:, :1] for part in parts]
-    elif way == "users" and ranks.rank == 2:
+    elif mistake == "users" and ranks.rank == 2:
         parts = parts[:5]
-    elif way == "clusters":
+    elif mistake == "clusters":
         options["n_clusters"] = 61
-    elif way == "twice":
+    elif mistake == "twice":
         parts = {ranks.rank: parts[0], 5: parts[1]}
-    elif way == "missing":
+    elif mistake == "missing":
         parts = {2 * ranks.rank: parts[0]}
-    elif way == "none":
+    elif mistake == "none":
         parts = {} if ranks.rank == 1 else {ranks.rank: parts[0]}
-    elif way == "weights" and ranks.rank == 1:
+    elif mistake == "weights" and ranks.rank == 1:
         options["weights"] = [np.ones(10)] * 6
-    elif way == "graph":
+    elif mistake == "graph":
         edges = [(0, i) if ranks.rank == 1 else (i - 1, i) for i in range(1, 6)]
         options["graph"] = pc.graphs.from_edges(edges)
-    elif way == "offsets":
+    elif mistake == "offsets":
         parts = rows, np.array([0, 10, 20, 59])
-    elif way == "script" and ranks.rank == 1:
-        # Outside of cluster it is mpi4py that ends the job.
+    elif mistake == "script" and ranks.rank == 1:
+        # Outside of cluster mpi4py aborts the job.
         raise KeyError("a mistake of the script's own")
 
     site, K = np.arange(60) % 6, 2 + (ranks.rank == 1)
-    if way == "detector":
+    if mistake == "detector":
         pc.PeerOutlierDetector(K, runtime="mpi").fit(rows, users=site)
-    if way == "estimator":
+    if mistake == "estimator":
         rows[3, 1] = np.nan if ranks.rank == 1 else 0.0
         pc.PeerClustering(2, runtime="mpi").fit(rows, users=site)
     pc.cluster(parts, **options)
 
 
 def main():
-    for way in sys.argv[1:]:
+    for mistake in sys.argv[1:]:
         try:
-            go_wrong(way)
+            go_wrong(mistake)
         except pc.errors.PeerclustError as error:
-            print(f"rank {ranks.rank}, {way}: {error}", flush=True)
+            print(f"rank {ranks.rank}, {mistake}: {error}", flush=True)
         else:
             print("no error", flush=True)
 

@@ -1,4 +1,4 @@
-"""Run by the ranks of a job: clusters in many ways and compares with the simulator."""
+"""Run by the ranks of a job: clusters with many options and compares with the simulator."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ weights = [np.random.default_rng(i).uniform(0.5, 2.0, len(part)) for i, part in 
 flat = np.concatenate(parts), np.concatenate([[0], np.cumsum([len(part) for part in parts])])
 given = np.stack([rows[i : i + 3] for i in range(13)])
 
-WAYS = [
+OPTIONS = [
     {},
     {"loss": "huber", "rho": 10, "trace": True},
     {"loss": "fair", "rho": 10, "weights": weights, "n_init": 2},
@@ -41,37 +41,37 @@ def numbers(solution):
     """Return all that two solutions are compared by; their arrays as bytes, at the end."""
     certificate = dataclasses.asdict(solution.certificate)
     trace = solution.trace and [each.tolist() for each in vars(solution.trace).values()]
-    held = [
+    arrays = [
         solution.centers.tobytes(),
         solution.consensus.tobytes(),
         *(each.tobytes() for each in solution.labels),
     ]
-    return certificate, str(solution.status), solution.why, solution.rho, trace, held
+    return certificate, str(solution.status), solution.why, solution.rho, trace, arrays
 
 
-def main(ways=WAYS):
-    check_cluster(ways)
+def main(chosen=OPTIONS):
+    check_cluster(chosen)
     check_estimators()
     if ranks.rank == 0:
         print(f"the same on {ranks.size} ranks")
 
 
-def check_cluster(ways):
-    for way in ways:
-        options = {"n_clusters": 3, "random_state": 7} | way
+def check_cluster(chosen):
+    for each in chosen:
+        options = {"n_clusters": 3, "random_state": 7} | each
         alone = numbers(pc.cluster(parts, **options))
         together = numbers(pc.cluster(parts, runtime="mpi", **options))
         for a, b in zip(alone, together, strict=True):
-            assert a == b, (way, a, b)
+            assert a == b, (each, a, b)
         # How rows are given and results gathered shows in few rounds as well.
         options["rounds"] = 20
         alone = numbers(pc.cluster(parts, **options))
-        if "weights" not in way:
-            assert numbers(pc.cluster(flat, runtime="mpi", **options))[-1] == alone[-1], way
+        if "weights" not in each:
+            assert numbers(pc.cluster(flat, runtime="mpi", **options))[-1] == alone[-1], each
             own = {i: parts[i] for i in range(13) if i % ranks.size == ranks.rank}
-            assert numbers(pc.cluster(own, runtime="mpi", **options))[-1] == alone[-1], way
+            assert numbers(pc.cluster(own, runtime="mpi", **options))[-1] == alone[-1], each
         part = pc.cluster(parts, runtime="mpi", gather=False, **options)
-        assert part.consensus.tobytes() == alone[-1][1], way
+        assert part.consensus.tobytes() == alone[-1][1], each
 
 
 def check_estimators():

@@ -1,4 +1,4 @@
-"""What ranks compute has the simulator's bits, and a rank that fails leaves nobody waiting."""
+"""Ranks compute the simulator's bits, and a rank that fails leaves no other waiting."""
 
 import sys
 from pathlib import Path
@@ -59,43 +59,43 @@ AGREED = {
     " Got nan in column 1.",
     "features": "Rank 1 of 3: All users must have the same features: user 0 has 2, user 2 has 1.",
     "users": "`parts` of cluster must be the same in all ranks, or a dict of each rank's own users."
-    " Rank 2 has other users, or as many with other numbers of rows, than rank 0.",
+    " Rank 2's users or row counts differ from rank 0's.",
     "clusters": "`n_clusters` of cluster must be at most the number of distinct rows"
     " (n_samples=60, 60 of them distinct). Got 61.",
     "weights": "All ranks must be given the same `weights` of cluster. Rank 1 has 'given', rank 0"
     " has 'unit'.",
     "graph": "All ranks must be given the same `graph` of cluster. Rank 1 has"
     f" {fingerprint(STAR)}, rank 0 has {fingerprint(PATH)}.",
-    "offsets": "The offsets of `parts` must be whole numbers that rise from 0 to the 60 rows.",
+    "offsets": "The offsets of `parts` must be whole numbers that increase from 0 to the 60 rows.",
     "detector": "All ranks must be given the same `n_clusters` of cluster. Rank 1 has 3, rank 0"
     " has 2.",
     "estimator": "Rank 1 of 3: Row 3 of X must be finite and below 1e+150 (no NaN, no infinity)."
     " Got nan in column 1.",
     "twice": "Each user must be in one rank's dict of `parts` only. Got user 5 in ranks 0 and 1.",
-    "missing": "The users in all ranks' dicts of `parts` must be numbered from 0 on. Got 3 of them,"
-    " but no user 1.",
+    "missing": "The users in all ranks' dicts of `parts` must be numbered consecutively from 0."
+    " Got 3 of them, but no user 1.",
     "none": "Each rank must have users in its dict of `parts`. Rank 1 has none.",
 }
 
 
 def test_an_error_is_the_same_in_all_ranks_and_can_be_caught():
-    # One job for all: that it goes on to the next way is what "can be caught" means.
+    # One job for all: that it continues with the next mistake is what "can be caught" means.
     done = run_ranks(3, *PYTHON, HERE / "fail.py", *AGREED, timeout=SOON)
     assert done.returncode == 0, done.stderr
-    expected = [f"rank {r}, {way}: {said}" for way, said in AGREED.items() for r in range(3)]
+    expected = [f"rank {r}, {case}: {text}" for case, text in AGREED.items() for r in range(3)]
     assert sorted(done.stdout.splitlines()) == sorted(expected)
 
 
 @pytest.mark.parametrize(
-    ("way", "said"),
+    ("mistake", "message"),
     [
         ("loss", "Rank 1 of 3: the loss broke down"),
         ("script", 'KeyError: "a mistake of the script\'s own"'),
         ("killed", "signal 9"),
     ],
 )
-def test_a_rank_that_fails_alone_ends_the_job(way, said):
-    done = run_ranks(3, *PYTHON, HERE / "fail.py", way, timeout=SOON)
+def test_a_rank_that_fails_alone_ends_the_job(mistake, message):
+    done = run_ranks(3, *PYTHON, HERE / "fail.py", mistake, timeout=SOON)
     assert done.returncode != 0
     assert done.stdout == ""
-    assert said in done.stderr
+    assert message in done.stderr

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from peerclust.runtimes.network.contract import Peer
+from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.identity import (
     client_context,
     make_identity,
     read_certificate,
     server_context,
 )
-from peerclust.runtimes.network.terms import make_contract
 
 NAMES = ("0", "10", "2", "Hospital-A", "b.north_1", "c")
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings, strategies as st
 
 import peerclust as pc
 from peerclust.errors import InputError
-from peerclust.runtimes.network.contract import Contract, Peer, differences, spell
-from peerclust.runtimes.network.terms import check_address
+from peerclust.runtimes.network.contract import Contract, Peer, differences, group_hex
+from peerclust.runtimes.network.contract_validation import check_address
 
 
-def test_peers_are_numbered_by_name_and_linked_as_said(base):
+def test_peers_are_numbered_by_name_and_linked_as_configured(base):
     assert base.names == ("0", "10", "2")
     assert [base.number(name) for name in base.names] == [0, 1, 2]
     assert base.links == (("0", "10"), ("10", "2"))
@@ -86,8 +86,8 @@ def test_the_digest_changes_with_every_field(base, certificates):
     assert differences(base.settings(), base.settings(), "bern") == []
 
 
-def test_a_digest_is_spelled_in_groups_of_four(base):
-    assert spell(base.digest).split(" ") == re.findall("....", base.digest.hex())
+def test_a_digest_is_shown_in_groups_of_four_digits(base):
+    assert group_hex(base.digest).split(" ") == re.findall("....", base.digest.hex())
 
 
 def test_differences_name_the_settings_and_both_sides(base, certificates):
@@ -123,8 +123,8 @@ def test_differences_name_the_settings_and_both_sides(base, certificates):
     theirs = base.settings() | {"color": "red"}
     del theirs["seed"]
     assert differences(base.settings(), theirs, "bern") == [
-        "bern says nothing of seed.",
-        "bern has settings that are not known here: 'color'.",
+        "bern did not send seed.",
+        "bern has settings that are unknown here: 'color'.",
     ]
 
 

@@ -12,7 +12,7 @@ import peerclust as pc
 from peerclust.errors import InputError
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract, Peer
-from peerclust.runtimes.network.terms import make_contract
+from peerclust.runtimes.network.contract_validation import make_contract
 
 
 @pytest.fixture

@@ -23,10 +23,10 @@ def feed(reader, data, chunk=1 << 20):
     """Return the frames that a reader finds in bytes that come in chunks."""
     found = []
     while data:
-        room = reader.room()
+        room = reader.get_buffer()
         part = data[: min(len(room), chunk)]
         room[: len(part)] = part
-        found += [(opcode, bytes(plain)) for opcode, plain in reader.took(len(part))]
+        found += [(opcode, bytes(plain)) for opcode, plain in reader.buffer_updated(len(part))]
         data = data[len(part) :]
     return found
 
@@ -83,10 +83,10 @@ def test_what_was_given_is_not_written_over_by_what_comes_next():
     for size in (100, 20_000, 100, 20_000):
         data = b"".join(framing.encode(BINARY, bytes([size % 251]) * size, masked=False))
         while data:
-            room = reader.room()
+            room = reader.get_buffer()
             part, data = data[: len(room)], data[len(room) :]
             room[: len(part)] = part
-            given_out += reader.took(len(part))
+            given_out += reader.buffer_updated(len(part))
     assert [bytes(plain) for _, plain in given_out] == [
         bytes([size % 251]) * size for size in (100, 20_000, 100, 20_000)
     ]
@@ -100,7 +100,7 @@ def test_what_was_given_is_not_written_over_by_what_comes_next():
         (b"\x80\x01a", "must be one binary frame"),  # one that continues
         (b"\xc2\x01a", "must be one binary frame"),  # with a reserved bit
         (b"\x83\x01a", "must be one binary frame"),  # an opcode that is not used
-        (b"\x82\x81keyea", "must be masked, and nothing else"),
+        (b"\x82\x81keyea", "must be masked, and only these"),
         (b"\x89\x7e\x00\x7e", "a control frame must have at most 125 bytes"),
         (b"\x82\x7f" + (LIMIT + 1).to_bytes(8, "big"), "at most 200000 bytes, and one had 200001"),
         (b"\x82\x7f" + b"\xff" * 8, "at most 200000 bytes, and one had 18446744073709551615"),
@@ -140,14 +140,14 @@ def test_changed_frames_are_frames_or_a_wire_error(sizes, changes, masked, chunk
     except WireError:
         return
     assert all(len(plain) <= 1000 for _, plain in found)
-    assert len(reader.room()) > 0
+    assert len(reader.get_buffer()) > 0
 
 
 def test_frames_before_a_bad_one_are_given():
     reader = Reader(masked=False, limit=LIMIT)
     wire = b"".join(framing.encode(BINARY, b"good", masked=False)) + b"\x81\x03bad"
-    reader.room()[: len(wire)] = wire
-    frames = reader.took(len(wire))
+    reader.get_buffer()[: len(wire)] = wire
+    frames = reader.buffer_updated(len(wire))
     assert next(frames) == (BINARY, b"good")
     with pytest.raises(WireError):
         next(frames)

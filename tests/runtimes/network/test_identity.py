@@ -48,7 +48,7 @@ def der(identity):
 
 
 def handshake(client, server):
-    """Shake hands in memory; give both ends, or raise what either side raises."""
+    """Do the handshake in memory; return both ends, or raise what either side raises."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(to_client, to_server)
     two = server.wrap_bio(to_server, to_client, server_side=True)
@@ -201,11 +201,11 @@ def test_certificates_say_for_whom_and_how_long(sites, tmp_path):
 def test_a_key_is_replaced_only_by_force(tmp_path):
     first = der(make_identity("a", tmp_path))
     for name in ("a.key", "a.crt"):
-        with pytest.raises(ParameterError, match=r"a\.key is there already; .* with --force\."):
+        with pytest.raises(ParameterError, match=r"a\.key exists already; .* with --force\."):
             make_identity("a", tmp_path)
         (tmp_path / name).touch()
     (tmp_path / "a.key").unlink()
-    with pytest.raises(ParameterError, match=r"a\.crt is there already"):
+    with pytest.raises(ParameterError, match=r"a\.crt exists already"):
         make_identity("a", tmp_path)
     made = make_identity("a", tmp_path, force=True)
     assert der(made) != first

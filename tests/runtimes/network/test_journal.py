@@ -50,13 +50,13 @@ def test_the_senders_are_written_again_after_a_start(path):
     assert [event["event"] for event in read_journal(path)] == ["heard", "start", "heard"]
 
 
-def test_the_next_process_goes_on_in_the_same_journal(path):
+def test_the_next_process_continues_the_same_journal(path):
     for round_ in (0, 5):
         Journal(path, pytest.fail).start(round_, np.zeros((1, 1)))
     assert [event["round"] for event in read_journal(path)] == [0, 5]
 
 
-def test_an_event_is_on_its_way_to_the_disk_before_anything_follows_from_it(path):
+def test_an_event_is_written_before_anything_that_depends_on_it(path):
     journal = Journal(path, pytest.fail)
     journal.heard(0, [1])
     # Another process would see it now: nothing waits in a buffer of this one.
@@ -72,7 +72,9 @@ def test_a_full_disk_is_reported_once_and_the_run_continues(path, monkeypatch):
     monkeypatch.setattr(Path, "open", full)
     journal.heard(0, [1])
     journal.heard(1, [2])
-    assert said == ["The journal cannot be written: No space left on device; no replay will do."]
+    assert said == [
+        "The journal cannot be written: No space left on device; a replay will not be possible."
+    ]
 
 
 def test_what_is_no_journal_is_a_data_error(path):

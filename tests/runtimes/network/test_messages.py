@@ -8,15 +8,15 @@ from peerclust.errors import WireError
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.messages import (
     Agreed,
-    Alive,
     Bye,
     Ended,
+    Heartbeat,
     Hello,
-    Lost,
-    Need,
-    Up,
+    LinkDown,
+    LinkUp,
+    StateReply,
+    StateRequest,
     View,
-    Welcome,
     pack,
     unpack,
 )
@@ -29,19 +29,19 @@ VIEW = View(3, 2, 17, [1, 4], "1: it left", Ended(20, 1e-7, 0.5))
 
 EXAMPLES = [
     Hello("a", "i1", "", "agreeing", False, "{}"),
-    Alive("running", True),
-    Lost([(0, 1), (2, 3)], ["i1"]),
-    Up(7),
-    Need(),
+    Heartbeat("running", True),
+    LinkDown([(0, 1), (2, 3)], ["i1"]),
+    LinkUp(7),
+    StateRequest(),
     VIEW,
     View(0, 1, 2, []),
-    Welcome(AGREED, 12, bytes(16), [VIEW], True),
+    StateReply(AGREED, 12, bytes(16), [VIEW], True),
     Bye("done", ""),
 ]
 
 # The fields that may be left out, and what they are then.
 OPTIONAL = {
-    (messages.Welcome, "status"): "",
+    (messages.StateReply, "status"): "",
     (Hello, "visits"): False,
     (View, "reason"): "",
     (View, "ended"): None,
@@ -111,21 +111,21 @@ def test_a_message_cut_or_followed_by_more_is_refused(message):
         (Hello, "instance", "a" * 65),
         (Hello, "phase", "resting"),
         (Hello, "settings", "a" * ((1 << 20) + 1)),
-        (Alive, "counts", 1),
-        (Lost, "links", [[0, 1, 2]]),
-        (Lost, "links", [[0]]),
-        (Lost, "links", [[-1, 0]]),
-        (Lost, "links", [[0, 1 << 20]]),
-        (Lost, "restarted", [""] * ((1 << 12) + 1)),
-        (Up, "round", -1),
-        (Up, "round", 1 << 62),
-        (Up, "round", 1.0),
+        (Heartbeat, "counts", 1),
+        (LinkDown, "links", [[0, 1, 2]]),
+        (LinkDown, "links", [[0]]),
+        (LinkDown, "links", [[-1, 0]]),
+        (LinkDown, "links", [[0, 1 << 20]]),
+        (LinkDown, "restarted", [""] * ((1 << 12) + 1)),
+        (LinkUp, "round", -1),
+        (LinkUp, "round", 1 << 62),
+        (LinkUp, "round", 1.0),
         (View, "seq", 1 << 62),
         (View, "peer", 1 << 20),
         (View, "counts", [0] * ((1 << 20) + 1)),
         (View, "reason", "a" * 2001),
-        (Welcome, "centers", "text"),
-        (Welcome, "done", None),
+        (StateReply, "centers", "text"),
+        (StateReply, "done", None),
         (Bye, "why", "bored"),
         (Bye, "reason", "a" * 2001),
     ],
@@ -155,9 +155,9 @@ def test_what_is_no_message_is_refused(kind, data):
     refused(data, kind)
 
 
-def test_a_peers_own_words_cannot_reach_beyond_the_line_of_a_log():
+def test_untrusted_text_stays_within_one_line_of_a_log():
     for words in ("\x1b[2J\nAll is well.", "a" * 5000):
-        refused(msgspec.msgpack.encode({words: 1}), Up, "unknown field")
+        refused(msgspec.msgpack.encode({words: 1}), LinkUp, "unknown field")
 
 
 @settings(deadline=None)
@@ -194,6 +194,6 @@ def test_any_value_in_any_field_is_good_or_a_wire_error(message, data):
 
 def test_a_message_of_another_language_is_read():
     # {"round": 258}, its number as an int of 16 bits
-    assert unpack(b"\x81\xa5round\xcd" + struct.pack(">H", 258), Up) == Up(258)
-    assert unpack(b"\x80", Need) == Need()
-    assert messages.pack(Need()) == b"\x80"
+    assert unpack(b"\x81\xa5round\xcd" + struct.pack(">H", 258), LinkUp) == LinkUp(258)
+    assert unpack(b"\x80", StateRequest) == StateRequest()
+    assert messages.pack(StateRequest()) == b"\x80"

@@ -1,4 +1,4 @@
-"""One peer's node, with lines instead of connections, which keep what is sent."""
+"""One peer's node, with fake connections that record what is sent."""
 
 import asyncio
 from dataclasses import replace
@@ -12,14 +12,14 @@ from peerclust.programs.certificate import Certify
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.contract import Peer
+from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.identity import Identity, make_identity, read_certificate
 from peerclust.runtimes.network.journal import Journal
-from peerclust.runtimes.network.membership import Restart, Stopping
+from peerclust.runtimes.network.membership import RestartSetup, Stopping
 from peerclust.runtimes.network.messages import Hello
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.rounds import Box, Running
-from peerclust.runtimes.network.terms import make_contract
-from peerclust.runtimes.network.views import Views
+from peerclust.runtimes.network.rounds import Box, RoundLoop
+from peerclust.runtimes.network.views import MembershipViews
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.users import Users
 
@@ -28,7 +28,7 @@ X = np.arange(6.0).reshape(3, 2)
 
 
 class Line:
-    """A connection that keeps what is sent."""
+    """A connection that records what is sent."""
 
     def __init__(self):
         self.said, self.is_open, self.reason = [], True, None
@@ -51,11 +51,11 @@ EVERYONE = (0, 1, 2)
 
 @pytest.fixture
 def agreeing(base, tmp_path):
-    """The peer "10", in the middle of a path, in an agreement, linked with both neighbors."""
+    """The peer "10", in the middle of a path, in the set-up, connected to both neighbors."""
     here = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
     for name in ("0", "2"):
         greet(here, name)
-    here.begin_agreement(b"agreeing", EVERYONE)
+    here.start_setup(b"agreeing", EVERYONE)
     yield here
     here.loop.close()
 
@@ -63,19 +63,19 @@ def agreeing(base, tmp_path):
 @pytest.fixture
 def node(agreeing, base):
     """The same peer, in round 0 of a run."""
-    agreeing.begin_run(RUN, Views(base.graph, EVERYONE, ()), 0)
+    agreeing.start_run(RUN, MembershipViews(base.graph, EVERYONE, ()), 0)
     for link in agreeing.links.values():
         link.connection.said.clear()
     return agreeing
 
 
 def greet(node, name, instance="first", **said):
-    """Let a neighbor connect and say hello; return its line and the answer."""
+    """Let a neighbor connect and send HELLO; return its connection and the answer."""
     line = Line()
     values = {"knows": node.instance, "phase": "agreeing", "counts": True, **said}
     hello = Hello(name, instance, settings="{}", **values)
     frame = Frame(Kind.HELLO, node.network, b"", node.run, node.at)
-    return line, node.greeted(node.links[name], line, hello, frame)
+    return line, node.on_hello(node.links[name], line, hello, frame)
 
 
 def round_frame(node, x=X, **changes):
@@ -85,7 +85,7 @@ def round_frame(node, x=X, **changes):
 def play(node, *frames, check=lambda _: "", x=X):
     """Make an exchange in which these frames come, as (name, frame)."""
     for step, (name, frame) in enumerate(frames):
-        node.loop.call_later(0.001 * step, node.received, node.links[name], frame)
+        node.loop.call_later(0.001 * step, node.on_frame, node.links[name], frame)
 
     async def limited():
         async with asyncio.timeout(5):
@@ -95,16 +95,16 @@ def play(node, *frames, check=lambda _: "", x=X):
 
 
 def come_back(node, link):
-    """Lose a neighbor and let it return, so that it is sent the present round."""
-    node.lose(link, "it was silent")
+    """Lose a neighbor and let it return, so that it is sent the current round."""
+    node.on_loss(link, "it was silent")
     link.detach()
     greet(node, link.name, phase="running", counts=False)
-    assert link.up_sent == node.round
+    assert link.rejoin_sent == node.round
 
 
-def up(node, link, round_):
-    said = messages.pack(messages.Up(round_))
-    node.received(link, Frame(Kind.UP, node.network, said, RUN, round_))
+def link_up(node, link, round_):
+    said = messages.pack(messages.LinkUp(round_))
+    node.on_frame(link, Frame(Kind.LINK_UP, node.network, said, RUN, round_))
 
 
 def test_an_exchange_sends_to_all_neighbors_and_ends_when_all_have_sent(node):
@@ -120,7 +120,7 @@ def test_an_exchange_sends_to_all_neighbors_and_ends_when_all_have_sent(node):
     assert node.at == 1
 
 
-def test_frames_that_come_early_twice_or_late_count_once_and_in_their_exchange(node):
+def test_frames_that_come_early_twice_or_late_are_used_once_and_in_their_exchange(node):
     zero, two = node.links["0"], node.links["2"]
     early, late = round_frame(node, 5 * X, exchange=1), round_frame(node)
     play(
@@ -130,7 +130,7 @@ def test_frames_that_come_early_twice_or_late_count_once_and_in_their_exchange(n
         ("0", early),
         ("2", round_frame(node)),
     )
-    node.received(zero, late)
+    node.on_frame(zero, late)
     heard = play(node, ("2", round_frame(node, exchange=1)))
     assert heard[zero.number].payload.tolist() == (5 * X).tolist()
     assert not zero.inbox
@@ -142,7 +142,7 @@ def test_frames_that_come_early_twice_or_late_count_once_and_in_their_exchange(n
     [
         ({"payload": np.zeros((2, 2))}, "it sent an array of shape (2, 2)"),
         ({"payload": np.full((3, 2), 8.0)}, "it sent eights"),
-        ({"exchange": 2}, "it must not be ahead, and is by 2 exchanges"),
+        ({"exchange": 2}, "it must not be ahead, but is by 2 exchanges"),
         ({"network": b"another!"}, "its frames must be of this network"),
     ],
 )
@@ -157,7 +157,7 @@ def test_a_neighbor_that_sends_what_it_must_not_is_dropped_and_the_exchange_ends
         check=lambda x: "eights" if (x == 8).all() else "",
     )
     assert list(heard) == [node.links["2"].number]
-    assert not node.links["0"].counted
+    assert not node.links["0"].active
     assert [what for _, what in node.events if reason in what]
     assert line.said[-1].kind is Kind.BYE
     assert not line.is_open
@@ -173,8 +173,8 @@ def test_a_connection_made_again_in_time_is_sent_the_last_two_frames(node):
     for _ in range(3):
         at = node.at
         play(node, ("0", round_frame(node, exchange=at)), ("2", round_frame(node, exchange=at)))
-    node.dropped(node.links["0"], "it broke")
-    assert node.links["0"].counted
+    node.on_disconnect(node.links["0"], "it broke")
+    assert node.links["0"].active
     line, reason = greet(node, "0", phase="running")
     assert reason == ""
     again = [frame.exchange for frame in line.said if frame.kind is Kind.ROUND]
@@ -184,54 +184,54 @@ def test_a_connection_made_again_in_time_is_sent_the_last_two_frames(node):
 def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refused(node):
     _, reason = greet(node, "0", instance="second", phase="agreeing", counts=False)
     assert reason == "0 is running already"
-    node.dropped(node.links["0"], "it was killed")
+    node.on_disconnect(node.links["0"], "it was killed")
     _, reason = greet(node, "0", instance="second", phase="agreeing", counts=False)
     assert reason == ""
-    assert not node.links["0"].counted
-    assert "its process was started again" in node.events[-1][1]
+    assert not node.links["0"].active
+    assert "its process was restarted" in node.events[-1][1]
 
 
 def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node):
     link = node.links["0"]
     come_back(node, link)
-    assert Kind.UP in link.connection.kinds()
-    up(node, link, 41)
-    assert (link.counted, link.since) == (True, 42)
-    assert [each.name for each in node.counted()] == ["2"]
+    assert Kind.LINK_UP in link.connection.kinds()
+    link_up(node, link, 41)
+    assert (link.active, link.active_from) == (True, 42)
+    assert [each.name for each in node.active_links()] == ["2"]
 
 
 def test_a_loss_during_the_set_up_restarts_it_and_the_others_learn_of_it(agreeing):
     node = agreeing
-    node.lose(node.links["0"], "it was silent")
-    with pytest.raises(Restart):
+    node.on_loss(node.links["0"], "it was silent")
+    with pytest.raises(RestartSetup):
         node.check_interrupt()
-    sent = [frame for frame in node.links["2"].connection.said if frame.kind is Kind.LOST]
+    sent = [frame for frame in node.links["2"].connection.said if frame.kind is Kind.LINK_DOWN]
     pair = (0, node.number)
-    assert messages.unpack(sent[0].payload, messages.Lost).links == [pair]
+    assert messages.unpack(sent[0].payload, messages.LinkDown).links == [pair]
 
 
 def test_a_process_restarted_during_the_set_up_is_not_sent_the_frames_of_the_former_one(agreeing):
     node = agreeing
-    node.begin_agreement(RUN, EVERYONE)
+    node.start_setup(RUN, EVERYONE)
     for at in range(3):
         play(node, *((name, round_frame(node, exchange=at)) for name in ("0", "2")))
-    node.dropped(node.links["0"], "it was killed")
+    node.on_disconnect(node.links["0"], "it was killed")
     line, reason = greet(node, "0", instance="second", counts=False)
     assert reason == ""
     assert Kind.ROUND not in line.kinds()
-    assert Kind.LOST in line.kinds()
-    with pytest.raises(Restart):
+    assert Kind.LINK_DOWN in line.kinds()
+    with pytest.raises(RestartSetup):
         node.check_interrupt()
 
 
 def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing):
     node = agreeing
-    node.dropped(node.links["0"], "it was killed")
-    lost = messages.pack(messages.Lost([], ["first"]))
-    node.received(node.links["2"], Frame(Kind.LOST, node.network, lost, b"agreeing", 0))
-    with pytest.raises(Restart):
+    node.on_disconnect(node.links["0"], "it was killed")
+    lost = messages.pack(messages.LinkDown([], ["first"]))
+    node.on_frame(node.links["2"], Frame(Kind.LINK_DOWN, node.network, lost, b"agreeing", 0))
+    with pytest.raises(RestartSetup):
         node.check_interrupt()
-    node.begin_agreement(RUN, EVERYONE)
+    node.start_setup(RUN, EVERYONE)
     node.links["0"].outbox.append(wire.encode(round_frame(node)))
     line, _ = greet(node, "0", instance="second", counts=False)
     node.check_interrupt()
@@ -240,12 +240,12 @@ def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing):
 
 def test_a_loss_stops_the_run_where_the_network_file_says_so(node):
     node.contract = replace(node.contract, on_loss="stop")
-    node.count_out(node.links["2"], "it was silent")
+    node.deactivate(node.links["2"], "it was silent")
     with pytest.raises(Stopping, match=r"2 was lost in round 0 \(it was silent\)"):
         node.check_interrupt()
 
 
-def test_the_hello_of_a_large_network_fits_what_a_node_takes(tmp_path):
+def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
     m, d = 60, 2000
     peers = []
     for i in range(m):
@@ -258,7 +258,7 @@ def test_the_hello_of_a_large_network_fits_what_a_node_takes(tmp_path):
     values = {"peers": peers, "links": links, "n_clusters": 2}
     contract = make_contract({**values, "features": [f"feature {j}" for j in range(d)]}, "here")
     node = Node(contract, "p07", identity)
-    assert len(node.hello(node.links["p08"])) - wire.HEADER_BYTES <= node._board._limit
+    assert len(node.hello(node.links["p08"])) - wire.HEADER_BYTES <= node._connections._limit
     node.loop.close()
     with pytest.raises(ParameterError, match="must fit in 1,048,576 bytes"):
         make_contract({**values, "features": [f"{'f' * 99}{j}" for j in range(20_000)]}, "here")
@@ -268,8 +268,8 @@ def test_the_hello_of_a_large_network_fits_what_a_node_takes(tmp_path):
 def running(node, tmp_path):
     """The peer's run, in round 5."""
     users, program = Users(np.zeros((4, 2)), np.array([0, 4])), DGC(rho=1.0, alpha=0.1)
-    made = Running(
-        node, program, users, residual_scale=1.0, allow=lambda _: Box(X[0], X[2]).refuse,
+    made = RoundLoop(
+        node, program, users, residual_scale=1.0, make_check=lambda _: Box(X[0], X[2]).refuse,
         certify=Certify((), m=3), degree=2,
         journal=Journal(tmp_path / "journal.jsonl", pytest.fail),
     )  # fmt: skip
@@ -279,7 +279,7 @@ def running(node, tmp_path):
 
 
 def begin(running):
-    running.node.loop.run_until_complete(asyncio.wait_for(running._begin_round(), 5))
+    running.node.loop.run_until_complete(asyncio.wait_for(running._start_round(), 5))
     return running.state.round
 
 
@@ -287,16 +287,16 @@ def test_a_peer_that_rejoins_begins_at_the_earliest_round_that_a_neighbor_names(
     zero, two = node.links.values()
     come_back(node, zero)
     come_back(node, two)
-    node.loop.call_soon(up, node, two, 90)
-    node.loop.call_later(0.05, up, node, zero, 80)
+    node.loop.call_soon(link_up, node, two, 90)
+    node.loop.call_later(0.05, link_up, node, zero, 80)
     assert begin(running) == node.at == 81
-    assert (zero.since, two.since) == (81, 91)
+    assert (zero.active_from, two.active_from) == (81, 91)
 
 
 def test_a_peer_whose_neighbor_rejoins_stays_in_its_round_and_waits_for_the_answer(node, running):
     zero, two = node.links.values()
     come_back(node, zero)
     running.state, node.at = replace(running.state, round=6), 6
-    node.loop.call_later(0.05, up, node, zero, 3)
+    node.loop.call_later(0.05, link_up, node, zero, 3)
     assert begin(running) == node.at == 6
-    assert (zero.counted, zero.since, two.since) == (True, 6, 0)
+    assert (zero.active, zero.active_from, two.active_from) == (True, 6, 0)

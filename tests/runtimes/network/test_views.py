@@ -4,20 +4,20 @@ from hypothesis import given, settings, strategies as st
 
 from peerclust.graphs import complete, from_edges, path, ring, star
 from peerclust.runtimes.network.messages import Ended, View
-from peerclust.runtimes.network.views import Views, living_part
+from peerclust.runtimes.network.views import MembershipViews, reachable_peers
 
 ENDED = Ended(30, 1e-7, 0.0)
 
 
 def all_views(graph):
-    return Views(graph, range(graph.m), ())
+    return MembershipViews(graph, range(graph.m), ())
 
 
 def lose(views, peer, *gone, ended=None):
-    """Let a peer tell that it counts some neighbors no more."""
+    """Make some neighbors of a peer inactive, by its view."""
     old = views[peer]
     counts = [j for j in old.counts if j not in gone]
-    assert views.take(View(peer, old.seq + 1, 5, counts, "", ended))
+    assert views.update(View(peer, old.seq + 1, 5, counts, "", ended))
 
 
 def cut(views, a, b):
@@ -36,11 +36,11 @@ def graphs_and_losses(draw):
 
 @settings(deadline=None)
 @given(graphs_and_losses())
-def test_parts_and_diameters_are_those_of_networkx(case):
+def test_components_and_diameters_are_those_of_networkx(case):
     m, links, lost = case
     graph = from_edges(links, m=m)
     views = all_views(graph)
-    begun_without = Views(graph, range(m), lost)
+    started_without = MembershipViews(graph, range(m), lost)
     left = nx.Graph(set(links) - set(lost))
     left.add_nodes_from(range(m))
     for a, b in lost:
@@ -48,129 +48,129 @@ def test_parts_and_diameters_are_those_of_networkx(case):
     for me in range(m):
         part = sorted(nx.node_connected_component(left, me))
         diameter = nx.diameter(left.subgraph(part))
-        assert living_part(graph, lost, me) == tuple(part)
-        for held in (views, begun_without):
-            assert held.part(me) == tuple(part)
+        assert reachable_peers(graph, lost, me) == tuple(part)
+        for held in (views, started_without):
+            assert held.component(me) == tuple(part)
             assert held.diameter(me) == diameter
 
 
-def test_a_link_is_of_the_living_graph_only_if_both_ends_count_it():
+def test_a_link_is_in_the_active_graph_only_if_it_is_active_at_both_ends():
     views = all_views(path(3))
     lose(views, 0, 1)
-    assert views.part(2) == (1, 2)
-    assert views.part(0) == (0,)
-    assert views.take(View(0, 2, 9, [1]))
-    assert views.part(2) == (0, 1, 2)
+    assert views.component(2) == (1, 2)
+    assert views.component(0) == (0,)
+    assert views.update(View(0, 2, 9, [1]))
+    assert views.component(2) == (0, 1, 2)
 
 
-def test_peers_that_were_not_there_at_the_agreement_are_in_no_part():
-    views = Views(ring(5), [0, 1, 2, 3], [(0, 4), (3, 4)])
-    assert views.part(0) == (0, 1, 2, 3)
+def test_peers_that_were_absent_from_the_set_up_are_in_no_component():
+    views = MembershipViews(ring(5), [0, 1, 2, 3], [(0, 4), (3, 4)])
+    assert views.component(0) == (0, 1, 2, 3)
     assert views[4].counts == []
     assert views.unaccounted(0) == []
-    assert not views.fell_apart(0)
+    assert not views.is_partitioned(0)
 
 
-def test_of_two_views_the_later_one_holds_and_a_stranger_has_none():
+def test_of_two_views_the_later_one_is_valid_and_a_stranger_has_none():
     views = all_views(ring(4))
-    assert views.take(View(1, 3, 7, [0]))
-    assert not views.take(View(1, 2, 9, [0, 2]))
-    assert not views.take(View(1, 3, 9, [0, 2]))
-    assert not views.take(View(4, 1, 9, [0]))
+    assert views.update(View(1, 3, 7, [0]))
+    assert not views.update(View(1, 2, 9, [0, 2]))
+    assert not views.update(View(1, 3, 9, [0, 2]))
+    assert not views.update(View(4, 1, 9, [0]))
     assert views[1].counts == [0]
     assert [view.seq for view in views.all()] == [0, 3, 0, 0]
     assert views.history == [View(1, 3, 7, [0])]
 
 
-def test_both_halves_of_a_ring_of_four_fell_apart():
+def test_both_halves_of_a_ring_of_four_are_partitioned():
     views = all_views(ring(4))
     cut(views, 1, 2)
     cut(views, 3, 0)
     for me in range(4):
-        assert len(views.part(me)) == 2
-        assert views.fell_apart(me)
+        assert len(views.component(me)) == 2
+        assert views.is_partitioned(me)
 
 
-def test_one_lost_of_five_on_a_ring_did_not_fall_apart_and_knows_that_it_did():
+def test_a_ring_of_five_without_one_peer_is_not_partitioned_but_that_peer_is():
     views = all_views(ring(5))
     lose(views, 1, 0)
     lose(views, 4, 0)
-    assert views.part(2) == (1, 2, 3, 4)
+    assert views.component(2) == (1, 2, 3, 4)
     assert views.unaccounted(2) == []
-    assert not views.fell_apart(2)
+    assert not views.is_partitioned(2)
     lose(views, 0, 1, 4)
-    assert views.fell_apart(0)
+    assert views.is_partitioned(0)
 
 
 def test_a_peer_behind_two_lost_ones_is_unaccounted_for():
-    # Of a ring of seven 5 and 0 are lost; 6 may live between them, unheard.
+    # In a ring of seven, 5 and 0 are lost; 6 may run between them, unheard.
     views = all_views(ring(7))
     lose(views, 4, 5)
     lose(views, 1, 0)
-    assert views.part(2) == (1, 2, 3, 4)
+    assert views.component(2) == (1, 2, 3, 4)
     assert views.unaccounted(2) == [6]
-    assert views.fell_apart(2)
-    # Once one of them is heard of to have lost it, too, it is accounted for.
+    assert views.is_partitioned(2)
+    # Once a peer reports its loss, it is accounted for.
     lose(views, 5, 6)
     assert views.unaccounted(2) == []
-    assert not views.fell_apart(2)
+    assert not views.is_partitioned(2)
 
 
 @pytest.mark.parametrize("m", [2, 3, 4, 5, 8])
-def test_of_two_parts_at_most_one_does_not_fall_apart(m):
+def test_of_two_components_at_most_one_is_not_partitioned(m):
     for first in range(1, m):
         views = all_views(complete(m))
         for a in range(first):
             for b in range(first, m):
                 cut(views, a, b)
-        whole = [not views.fell_apart(me) for me in (0, m - 1)]
+        whole = [not views.is_partitioned(me) for me in (0, m - 1)]
         assert whole == [2 * first > m, 2 * (m - first) > m]
 
 
-def test_the_hub_of_a_star_without_half_of_its_leaves_fell_apart():
+def test_the_hub_of_a_star_without_half_of_its_leaves_is_partitioned():
     views = all_views(star(6))
     for leaf in (1, 2):
         lose(views, 0, leaf)
-    assert not views.fell_apart(0)
+    assert not views.is_partitioned(0)
     lose(views, 0, 3)
-    assert views.fell_apart(0)
+    assert views.is_partitioned(0)
 
 
-def test_marks_are_equal_where_the_same_views_are_held_in_whatever_order_they_came():
+def test_checksums_of_the_same_views_are_equal_in_whatever_order_they_came():
     one, two = all_views(ring(5)), all_views(ring(5))
-    assert one.mark == two.mark == 0
+    assert one.checksum == two.checksum == 0
     news = [View(1, 1, 5, [2]), View(4, 1, 5, [3]), View(1, 2, 6, [0, 2])]
     for view in news:
-        one.take(view)
-    marks = {one.mark}
+        one.update(view)
+    checksums = {one.checksum}
     for view in (news[2], news[0]):
-        two.take(view)
-        marks.add(two.mark)
-    assert len(marks) == 2
-    assert two.mark != one.mark
-    two.take(news[1])
-    assert two.mark == one.mark != 0
+        two.update(view)
+        checksums.add(two.checksum)
+    assert len(checksums) == 2
+    assert two.checksum != one.checksum
+    two.update(news[1])
+    assert two.checksum == one.checksum != 0
 
 
-def test_a_mark_never_returns_when_a_neighbor_does():
+def test_a_checksum_never_returns_when_a_neighbor_does():
     views = all_views(ring(5))
-    seen = {views.mark}
+    seen = {views.checksum}
     for seq in range(1, 20):
-        views.take(View(1, seq, seq, [0, 2] if seq % 2 else [0]))
-        assert views.mark not in seen
-        seen.add(views.mark)
+        views.update(View(1, seq, seq, [0, 2] if seq % 2 else [0]))
+        assert views.checksum not in seen
+        seen.add(views.checksum)
 
 
-def test_that_a_peer_ends_leaves_the_mark_of_an_undisturbed_run():
+def test_the_end_of_a_peer_leaves_the_checksum_of_an_undisturbed_run():
     views = all_views(ring(5))
     lose(views, 2, ended=ENDED)
-    assert views.mark == 0
+    assert views.checksum == 0
 
 
-def test_that_a_peer_ends_leaves_the_mark_of_a_run_that_has_lost_one():
+def test_the_end_of_a_peer_leaves_the_checksum_of_a_run_that_has_lost_one():
     views = all_views(ring(5))
     lose(views, 1, 0)
     lose(views, 4, 0)
-    before = views.mark
+    before = views.checksum
     lose(views, 2, ended=ENDED)
-    assert views.mark == before
+    assert views.checksum == before

@@ -68,8 +68,8 @@ def test_every_frame_comes_back_to_the_last_bit(frame):
 
 
 def test_maxima_single_numbers_and_codes_come_back():
-    x, most = np.array([[1.5, -2.25], [3.0, 0.1]]), np.array([0.1, 7.0, 1e-300])
-    frame = Frame(Kind.ROUND, bytes(8), x, most=most)
+    x, extra_max = np.array([[1.5, -2.25], [3.0, 0.1]]), np.array([0.1, 7.0, 1e-300])
+    frame = Frame(Kind.ROUND, bytes(8), x, extra_max=extra_max)
     single = decode(encode(frame._replace(dtype=wire.FLOAT32)), limit=LIMIT)
     assert single.payload.tolist() == x.astype(np.float32).tolist()
     assert single.payload.dtype == np.float64
@@ -78,8 +78,8 @@ def test_maxima_single_numbers_and_codes_come_back():
     assert coded.payload.exponent == -3
     assert coded.payload.apply(x).tolist() == (x + codes.codes / 8).tolist()
     for back in (decode(encode(frame), limit=LIMIT), single, coded):
-        assert back.most.tobytes() == most.tobytes()
-    assert len(encode(frame._replace(payload=codes, most=None))) == wire.HEADER_BYTES + 1 + 4
+        assert back.extra_max.tobytes() == extra_max.tobytes()
+    assert len(encode(frame._replace(payload=codes, extra_max=None))) == wire.HEADER_BYTES + 1 + 4
 
 
 def test_an_array_in_another_order_or_type_is_sent_by_its_values():
@@ -95,7 +95,7 @@ def test_a_frame_written_by_hand_is_read_and_is_what_the_module_writes():
     assert frame.payload.tolist() == [[1.5, -2.0]]
     assert encode(frame) == by_hand()
     said = by_hand(b"\x80", kind=7, dtype=0, ndim=1, a=1, b=0, length=1)
-    assert decode(said, limit=LIMIT).kind is Kind.NEED
+    assert decode(said, limit=LIMIT).kind is Kind.STATE_REQUEST
     assert decode(said, limit=LIMIT).payload == b"\x80"
 
 

@@ -1,7 +1,7 @@
-"""The runtime of many machines: programs driven over MPI; mpi4py is imported only in here.
+"""The runtime for MPI jobs on one or many machines; mpi4py is imported only in here.
 
-- `ranks`: the ranks of a job as a crew.
-- `exchange`: how what users say gets from rank to rank.
+- `group`: the ranks of a job as a process group.
+- `runtime`: the halo exchange of messages between ranks.
 """
 
 from peerclust.errors import MissingExtraError

@@ -1,4 +1,4 @@
-"""The ranks of an MPI job: what they tell each other, and how all end if one fails."""
+"""The ranks of an MPI job: their collective calls, and how the job ends if one of them fails."""
 
 from __future__ import annotations
 
@@ -16,75 +16,75 @@ from peerclust.errors import PeerclustError
 from peerclust.ranks.distribution import Distribution
 from peerclust.runtimes.mpi.runtime import MPIRuntime
 
-# How long a rank that failed waits for all others to fail, too, before it ends the job.
+# Seconds that a rank that failed waits for all others to fail as well, before it aborts the job.
 GRACE = 1.0
 
 
 @lru_cache(maxsize=1)
 def world() -> MPIGroup:
-    """Give all ranks of this job."""
+    """Return the group of all ranks of this job."""
     return MPIGroup(MPI.COMM_WORLD)
 
 
 class MPIGroup:
-    """The ranks of a communicator, as a crew (see `group`).
+    """The ranks of a communicator, as a `ProcessGroup`.
 
-    >>> ranks = world()
-    >>> ranks.allgather("mine")[ranks.rank]
+    >>> group = world()
+    >>> group.allgather("mine")[group.rank]
     'mine'
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self.comm = comm.Dup()
-        # Nobody who waits in `comm` is disturbed by what a rank that failed does in this one.
-        self._alarm = comm.Dup()
+        # Used by ranks that failed, so that they do not disturb those that wait in `comm`.
+        self._failures = comm.Dup()
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         self._inside = False
 
     def make_runtime(self, distribution: Distribution) -> MPIRuntime:
-        """Give the runtime for users shared out so."""
+        """Return the runtime for users distributed like this."""
         return MPIRuntime(distribution, self.comm)
 
     def bcast(self, value: Any) -> Any:
-        """Give everyone what rank 0 has."""
+        """Return the value of rank 0, on all ranks."""
         return self.comm.bcast(value)
 
     def allgather(self, value: Any) -> list[Any]:
-        """Give everyone what each has, by rank."""
+        """Return the values of all ranks, on all ranks."""
         return self.comm.allgather(value)
 
     def gather(self, value: Any) -> list[Any] | None:
-        """Give rank 0 what each has, by rank; the others get None."""
+        """Return the values of all ranks on rank 0, and None on the others."""
         return self.comm.gather(value)
 
     def alltoall(self, values: Sequence[Any]) -> list[Any]:
-        """Give values[r] to rank r; get what each rank has for this one, by rank."""
+        """Send values[r] to rank r; return what each rank sent to this one, by rank."""
         return self.comm.alltoall(list(values))
 
     @contextmanager
     def raise_on_all(self) -> Iterator[None]:
-        """Raise, in all ranks, the first rank's error that is raised within."""
+        """Raise, on all ranks, the error of the lowest rank that raises one within."""
         error: Exception | None = None
         try:
             yield
         except Exception as raised:  # whatever it is, the others must not wait
             error = raised
-        said = self.allgather(None if error is None else (type(error), str(error)))
-        first = next((r for r, each in enumerate(said) if each is not None), None)
+        errors = self.allgather(None if error is None else (type(error), str(error)))
+        first = next((r for r, each in enumerate(errors) if each is not None), None)
         if first is None:
             return
-        kind, text = said[first]
-        if error is not None and all(each == said[0] for each in said):
+        kind, text = errors[first]
+        if error is not None and all(each == errors[0] for each in errors):
             raise error
         if error is not None and not isinstance(error, PeerclustError | OSError):
-            # A mistake, which knows where it comes from.
+            # A bug: its own traceback says where.
             raise error
         kind = kind if issubclass(kind, PeerclustError) else PeerclustError
         raise kind(f"Rank {first} of {self.size}: {text}") from None
 
     @contextmanager
     def abort_on_failure(self) -> Iterator[None]:
-        """End the whole job if this rank fails within, and others do not."""
+        """Abort the job if this rank fails within and not all others do."""
         if self._inside:
             yield
             return
@@ -94,20 +94,20 @@ class MPIGroup:
         except BaseException as error:
             if self._all_fail():
                 raise
-            self._end(error)
+            self._abort(error)
         finally:
             self._inside = False
 
     def _all_fail(self) -> bool:
-        """Tell whether all ranks get here within a moment: then all raise, and no one waits."""
-        everyone, deadline = self._alarm.Ibarrier(), time.monotonic() + GRACE
-        while not everyone.Test():
+        """Return whether all ranks get here within `GRACE`: then all raise, and none waits."""
+        barrier, deadline = self._failures.Ibarrier(), time.monotonic() + GRACE
+        while not barrier.Test():
             if time.monotonic() > deadline:
                 return False
             time.sleep(1e-3)
         return True
 
-    def _end(self, error: BaseException) -> None:
+    def _abort(self, error: BaseException) -> None:
         where = f"Rank {self.rank} of {self.size}"
         if not isinstance(error, PeerclustError | OSError | KeyboardInterrupt):
             traceback.print_exception(error)

@@ -1,10 +1,11 @@
-"""Drives a block of users a rank.
+"""One block of users per rank of an MPI job.
 
-Each rank holds the rows of its own users. In an exchange the ranks send each other only the letters
-of users who have neighbors elsewhere, by a neighborhood collective on a communicator that has the
-shape of the graph between ranks, persistent where the MPI library has such. A letter is what its
-user said and its two votes. While letters travel, the users read their rows: what was heard is
-waited for when the program asks for it, and users whose neighbors are all here are summed before.
+Each rank holds the rows of its own users. In an exchange the ranks send each other only the
+messages of users that have neighbors on other ranks: the halo. They use a neighborhood collective
+on a communicator with the topology of the graph between ranks, persistent where the MPI library
+supports it. A message consists of what its user said and its two votes. Communication overlaps with
+computation: messages are awaited only when the program reads what it heard, and users whose
+neighbors are all on this rank are summed before that.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ from peerclust.ranks.distribution import Distribution, Halo
 from peerclust.runtimes.loop import run_rounds
 from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
-from peerclust.types import Array
+from peerclust.types import Array, Ints
 from peerclust.users import Users
 
-# Two whole numbers go with each letter.
+# Two integers go with each message.
 _VOTES = 2
 
 
 class MPIRuntime:
-    """The users of a share, as a block of this rank."""
+    """The users of this rank in a distribution, as one block."""
 
     def __init__(self, distribution: Distribution, comm: MPI.Intracomm) -> None:
         self.distribution, self.graph = distribution, distribution.graph
         self._comm, self._halo = comm, distribution.halo
-        near = [r for r, told in enumerate(distribution.halo.send) if len(told)]
-        self._around = comm.Create_dist_graph_adjacent(near, near)
+        near = [r for r, users in enumerate(distribution.halo.send) if len(users)]
+        self._neighborhood = comm.Create_dist_graph_adjacent(near, near)
         self._D = int(distribution.graph.diameter.value)
-        self._posts: dict[int, HaloExchange] = {}
-        self._post = self._find_post(_VOTES)
+        self._exchanges: dict[int, HaloExchange] = {}
+        self._last = self._exchange(_VOTES)
 
     def run(
         self,
@@ -63,7 +64,7 @@ class MPIRuntime:
         on_checkpoint: OnCheckpoint | None = None,
         resume_from: Snapshot | None = None,
     ) -> Run:
-        """Drive the program; see `Runtime.run`. Users and x are this rank's."""
+        """Run the program; see `Runtime.run`. The users and x are those of this rank."""
         return run_rounds(
             program,
             [users],
@@ -81,163 +82,165 @@ class MPIRuntime:
     def _deliver(
         self, said: Sequence[NeighborSum | NetworkMax], votes: Sequence[Vote]
     ) -> tuple[list[HeardSum | HeardMax], Traffic]:
-        links, told = 2 * self.graph.edges, said[0]
-        self._post.wait()
-        if isinstance(told, NetworkMax):
-            nothing = np.empty((len(told.v), 0))
-            self._post = self._find_post(_VOTES)
-            self._post.send(nothing, nothing, votes[0])
-            size = told.v[0].nbytes
-            return [HeardMax(self._most(told.v))], Traffic(self._D * links, self._D * links * size)
-        u = len(told.x)
-        x = np.ascontiguousarray(told.x).reshape(u, -1)
-        most = np.empty((u, 0)) if told.extra_max is None else told.extra_max.reshape(u, -1)
-        post = self._post = self._find_post(x.shape[1] + most.shape[1] + _VOTES)
-        post.send(x, most, votes[0])
+        links, message = 2 * self.graph.edges, said[0]
+        self._last.wait()
+        if isinstance(message, NetworkMax):
+            v, nothing = message.v, np.empty((len(message.v), 0))
+            self._last = self._exchange(_VOTES)
+            self._last.send(nothing, nothing, votes[0])
+            sent = Traffic(self._D * links, self._D * links * v[0].nbytes)
+            return [HeardMax(self._max_over_users(v))], sent
+        u, shape, extra_max = len(message.x), message.x.shape, message.extra_max
+        x = np.ascontiguousarray(message.x).reshape(u, -1)
+        extra = np.empty((u, 0)) if extra_max is None else extra_max.reshape(u, -1)
+        exchange = self._last = self._exchange(x.shape[1] + extra.shape[1] + _VOTES)
+        exchange.send(x, extra, votes[0])
 
-        def listen() -> dict[str, Any]:
+        def receive() -> dict[str, Any]:
             total = buffers.empty(x.shape)
-            self._sum(x, post, self._halo.interior, total)
-            post.wait()
-            self._sum(x, post, self._halo.boundary, total)
-            heard: dict[str, Any] = {"total": total.reshape(told.x.shape)}
-            if isinstance(told, NeighborValues):
-                both = np.concatenate([x, post.letters[:, : x.shape[1]]])
-                each = both[self._halo.indices]
-                heard["each"] = each.reshape(len(each), *told.x.shape[1:])
+            self._sum(x, exchange, self._halo.interior, total)
+            exchange.wait()
+            self._sum(x, exchange, self._halo.boundary, total)
+            heard: dict[str, Any] = {"total": total.reshape(shape)}
+            if isinstance(message, NeighborValues):
+                both = np.concatenate([x, exchange.received[:, : x.shape[1]]])
+                heard["values"] = both[self._halo.indices].reshape(-1, *shape[1:])
             return heard
 
         known: dict[str, Any] = {
-            "degree": self._halo.degree.reshape((u,) + (1,) * (told.x.ndim - 1))
+            "degree": self._halo.degree.reshape((u,) + (1,) * (len(shape) - 1)),
+            "extra_max": None,
         }
-        known["most"] = None
-        if told.extra_max is not None:
-            post.wait()
-            letters = post.letters[:, x.shape[1] : -_VOTES]
-            largest = self._reduce(np.maximum, most, letters, -np.inf)
-            known["most"] = largest.reshape(told.extra_max.shape)
-        if isinstance(told, NeighborValues):
-            heard = _later(_LateEach, listen, offsets=self._halo.indptr, **known)
+        if extra_max is not None:
+            exchange.wait()
+            received = exchange.received[:, x.shape[1] : -_VOTES]
+            largest = self._reduce(np.maximum, extra, received, -np.inf)
+            known["extra_max"] = largest.reshape(extra_max.shape)
+        heard: HeardSum
+        if isinstance(message, NeighborValues):
+            heard = _pending(PendingNeighborValues, receive, offsets=self._halo.indptr, **known)
         else:
-            heard = _later(_LateSum, listen, **known)
-        return [heard], Traffic(links, links * message_bytes(told))
+            heard = _pending(PendingNeighborSum, receive, **known)
+        return [heard], Traffic(links, links * message_bytes(message))
 
-    def _sum(self, x: Array, post: HaloExchange, users: NDArray[np.int64], total: Array) -> None:
+    def _sum(self, x: Array, exchange: HaloExchange, users: Ints, total: Array) -> None:
         if len(users) == 0:
             return
-        indptr, indices, letters = self._halo.indptr, self._halo.indices, post.letters
+        indptr, indices, received = self._halo.indptr, self._halo.indices, exchange.received
         parallel_for(
             lambda first, last: kernels.sum_halo(
-                indptr, indices, x, letters, users, first, last, total
+                indptr, indices, x, received, users, first, last, total
             ),
             len(users), len(users) * x.shape[1],
         )  # fmt: skip
 
-    def _most(self, v: Array) -> Array:
-        """Give the elementwise maximum over all users; NaN wins."""
+    def _max_over_users(self, v: Array) -> Array:
+        """Return the elementwise maximum over all users; NaN propagates."""
         own = v.max(axis=0)
         unknown = np.isnan(own)
-        told = np.stack([np.where(unknown, np.inf, own), unknown])
-        heard = np.empty_like(told)
-        self._comm.Allreduce(told, heard, MPI.MAX)
-        return np.where(heard[1] > 0, np.nan, heard[0])
+        sent = np.stack([np.where(unknown, np.inf, own), unknown])
+        largest = np.empty_like(sent)
+        self._comm.Allreduce(sent, largest, MPI.MAX)
+        return np.where(largest[1] > 0, np.nan, largest[0])
 
     def _neighbor_min(self, votes: Sequence[Vote]) -> list[Vote]:
-        """Give the least s and R among each user's neighbors."""
-        post = self._post
-        post.wait()
+        """Return the smallest s and R among each user's neighbors."""
+        self._last.wait()
         own = np.stack([votes[0].s, votes[0].R], axis=1)
-        least = self._reduce(np.minimum, own, post.letters[:, -_VOTES:].view(np.int64), NEVER)
-        return [Vote(*np.ascontiguousarray(least.T))]
+        received = self._last.received[:, -_VOTES:].view(np.int64)
+        minima = self._reduce(np.minimum, own, received, NEVER)
+        return [Vote(*np.ascontiguousarray(minima.T))]
 
     def _reduce(
-        self, which: np.ufunc, own: NDArray[Any], letters: NDArray[Any], alone: float
+        self, which: np.ufunc, own: NDArray[Any], received: NDArray[Any], alone: float
     ) -> NDArray[Any]:
         if self.graph.edges == 0:
             return np.full_like(own, alone)
-        both = np.concatenate([own, letters])
+        both = np.concatenate([own, received])
         reduced: NDArray[Any] = which.reduceat(
             both[self._halo.indices], self._halo.indptr[:-1], axis=0
         )
         return reduced
 
     def close(self) -> None:
-        """Free what MPI holds for this runtime; all ranks do so at once."""
-        for post in self._posts.values():
-            post.close()
-        self._around.Free()
+        """Free the MPI resources of this runtime; a collective call."""
+        for exchange in self._exchanges.values():
+            exchange.close()
+        self._neighborhood.Free()
 
-    def _find_post(self, width: int) -> HaloExchange:
-        if width not in self._posts:
-            self._posts[width] = HaloExchange(self._around, self._halo, width)
-        return self._posts[width]
+    def _exchange(self, width: int) -> HaloExchange:
+        if width not in self._exchanges:
+            self._exchanges[width] = HaloExchange(self._neighborhood, self._halo, width)
+        return self._exchanges[width]
 
 
 class HaloExchange:
-    """Letters of so many numbers to and from other ranks, in the same place each time."""
+    """Messages of `width` numbers to and from other ranks, in buffers that are used again."""
 
-    def __init__(self, around: MPI.Distgraphcomm, halo: Halo, width: int) -> None:
+    def __init__(self, neighborhood: MPI.Distgraphcomm, halo: Halo, width: int) -> None:
         self._index = np.concatenate(halo.send)
         self._out = np.empty((len(self._index), width))
-        self.letters = np.empty((sum(map(len, halo.recv)), width))
+        self.received = np.empty((sum(map(len, halo.recv)), width))
         self._votes = self._out[:, -_VOTES:].view(np.int64)
-        sent, heard = (
+        out, in_ = (
             [width * len(each) for each in lists if len(each)] for lists in (halo.send, halo.recv)
         )
-        places = [self._out, (sent, None), MPI.DOUBLE], [self.letters, (heard, None), MPI.DOUBLE]
-        self._around, self._places = around, places
+        self._buffers = (
+            [self._out, (out, None), MPI.DOUBLE], [self.received, (in_, None), MPI.DOUBLE]
+        )  # fmt: skip
+        self._neighborhood = neighborhood
         self._request: Any = MPI.REQUEST_NULL
         try:
-            self._request = around.Neighbor_alltoallv_init(*places)
+            self._request = neighborhood.Neighbor_alltoallv_init(*self._buffers)
             self._start = self._request.Start
         except NotImplementedError:
-            self._start = self._begin
+            self._start = self._start_once
 
-    def _begin(self) -> None:
-        """Send where the MPI library has no persistent collectives."""
-        self._request = self._around.Ineighbor_alltoallv(*self._places)
+    def _start_once(self) -> None:
+        """Start an exchange where the MPI library has no persistent collectives."""
+        self._request = self._neighborhood.Ineighbor_alltoallv(*self._buffers)
 
-    def send(self, x: Array, most: Array, votes: Vote) -> None:
-        """Let the letters of those who have neighbors elsewhere go."""
+    def send(self, x: Array, extra: Array, votes: Vote) -> None:
+        """Start to send the messages of users that have neighbors on other ranks."""
         n = x.shape[1]
         self._out[:, :n] = x[self._index]
-        if most.shape[1]:
-            self._out[:, n:-_VOTES] = most[self._index]
+        if extra.shape[1]:
+            self._out[:, n:-_VOTES] = extra[self._index]
         self._votes[:, 0], self._votes[:, 1] = votes.s[self._index], votes.R[self._index]
         self._start()
 
     def wait(self) -> None:
-        """Wait until what was sent has arrived; there may be nothing to wait for."""
+        """Wait until all messages have arrived; return at once if none are under way."""
         self._request.Wait()
 
     def close(self) -> None:
-        """Free the request if it is persistent; others are gone after an exchange."""
+        """Free the request if it is persistent; others are freed by an exchange."""
         self.wait()
         if self._request != MPI.REQUEST_NULL:
             self._request.Free()
 
 
-class _Late:
-    """What is heard, waited for when `total` or `each` is asked for."""
+class _Pending:
+    """Fields that are received when `total` or `values` is first read."""
 
     def __getattr__(self, name: str) -> Any:
-        listen = vars(self).pop("_listen", None)
-        if listen is None:
+        receive = vars(self).pop("_receive", None)
+        if receive is None:
             raise AttributeError(name)
-        vars(self).update(listen())
+        vars(self).update(receive())
         return getattr(self, name)
 
 
-class _LateSum(_Late, HeardSum):
-    """A `HeardSum` that is waited for."""
+class PendingNeighborSum(_Pending, HeardSum):
+    """A `HeardSum` whose total is received when it is first read."""
 
 
-class _LateEach(_Late, HeardValues):
-    """A `HeardValues` that is waited for."""
+class PendingNeighborValues(_Pending, HeardValues):
+    """A `HeardValues` whose total and values are received when first read."""
 
 
-def _later(kind: type[_Late], listen: Callable[[], dict[str, Any]], **known: Any) -> Any:
-    """Give a thing of that kind with the fields that are known; `listen` gives the others."""
-    late = object.__new__(kind)
-    vars(late).update(known, _listen=listen)
-    return late
+def _pending(kind: type[_Pending], receive: Callable[[], dict[str, Any]], **known: Any) -> Any:
+    """Return an object of that kind with the known fields; `receive` returns the others."""
+    pending = object.__new__(kind)
+    vars(pending).update(known, _receive=receive)
+    return pending

@@ -1,4 +1,4 @@
-"""One process at each site, a peer, that clusters with its neighbors over mutual TLS."""
+"""A runtime in which each site runs one process, a peer, linked to its neighbors by mutual TLS."""
 
 from importlib.util import find_spec
 

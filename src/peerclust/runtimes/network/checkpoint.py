@@ -1,4 +1,4 @@
-"""A peer's state written down so that its next process can go on: whole, or not at all."""
+"""Checkpoints of a peer, from which its next process resumes; they are written atomically."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 class Checkpoint(Message, frozen=True, forbid_unknown_fields=True):
-    """What a peer needs to come back: which run, with which rows, what was agreed, where it was."""
+    """What a peer needs to resume: run, digest of the rows, set-up results, round and centers."""
 
     run: bytes
     rows: bytes
@@ -24,13 +24,13 @@ class Checkpoint(Message, frozen=True, forbid_unknown_fields=True):
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint in place of the one before; that one stays if it cannot be written."""
+    """Write a checkpoint in place of the previous one, which stays if writing fails."""
     data = messages.pack(checkpoint)
     write_durably(path, hashlib.sha256(data).digest() + data)
 
 
 def load(path: Path) -> Checkpoint | None:
-    """Read the checkpoint, None if there is none; one that is not whole is a DataError."""
+    """Return the checkpoint, None if there is none; raise DataError if it is not intact."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

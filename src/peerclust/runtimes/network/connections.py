@@ -1,8 +1,8 @@
-"""Listens and dials: turns strangers away and gives the node a connection for each neighbor.
+"""Listening and dialing: one accepted connection per neighbor; everyone else is refused.
 
-Of two neighbors the one with the smaller name dials, again and again, with longer and longer
-pauses. A connection counts once both have said hello: a TLS 1.3 client's handshake succeeds even if
-the server then refuses its certificate.
+Of two neighbors, the one with the smaller name dials, with exponential backoff. A connection is
+accepted only after both sides have sent HELLO, because a TLS 1.3 client's handshake succeeds even
+if the server then rejects its certificate.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from peerclust.runtimes.network.messages import Bye, Hello
 from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain, make_uri
 from peerclust.runtimes.network.wire import Frame, Kind
 
-# Pauses between attempts to dial, in seconds.
+# Backoff between attempts to dial, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
 
-# So many reasons are logged once; those of neighbors always are.
-_MOST_TOLD = 1000
+# Maximum number of different reasons logged; those about neighbors are always logged.
+_MAX_LOGGED = 1000
 
-# So many connections may be in their handshakes at once; more are turned away unread.
-_PENDING = 32
+# Maximum number of connections in their handshakes; further ones are closed unread.
+_MAX_PENDING = 32
 
 
-class Listener(Protocol):
-    """Who is told of connections: the node."""
+class ConnectionHandler(Protocol):
+    """Receives the events of connections: the node."""
 
     def hello(self, link: Link) -> bytes:
-        """Give the frame that says who this is and where it stands."""
+        """Return the HELLO frame for a neighbor."""
 
-    def greeted(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:
-        """Take up a neighbor that said hello; give a reason if it is refused."""
+    def on_hello(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:
+        """Accept a neighbor that sent HELLO, or return the reason for refusing it."""
 
-    def received(self, link: Link, frame: Frame) -> None:
-        """Take in a frame of a neighbor."""
+    def on_frame(self, link: Link, frame: Frame) -> None:
+        """Handle a frame from a neighbor."""
 
     def ban(self, link: Link, reason: str) -> None:
-        """Drop a neighbor whose bytes are no frame."""
+        """Drop a neighbor whose bytes are not a valid frame."""
 
-    def dropped(self, link: Link, reason: str) -> None:
-        """Take note that a neighbor's connection is gone."""
+    def on_disconnect(self, link: Link, reason: str) -> None:
+        """Handle the end of a neighbor's connection."""
 
 
-class Switchboard:
+class ConnectionManager:
     """The connections of one peer."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Switchboard:
         contract: Contract,
         links: Mapping[str, Link],
         identity: Identity,
-        listener: Listener,
+        handler: ConnectionHandler,
         *,
         listen: tuple[str, int],
         dial: Mapping[str, tuple[str, int]],
@@ -67,12 +67,12 @@ class Switchboard:
         log: Callable[[str], None],
     ) -> None:
         self._contract, self._links, self._identity = contract, links, identity
-        self._listener, self._listen, self._dial = listener, listen, dial
+        self._handler, self._listen, self._dial = handler, listen, dial
         self._limit, self._log = limit, log
         self._owner: dict[Connection, Link] = {}
         self._dialed: dict[Connection, Link] = {}
         self._pending: set[Connection] = set()
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._by_certificate = {
@@ -80,16 +80,16 @@ class Switchboard:
         }
 
     async def open(self) -> None:
-        """Begin to listen and to dial."""
+        """Start listening and dialing."""
         loop = asyncio.get_running_loop()
         host, port = self._listen
-        # All that are listed are let in, so that one that is no neighbor can be told so by name.
+        # All listed certificates pass TLS, so that a non-neighbor can be refused by name.
         listed = [peer.certificate for peer in self._contract.peers]
         context = identities.server_context(self._identity, listed)
 
         def accept() -> Connection:
             connection = self._connection(context, None)
-            if len(self._pending) >= _PENDING:
+            if len(self._pending) >= _MAX_PENDING:
                 loop.call_soon(connection.abort, "too many others are connecting")
             self._pending.add(connection)
             return connection
@@ -107,10 +107,10 @@ class Switchboard:
             ) from None
         for link in self._links.values():
             if link.dials:
-                self._tasks.append(loop.create_task(self._keep_dialing(link)))
+                self._tasks.append(loop.create_task(self._dial_repeatedly(link)))
 
     async def close(self) -> None:
-        """Stop listening and dialing; connections are closed in good order."""
+        """Stop listening and dialing, and close all connections."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -118,14 +118,14 @@ class Switchboard:
             self._server.close()
         for connection in [*self._owner, *self._pending]:
             connection.close()
-        # What was written last goes out before the loop ends.
+        # Let the last writes go out before the loop ends.
         await asyncio.sleep(0.05)
-        # A connection may be on its way in just now.
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        if left:
-            await asyncio.wait(left, timeout=1)
+        # A connection may just be coming in.
+        remaining = asyncio.all_tasks() - {asyncio.current_task()}
+        if remaining:
+            await asyncio.wait(remaining, timeout=1)
 
-    async def _keep_dialing(self, link: Link) -> None:
+    async def _dial_repeatedly(self, link: Link) -> None:
         loop = asyncio.get_running_loop()
         host, port = self._dial.get(link.name) or self._contract.peers[link.number].endpoint
         certificate = self._contract.peers[link.number].certificate
@@ -139,12 +139,12 @@ class Switchboard:
                         lambda: self._connection(context, make_uri(host, port)), host, port
                     )
             except OSError as error:
-                said = explain(error)
-                self._tell(link.name, f"cannot be reached at {host}:{port} ({said})")
+                reason = explain(error)
+                self._log_once(link.name, f"cannot be reached at {host}:{port} ({reason})")
             else:
                 self._dialed[connection] = link
                 await connection.gone.wait()
-                # One that was soon refused is not asked again at once.
+                # After a quick refusal the backoff goes on.
                 if loop.time() - begin > _LONGEST_PAUSE:
                     pause = _FIRST_PAUSE
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))
@@ -166,18 +166,19 @@ class Switchboard:
             named = {peer.certificate: peer.name for peer in self._contract.peers}
             name = named.get(connection.certificate, "the peer")
             self._pending.add(connection)
-            why = "this is that peer" if name == self._identity.name else "its file is another one"
-            self._refuse(connection, f"{name} is no neighbor here: {why}")
+            own = name == self._identity.name
+            why = "this is the same peer" if own else "its network file differs"
+            self._refuse(connection, f"{name} is not a neighbor here: {why}")
             return
         self._owner[connection] = link
         self._pending.add(connection)
-        connection.send(self._listener.hello(link))
+        connection.send(self._handler.hello(link))
         loop = asyncio.get_running_loop()
-        loop.call_later(HANDSHAKE_TIMEOUT, self._end_silence, connection)
+        loop.call_later(HANDSHAKE_TIMEOUT, self._abort_if_silent, connection)
 
-    def _end_silence(self, connection: Connection) -> None:
+    def _abort_if_silent(self, connection: Connection) -> None:
         if connection in self._pending:
-            connection.abort(f"it did not say hello in {HANDSHAKE_TIMEOUT:g} s")
+            connection.abort(f"it did not send HELLO within {HANDSHAKE_TIMEOUT:g} s")
 
     def _received(self, connection: Connection, data: Any) -> None:
         link = self._owner[connection]
@@ -187,51 +188,51 @@ class Switchboard:
             if connection in self._pending:
                 self._refuse(connection, str(error))
             else:
-                self._listener.ban(link, str(error))
+                self._handler.ban(link, str(error))
             return
         if connection not in self._pending:
-            self._listener.received(link, frame)
+            self._handler.on_frame(link, frame)
             return
-        reason = self._greet(link, connection, frame)
+        reason = self._check_hello(link, connection, frame)
         if reason:
             self._refuse(connection, reason)
 
-    def _greet(self, link: Link, connection: Connection, frame: Frame) -> str:
-        """Check the first frame of a connection; give the reason for a refusal, or nothing."""
+    def _check_hello(self, link: Link, connection: Connection, frame: Frame) -> str:
+        """Check the first frame of a connection; return the reason for a refusal, or ""."""
         if frame.kind is Kind.BYE:
-            self._hear_refusal(link, frame)
+            self._on_refusal(link, frame)
             return ""
         if frame.kind is not Kind.HELLO:
-            return "its first frame must say hello"
+            return "its first frame must be HELLO"
         try:
             hello = messages.unpack(frame.payload, Hello)
         except WireError as error:
             return str(error)
         if hello.name != link.name:
-            return f"it calls itself {hello.name!r}, and its certificate is that of {link.name}"
+            return f"it calls itself {hello.name!r}, but its certificate is that of {link.name}"
         if frame.network != self._contract.digest[: wire.TAG_BYTES]:
-            told = self._contract.compare(hello.settings, link.name)
-            link.refusal = f"it has another network file: {' '.join(told).removesuffix('.')}"
+            differences = " ".join(self._contract.explain_differences(hello.settings, link.name))
+            link.refusal = f"its network file differs: {differences.removesuffix('.')}"
             return link.refusal
         if hello.visits:
-            # This peer's own hello has been sent, which is all that it came for.
-            connection.close("it only checks")
+            # The probe already has this peer's HELLO and needs nothing else.
+            connection.close("it is only a check")
             return ""
-        reason = self._listener.greeted(link, connection, hello, frame)
+        reason = self._handler.on_hello(link, connection, hello, frame)
         if not reason:
             self._pending.discard(connection)
         return reason
 
-    def _hear_refusal(self, link: Link, frame: Frame) -> None:
+    def _on_refusal(self, link: Link, frame: Frame) -> None:
         try:
             bye = messages.unpack(frame.payload, Bye)
         except WireError:
             return
-        link.refusal = f"it refused this peer: {messages.tame(bye.reason)}"
-        self._tell(link.name, link.refusal)
+        link.refusal = f"it refused this peer: {messages.sanitize(bye.reason)}"
+        self._log_once(link.name, link.refusal)
 
     def _refuse(self, connection: Connection, reason: str) -> None:
-        bye = messages.pack(Bye("refuses", messages.tame(reason)))
+        bye = messages.pack(Bye("refuses", messages.sanitize(reason)))
         connection.send(wire.encode(Frame(Kind.BYE, self._contract.digest[: wire.TAG_BYTES], bye)))
         connection.close(reason, refused=True)
 
@@ -241,18 +242,18 @@ class Switchboard:
         link = self._owner.pop(connection, None)
         dialed = self._dialed.pop(connection, None)
         if link is not None and link.connection is connection:
-            self._listener.dropped(link, reason)
+            self._handler.on_disconnect(link, reason)
         elif link is not None and pending:
-            self._tell(link.name, f"was not taken up: {reason}")
+            self._log_once(link.name, f"was not accepted: {reason}")
         elif dialed is not None:
             dialed.refusal = reason
-            self._tell(dialed.name, f"could not be connected with: {reason}")
+            self._log_once(dialed.name, f"could not be connected to: {reason}")
         elif link is None:
-            self._tell(connection.host, f"was refused: {reason}")
+            self._log_once(connection.host, f"was refused: {reason}")
 
-    def _tell(self, who: str, what: str) -> None:
-        """Log a reason once for each who; strangers come again and again."""
-        known = who in self._links
-        if (who, what) not in self._told and (known or len(self._told) < _MOST_TOLD):
-            self._told.add((who, what))
-            self._log(f"{who} {what}.")
+    def _log_once(self, sender: str, what: str) -> None:
+        """Log each reason once per sender, as strangers may try again and again."""
+        known = sender in self._links
+        if (sender, what) not in self._logged and (known or len(self._logged) < _MAX_LOGGED):
+            self._logged.add((sender, what))
+            self._log(f"{sender} {what}.")

@@ -1,8 +1,8 @@
-"""What all peers must agree on before they cluster: who they are, who talks with whom, and how.
+"""The settings that all peers share: the peers, their links and how they cluster.
 
-`Contract` trusts what it is given; `terms.make_contract` checks, and `contract_file` reads and
-writes it as a network file. Two peers have the same contract if their digests are equal, and if
-they are not, `differences` says in which settings.
+`Contract` does not check its values: `contract_validation.make_contract` does. `contract_file`
+reads and writes a contract as a network file. Two peers have the same contract if their digests are
+equal; otherwise `differences` names the settings that differ.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from peerclust.text import shorten, show
 
 @dataclass(frozen=True)
 class Peer:
-    """A site's name, where it answers ("host:port"), and its certificate as DER."""
+    """A site's name, its address ("host:port") and its certificate as DER."""
 
     name: str
     address: str
@@ -33,7 +33,7 @@ class Peer:
 
     @property
     def fingerprint(self) -> str:
-        """What identifies the certificate."""
+        """The fingerprint of the certificate."""
         return fingerprint(self.certificate)
 
     @property
@@ -49,11 +49,11 @@ class Peer:
 
 @dataclass(frozen=True, kw_only=True)
 class Contract:
-    """All settings of a network; a peer's number is its place among `peers`, sorted by name.
+    """All settings of a network; a peer's number is its index in `peers`, sorted by name.
 
-    `links` are pairs of names, sorted within and among them, which connect all peers. `matrix` is
-    the A of a Mahalanobis distance, None the Euclidean one. Times are in seconds. What
-    `contract_file` writes beside each setting explains it.
+    `links` are pairs of names, each pair sorted and the list sorted; they connect all peers.
+    `matrix` is the A of a Mahalanobis distance; None means Euclidean. Times are in seconds.
+    `contract_file.SECTIONS` explains each setting.
     """
 
     peers: tuple[Peer, ...]
@@ -87,32 +87,32 @@ class Contract:
         return tuple(peer.name for peer in self.peers)
 
     def number(self, name: str) -> int:
-        """Return the place of the peer of this name."""
+        """Return the number of the peer with this name."""
         return self.names.index(name)
 
     def neighbors(self, name: str) -> list[str]:
-        """Return the names of those whom the peer of this name talks with, sorted."""
+        """Return the sorted names of a peer's neighbors."""
         return [self.names[int(i)] for i in self.graph.neighbors(self.number(name))]
 
     @cached_property
     def graph(self) -> Graph:
-        """Who talks with whom, with the peers' names."""
+        """The communication graph, with the peers' names."""
         ends = np.array([[self.number(name) for name in link] for link in self.links], int)
         u, v = ends.reshape(-1, 2).T
         return build(u, v, len(self.peers), "network", self.names)
 
     def make_loss(self) -> Any:
         """Return the loss."""
-        given = {"huber": self.delta, "fair": self.eta}.get(self.loss)
+        parameter = {"huber": self.delta, "fair": self.eta}.get(self.loss)
         kind: Any = losses.LOSSES[self.loss]
-        return kind() if given is None else kind(given)
+        return kind() if parameter is None else kind(parameter)
 
     def make_distance(self) -> distances.Distance:
         """Return the distance."""
         return distances.Euclidean() if self.matrix is None else distances.Mahalanobis(self.matrix)
 
     def settings(self) -> dict[str, Any]:
-        """Return all settings in a form that JSON keeps; a peer is [address, fingerprint]."""
+        """Return all settings as JSON types; a peer is [address, fingerprint]."""
         form = {each.name: getattr(self, each.name) for each in fields(self)}
         for name in _FLOATS:  # 10 and 10.0 are the same setting
             form[name] = float(form[name]) if isinstance(form[name], int) else form[name]
@@ -123,24 +123,26 @@ class Contract:
         return form | {"matrix": matrix, "features": features, "peers": peers, "links": links}
 
     @cached_property
-    def told(self) -> str:
-        """All settings as JSON in ASCII, as peers tell them to each other."""
+    def settings_json(self) -> str:
+        """All settings as JSON in ASCII, as HELLO carries them."""
         return json.dumps(self.settings())
 
-    def compare(self, told: str, name: str) -> list[str]:
-        """Return sentences that say in what the peer called `name`, of another network, differs.
+    def explain_differences(self, settings: str, name: str) -> list[str]:
+        """Return sentences on how the settings of the peer `name` differ from these.
 
-        `told` is what it told and may be anything.
+        `settings` is the JSON that the peer sent, and is not trusted.
         """
         try:
-            theirs = json.loads(told)
+            theirs = json.loads(settings)
         except (ValueError, RecursionError):
             theirs = {}
-        return differences(self.settings(), theirs, name) or [f"{name} has another network file."]
+        return differences(self.settings(), theirs, name) or [
+            f"{name} has a different network file."
+        ]
 
     @cached_property
     def digest(self) -> bytes:
-        """The SHA-256 of all settings, in whatever way a file lays them out: 32 bytes."""
+        """The SHA-256 of all settings, 32 bytes; it does not depend on the file's layout."""
         text = json.dumps(self.settings(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).digest()
 
@@ -148,10 +150,10 @@ class Contract:
 _FLOATS = ("delta", "eta", "rho", "tol", "timeout", "join_timeout", "linger", "checkpoint_every")
 
 
-def spell(digest: bytes) -> str:
-    """Return a digest in groups of four digits, as one reads it out by telephone.
+def group_hex(digest: bytes) -> str:
+    """Return a digest in groups of four hex digits, easy to read out on the telephone.
 
-    >>> spell(bytes(range(6)))
+    >>> group_hex(bytes(range(6)))
     '0001 0203 0405'
     """
     text = digest.hex()
@@ -159,78 +161,83 @@ def spell(digest: bytes) -> str:
 
 
 def differences(mine: dict[str, Any], theirs: Any, name: str) -> list[str]:
-    """Return sentences that say in which settings a peer differs from mine.
+    """Return sentences on how a peer's settings differ from `mine`.
 
-    `theirs` came over the network from the peer called `name` and may be anything; what is shown
-    of it is short, and nothing else is done with it.
+    `theirs` came over the network from the peer `name` and is not trusted. It is only shown, and
+    only in part.
 
     >>> differences({"n_clusters": 3}, {"n_clusters": 4}, "hospital-b")
     ['hospital-b has n_clusters = 4, here it is 3.']
     """
     if not isinstance(theirs, dict):
-        return [f"{name} sent settings that are none: {_brief(theirs)}."]
-    said: list[str] = []
+        return [f"{name} sent invalid settings: {_brief(theirs)}."]
+    sentences: list[str] = []
     for key, here in mine.items():
         if key not in theirs:
-            said.append(f"{name} says nothing of {key}.")
+            sentences.append(f"{name} did not send {key}.")
         elif not _same(here, there := theirs[key]):
-            told = _TELL[key](here, there, name) if key in _TELL else []
-            said += told or [f"{name} has {key} = {_brief(there)}, here it is {_brief(here)}."]
+            details = _EXPLAIN[key](here, there, name) if key in _EXPLAIN else []
+            plain = f"{name} has {key} = {_brief(there)}, here it is {_brief(here)}."
+            sentences += details or [plain]
     more = [_brief(key) for key in theirs if key not in mine]
     if more:
-        said.append(f"{name} has settings that are not known here: {shorten(more)}.")
-    return said
+        sentences.append(f"{name} has settings that are unknown here: {shorten(more)}.")
+    return sentences
 
 
 def _brief(value: Any) -> str:
-    """Show a value; lists within lists could make even a shortened one long."""
+    """Return a value as text of at most 80 characters; nested lists may be long even shortened."""
     text = show(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _same(here: Any, there: Any) -> bool:
-    # True == 1 in Python, but it is no whole number.
+    # True == 1 in Python, but the settings differ.
     return type(here) is type(there) and bool(here == there)
 
 
-def _tell_sets(here: Collection[str], there: Collection[str], name: str, what: str) -> list[str]:
-    """Say what is missing there, and what is added."""
+def _explain_sets(here: Collection[str], there: Collection[str], name: str, what: str) -> list[str]:
+    """Return sentences on what is missing there and what is added."""
     lacks = [_brief(each) for each in sorted(set(here) - set(there))]
     adds = [_brief(each) for each in sorted(set(there) - set(here))]
-    said = [f"{name} lacks the {what}{'s' * (len(lacks) > 1)} {shorten(lacks)}."] if lacks else []
+    sentences = []
+    if lacks:
+        sentences.append(f"{name} lacks the {what}{'s' * (len(lacks) > 1)} {shorten(lacks)}.")
     if adds:
         several = len(adds) > 1
-        said.append(
+        sentences.append(
             f"{name} has the {what}{'s' * several} {shorten(adds)}, which"
             f" {'are' if several else 'is'} not here."
         )
-    return said
+    return sentences
 
 
-def _tell_features(here: list[str], there: Any, name: str) -> list[str]:
+def _explain_features(here: list[str], there: Any, name: str) -> list[str]:
     if not _are_texts(there):
         return []
-    said = _tell_sets(here, there, name, "feature")
-    if not said and len(here) == len(there):
+    sentences = _explain_sets(here, there, name, "feature")
+    if not sentences and len(here) == len(there):
         i = next(i for i, (a, b) in enumerate(zip(here, there, strict=True)) if a != b)
-        said = [
+        sentences = [
             f"{name} has the features in another order: number {i + 1} is {_brief(there[i])}, here"
             f" it is {_brief(here[i])}."
         ]
-    return said
+    return sentences
 
 
-def _tell_links(here: list[list[str]], there: Any, name: str) -> list[str]:
+def _explain_links(here: list[list[str]], there: Any, name: str) -> list[str]:
     if not isinstance(there, list) or not all(_are_texts(link) for link in there):
         return []
-    # A link is told as one name, so that links are compared as names are.
-    return _tell_sets([" - ".join(a) for a in here], [" - ".join(a) for a in there], name, "link")
+    # A link becomes one text, so that links can be compared as names are.
+    return _explain_sets(
+        [" - ".join(a) for a in here], [" - ".join(a) for a in there], name, "link"
+    )
 
 
-def _tell_peers(here: dict[str, list[str]], there: Any, name: str) -> list[str]:
+def _explain_peers(here: dict[str, list[str]], there: Any, name: str) -> list[str]:
     if not isinstance(there, dict) or not _are_texts(list(there)):
         return []
-    said = _tell_sets(here, there, name, "peer")
+    sentences = _explain_sets(here, there, name, "peer")
     changed = []
     for peer in here.keys() & there.keys():
         if _same(here[peer], there[peer]):
@@ -245,13 +252,13 @@ def _tell_peers(here: dict[str, list[str]], there: Any, name: str) -> list[str]:
                 )
     changed.sort()
     more = [f"{name} has {len(changed) - 5} more differences among the peers."]
-    return said + changed[:5] + more * (len(changed) > 5)
+    return sentences + changed[:5] + more * (len(changed) > 5)
 
 
-_TELL: dict[str, Callable[[Any, Any, str], list[str]]] = {
-    "features": _tell_features,
-    "links": _tell_links,
-    "peers": _tell_peers,
+_EXPLAIN: dict[str, Callable[[Any, Any, str], list[str]]] = {
+    "features": _explain_features,
+    "links": _explain_links,
+    "peers": _explain_peers,
 }
 
 

@@ -1,4 +1,4 @@
-"""The network file: a contract as TOML that people read; written with a word on each setting."""
+"""The network file: a contract as TOML, with a comment on each setting."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from typing import Any
 from peerclust.errors import ParameterError
 from peerclust.files import new_file
 from peerclust.runtimes.network.contract import Contract, Peer
-from peerclust.runtimes.network.terms import make_contract
+from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.text import guess, show
 
-# Each section's keys, and what the file says about them.
+# The keys of each section, and the comments that the file has on them.
 SECTIONS = {
     "clustering": {
         "features": "the columns to cluster by, in this order",
-        "weights_column": "the column of the rows' weights; left out, all are 1",
-        "scale": "standard: features in units of their joint deviation; none: as they are",
-        "n_clusters": "how many clusters",
+        "weights_column": "the column with the rows' weights; if left out, all are 1",
+        "scale": "standard: features are divided by their joint standard deviation; none: as is",
+        "n_clusters": "the number of clusters",
         "loss": "kmeans, huber, logistic or fair",
-        "delta": "of huber: rows further away pull no harder; left out, 1",
-        "eta": "of fair; left out, 1",
-        "matrix": "A of the Mahalanobis distance; left out, the distance is Euclidean",
-        "solver": "accelerated, dgc, admm, group-lasso, or exact, which tells sums besides centers",
-        "rho": "the larger, the closer the peers' centers: auto or a number",
-        "B": "center updates a round",
-        "exchange": "how numbers travel: float64, float32 or 8-bit",
-        "rounds": "at most so many rounds",
+        "delta": "huber threshold: beyond this distance the loss is linear; if left out, 1",
+        "eta": "scale of the fair loss; if left out, 1",
+        "matrix": "A of the Mahalanobis distance; if left out, the distance is Euclidean",
+        "solver": "accelerated, dgc, admm, group-lasso, or exact (which also sends sums)",
+        "rho": "consensus penalty, auto or a number; larger means closer centers",
+        "B": "center updates per round",
+        "exchange": "number format of messages: float64, float32 or 8-bit",
+        "rounds": "maximum number of rounds",
         "tol": "stop once every residual is below this",
         "seed": "the same seed gives the same result",
-        "mean_of": "each first center is a mean of so many rows of one site; 1 tells rows",
+        "mean_of": "average this many rows of one site per initial center; 1 reveals single rows",
     },
     "timing": {
-        "timeout": "seconds of silence after which a neighbor counts as lost",
-        "join_timeout": "seconds in which all peers must have come",
-        "linger": "seconds that a peer stays after the end, for those who come back late",
+        "timeout": "seconds of silence after which a neighbor is lost",
+        "join_timeout": "seconds to wait for all peers to connect",
+        "linger": "seconds that a peer stays after the end, for peers that return late",
         "checkpoint_every": "seconds between two checkpoints",
     },
     "absence": {
         "on_loss": "if a peer is lost: continue without it, or stop",
-        "on_absent": "if a peer has not come in join_timeout: start without it, or stop",
+        "on_absent": "if a peer has not connected in join_timeout: start without it, or stop",
     },
-    "graph": {"links": "who talks with whom"},
+    "graph": {"links": "pairs of neighbors"},
 }
 PEER = {
     "name": "as in its certificate",
     "address": "host:port where the others reach it",
     "fingerprint": "compare it with the site by telephone",
-    "certificate": "the certificate itself, which TLS must know to demand it",
+    "certificate": "the certificate itself, which TLS pins",
 }
-# Left out, a setting has the default of `Contract`.
+# A setting that is left out has the default of `Contract`.
 OPTIONAL = {
     "weights_column",
     "delta",
@@ -65,14 +65,14 @@ OPTIONAL = {
     *SECTIONS["absence"],
 }
 _HEADER = """\
-# A network of peers that cluster together, as peerclust reads it. Every site must have the same
-# file. All agree if `peerclust peer check` shows the same digest everywhere; comments and the order
-# of lines do not change it.
+# A network of peers that cluster together with peerclust. Every site must have the same file: the
+# digest that `peerclust peer check` shows must be the same everywhere. Comments and the order of
+# lines do not change it.
 """
 
 
 def read(path: Path) -> Contract:
-    """Return the contract in a network file, checked."""
+    """Return the contract in a network file; raise if it is not valid."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -98,7 +98,7 @@ def read(path: Path) -> Contract:
 
 
 def write(path: Path, contract: Contract) -> None:
-    """Write a contract to a network file, which appears once it is whole."""
+    """Write a contract to a network file, atomically."""
     with new_file(path) as file:
         file.write_text("\n".join(_lines(contract)) + "\n", encoding="utf-8", newline="\n")
 
@@ -159,23 +159,23 @@ def _lines(contract: Contract) -> Iterator[str]:
 
 
 def _entry(key: str, value: Any, comment: str) -> Iterator[str]:
-    """Give the comment, if any, and the setting below it; lists within a list have a line each."""
+    """Yield the comment, if any, and the setting below it; nested lists have one line each."""
     if comment:
         yield f"# {comment}"
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         yield f"{key} = ["
-        yield from (f"    {_spell(row)}," for row in value)
+        yield from (f"    {_toml(row)}," for row in value)
         yield "]"
     else:
-        yield f"{key} = {_spell(value)}"
+        yield f"{key} = {_toml(value)}"
 
 
-def _spell(value: Any) -> str:
+def _toml(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_spell, value))}]"
+        return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str):
-        # JSON's escapes are TOML's as long as other letters stay as they are; TOML alone wants
-        # DEL escaped.
+        # TOML has the escapes of JSON if non-ASCII characters are not escaped; only TOML requires
+        # DEL to be escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bytes):
         return f'"{base64.b64encode(value).decode()}"'

@@ -1,7 +1,7 @@
-"""The frames of a websocket (RFC 6455) once it is open, without I/O.
+"""The frames of an open websocket (RFC 6455), without I/O.
 
-A message is one binary frame; texts and fragments are refused. What comes is read straight into
-its place: the copies of a message of a quarter of a megabyte would cost as much as its cipher.
+A message is one binary frame; text frames and fragments are refused. Received bytes are read
+directly into their final buffer: copying a message of 256 KB would cost as much as decrypting it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ BINARY, CLOSE, PING, PONG = 2, 8, 9, 10
 _FINAL, _MASKED, _RESERVED = 0x80, 0x80, 0x70
 _LONGEST_CONTROL = 125
 
-# So many bytes are held until it is clear where they belong; a frame's head has at most 14.
-_HOLD = 1 << 14
+# Size of the buffer in which headers, of at most 14 bytes, and short frames are collected.
+_BUFFER = 1 << 14
 
 _KNOWN = (BINARY, CLOSE, PING, PONG)
 
-# Up to so many bytes, a copy costs less than a TLS record of its own for the head.
+# Up to this size, a copy costs less than a TLS record of its own for the header.
 _SHORT = 1 << 17
 
 
 def encode(opcode: int, data: bytes, *, masked: bool) -> list[bytes]:
-    r"""Give the bytes of a frame, in one part or two; what a client sends is masked.
+    r"""Return the bytes of a frame, in one part or two; a client's frames are masked.
 
     >>> encode(BINARY, b"hello", masked=False)
     [b'\x82\x05hello']
@@ -51,30 +51,31 @@ def encode(opcode: int, data: bytes, *, masked: bool) -> list[bytes]:
 
 
 class Reader:
-    r"""Tells where the bytes that come next belong, and gives the frames that they complete.
+    r"""A decoder of frames, with the buffer into which the next bytes are to be read.
 
-    `masked` tells whether the other side is the client; `limit` is of a frame's data in bytes.
+    `masked` is whether the other side is the client; `limit` is the maximum size of a frame's data
+    in bytes.
 
     >>> reader = Reader(masked=False, limit=100)
-    >>> reader.room()[:7] = b"\x82\x05hello"
-    >>> [(opcode, bytes(data)) for opcode, data in reader.took(7)]
+    >>> reader.get_buffer()[:7] = b"\x82\x05hello"
+    >>> [(opcode, bytes(data)) for opcode, data in reader.buffer_updated(7)]
     [(2, b'hello')]
     """
 
     def __init__(self, *, masked: bool, limit: int) -> None:
         self._masked, self._limit = masked, limit
-        self._held, self._count = memoryview(bytearray(_HOLD)), 0
-        # The frame that is too long to be held.
+        self._held, self._count = memoryview(bytearray(_BUFFER)), 0
+        # A frame that does not fit into that buffer.
         self._body: memoryview | None = None
         self._filled = self._opcode = 0
         self._key = b""
 
-    def room(self) -> memoryview:
-        """Give the place for the next bytes; it is never empty."""
+    def get_buffer(self) -> memoryview:
+        """Return the buffer for the next bytes; it is never empty."""
         return self._held[self._count :] if self._body is None else self._body[self._filled :]
 
-    def took(self, count: int) -> Iterator[tuple[int, bytes | memoryview]]:
-        """Note that so many bytes were put there; yield opcode and data of each whole frame."""
+    def buffer_updated(self, count: int) -> Iterator[tuple[int, bytes | memoryview]]:
+        """Accept `count` bytes in `get_buffer()`; yield opcode and data of complete frames."""
         if self._body is not None:
             self._filled += count
             if self._filled == len(self._body):
@@ -83,7 +84,7 @@ class Reader:
             return
         self._count += count
         at = 0
-        while self._body is None and (span := self._look(at)):
+        while self._body is None and (span := self._parse_header(at)):
             begin, size = span
             end = begin + size
             if end <= self._count:
@@ -99,8 +100,8 @@ class Reader:
         if at and self._count:
             self._held[: self._count] = bytes(self._held[at : at + self._count])
 
-    def _look(self, at: int) -> tuple[int, int] | None:
-        """Give where the data of the next frame begin and their size, if its head is whole."""
+    def _parse_header(self, at: int) -> tuple[int, int] | None:
+        """Return offset and size of the next frame's data, or None if its header is incomplete."""
         held = self._count - at
         if held < 2:
             return None
@@ -109,7 +110,7 @@ class Reader:
         if first & _RESERVED or not first & _FINAL or self._opcode not in _KNOWN:
             raise WireError("a message must be one binary frame")
         if bool(second & _MASKED) is not self._masked:
-            raise WireError("what a client sends must be masked, and nothing else")
+            raise WireError("a client's frames must be masked, and only these")
         head = 2 if size < 126 else 4 if size == 126 else 10
         keyed = head + 4 if self._masked else head
         if held < keyed:

@@ -1,8 +1,7 @@
-"""Who a peer is: a key that stays with it and a certificate by which the others know it.
+"""The identity of a peer: a private key that stays with it, and a self-signed certificate.
 
-There is no authority. A certificate is signed by its own key, and everybody who shall trust it is
-given the certificate itself; it can vouch for nobody else (CA:FALSE). Which peers those are is
-said by the network file (`contract`), not here.
+There is no certificate authority. The other peers have the certificate itself, from the network
+file (`contract`), and pin it. It cannot sign other certificates (CA:FALSE).
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from peerclust.files import new_file
 from peerclust.text import show
 from peerclust.validation import check_count
 
-LONGEST = 36500  # days; a certificate's dates end with the year 9999
+MAX_DAYS = 36500  # the dates of a certificate end with the year 9999
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A peer's name and where its key and its certificate are, both PEM files."""
+    """A peer's name, and the paths of its key and its certificate, both in PEM."""
 
     name: str
     key: Path
@@ -49,7 +48,7 @@ class Identity:
 
 
 def check_peer_name(name: Any, where: str = "") -> str:
-    """Return the name if a peer may have it; `where` is said in the error, as " in a.toml".
+    """Return the name if it is valid for a peer; `where`, as in " in a.toml", goes to the error.
 
     >>> check_peer_name("hospital-a.north_2")
     'hospital-a.north_2'
@@ -71,18 +70,18 @@ def make_identity(
     force: bool = False,
     now: datetime | None = None,
 ) -> Identity:
-    """Make a key and a certificate valid for so many days; write NAME.key and NAME.crt.
+    """Create a key and a certificate that is valid for `days`; write NAME.key and NAME.crt.
 
-    The key is on the curve P-256. It is readable by its owner only, from the first byte on. The
-    certificate is valid from an hour before `now` (the present time), as clocks differ.
+    The key is on the curve P-256. Its file is created with mode 600. The certificate is valid from
+    an hour before `now` (default: the current time), as clocks differ.
     """
     check_peer_name(name)
-    if check_count(days, "days", "make_identity") > LONGEST:
-        raise ParameterError(f"`days` of make_identity must be at most {LONGEST}. Got {days}.")
+    if check_count(days, "days", "make_identity") > MAX_DAYS:
+        raise ParameterError(f"`days` of make_identity must be at most {MAX_DAYS}. Got {days}.")
     identity = Identity(name, directory / f"{name}.key", directory / f"{name}.crt")
     for path in (identity.key, identity.certificate):
         if not force and os.path.lexists(path):
-            raise ParameterError(f"{path} is there already; it is replaced only with --force.")
+            raise ParameterError(f"{path} exists already; it is replaced only with --force.")
     key = ec.generate_private_key(ec.SECP256R1())
     now = now or datetime.now(UTC)
     certificate = _certify(name, key, now - timedelta(hours=1), now + timedelta(days=days))
@@ -108,8 +107,8 @@ def _certify(
         .serial_number(x509.random_serial_number())
         .not_valid_before(begin)
         .not_valid_after(end)
-        # OpenSSL takes a trusted certificate as its own anchor without CA:TRUE; with it, a peer
-        # could sign a certificate for another name, and whoever trusts the peer would accept it.
+        # OpenSSL accepts a trusted certificate as its own anchor without CA:TRUE. With CA:TRUE, a
+        # peer could sign a certificate for another name, and its neighbors would accept it.
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both_ends), critical=False)
         .add_extension(own, critical=False)
@@ -118,9 +117,10 @@ def _certify(
 
 
 def load_identity(name: str, key: Path, certificate: Path) -> Identity:
-    """Return the identity in these files, if they belong together, to the name, and to nobody else.
+    """Return the identity in these files; raise unless key, certificate and name belong together.
 
-    The certificate's dates are not looked at (`certificate_dates`).
+    The key must be readable by its owner only. The dates of the certificate are not checked
+    (`certificate_dates`).
     """
     check_peer_name(name)
     der = read_certificate(certificate)
@@ -132,12 +132,12 @@ def load_identity(name: str, key: Path, certificate: Path) -> Identity:
             f" `chmod 600 {key}`, or make a new one if others may have read it."
         )
     try:
-        held = load_pem_private_key(secret, password=None).public_key()
+        public = load_pem_private_key(secret, password=None).public_key()
     except TypeError:
         raise ParameterError(f"The key {key} must not be encrypted by a password.") from None
     except (ValueError, UnsupportedAlgorithm):
         raise ParameterError(f"The key {key} must be a private key in PEM.") from None
-    if _public_bytes(held) != _public_bytes(_parse(der, str(certificate)).public_key()):
+    if _public_bytes(public) != _public_bytes(_parse(der, str(certificate)).public_key()):
         raise ParameterError(f"The key {key} does not belong to the certificate {certificate}.")
     if common_name(der) != name:
         raise ParameterError(
@@ -148,7 +148,7 @@ def load_identity(name: str, key: Path, certificate: Path) -> Identity:
 
 
 def read_certificate(path: Path) -> bytes:
-    """Return the one certificate of a PEM file, as DER."""
+    """Return the only certificate of a PEM file, as DER."""
     text = _read(path, "certificate")
     try:
         found = x509.load_pem_x509_certificates(text)
@@ -161,7 +161,7 @@ def read_certificate(path: Path) -> bytes:
 
 
 def fingerprint(der: bytes) -> str:
-    """Return what identifies a certificate, short enough to compare by telephone.
+    """Return the SHA-256 of a certificate, short enough to compare by telephone.
 
     >>> fingerprint(b"")[:15]
     'sha256:e3b0c442'
@@ -170,38 +170,38 @@ def fingerprint(der: bytes) -> str:
 
 
 def certificate_dates(der: bytes) -> tuple[datetime, datetime]:
-    """Return from when to when a certificate is valid, in UTC."""
+    """Return the start and the end of a certificate's validity, in UTC."""
     found = _parse(der, "given")
     return found.not_valid_before_utc, found.not_valid_after_utc
 
 
 def common_name(der: bytes) -> str:
-    """Return the name that a certificate is for, or "" if it has none."""
+    """Return the common name of a certificate, or "" if there is not exactly one."""
     found = _parse(der, "given").subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(found[0].value) if len(found) == 1 else ""
 
 
 def server_context(identity: Identity, trusted: Sequence[bytes]) -> ssl.SSLContext:
-    """Return how a peer answers: by TLS 1.3 to those who prove one of these certificates (DER).
+    """Return a TLS 1.3 server context that requires one of these client certificates (DER).
 
-    Which of them it was, the connection tells: `getpeercert(binary_form=True)`.
+    `getpeercert(binary_form=True)` of a connection returns the one that the client has.
     """
     context = _context(ssl.PROTOCOL_TLS_SERVER, identity, trusted)
-    # Every connection proves its certificate anew, so there is nothing to resume.
+    # Every connection must prove its certificate, so sessions are not resumed.
     context.num_tickets = 0
     return context
 
 
 def client_context(identity: Identity, trusted: bytes) -> ssl.SSLContext:
-    """Return how a peer calls: by TLS 1.3, only who proves this certificate (DER)."""
+    """Return a TLS 1.3 client context that requires this server certificate (DER)."""
     return _context(ssl.PROTOCOL_TLS_CLIENT, identity, [trusted])
 
 
 def _context(protocol: int, identity: Identity, trusted: Sequence[bytes]) -> ssl.SSLContext:
-    # Not create_default_context, which may trust the system's authorities beside ours.
+    # Not create_default_context, which may also trust the authorities of the system.
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # the certificate itself is pinned, wherever the peer runs
+    context.check_hostname = False  # the certificate itself is pinned
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(identity.certificate, identity.key)
     for der in trusted:
@@ -221,7 +221,7 @@ def _read(path: Path, what: str) -> bytes:
 def _parse(der: bytes, what: str) -> x509.Certificate:
     try:
         found = x509.load_der_x509_certificate(der)
-        # These are parsed only when asked for, and may be malformed by themselves.
+        # These are parsed lazily, and each may be malformed.
         _ = found.subject, found.not_valid_before_utc, found.not_valid_after_utc, found.public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise ParameterError(f"The certificate {what} must be X.509 in DER.") from None

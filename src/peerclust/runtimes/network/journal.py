@@ -1,13 +1,13 @@
-"""What a peer writes down of a run so that it can be replayed: a line of JSON an event.
+"""A peer's journal of a run, from which the run can be replayed: one line of JSON per event.
 
-A line is written before anything that follows from it is sent, so that whatever a neighbor heard
-can be computed again, even if this process ends at once.
+A line is written before anything that depends on it is sent. So everything that a neighbor has
+received can be computed again, even if this process is killed.
 
 | event    |                                                                                  |
 |----------|----------------------------------------------------------------------------------|
-| `agreed` | which run it is, which peers agreed on it, and without which links              |
-| `start`  | at which round, from which centers, this process goes on                         |
-| `heard`  | whose frames counted in this exchange and in all that follow, until the next one |
+| `agreed` | the run, the peers of its set-up, the links excluded, and a digest of the rows   |
+| `start`  | the round and the centers from which this process starts or resumes              |
+| `heard`  | whose frames were used in this exchange and the following, until the next event  |
 | `end`    | the last round and the centers there                                             |
 """
 
@@ -29,16 +29,16 @@ _EVENTS = ("agreed", "start", "heard", "end")
 
 
 class Journal:
-    """Appends events to a file; what cannot be written is told once and the run goes on."""
+    """Appends events to a file; the first failure is logged, and the run continues."""
 
     def __init__(self, path: Path, log: Callable[[str], None]) -> None:
         self._path, self._log = path, log
         self._heard: list[int] | None = None
         self._complete = True
-        self._mend()
+        self._remove_partial_line()
 
-    def _mend(self) -> None:
-        """Take away a line that an earlier process did not finish: nothing has followed from it."""
+    def _remove_partial_line(self) -> None:
+        """Remove a line that an earlier process did not finish: nothing depends on it."""
         try:
             data = self._path.read_bytes()
         except OSError:
@@ -50,41 +50,42 @@ class Journal:
     def agreed(
         self, run: bytes, members: list[int], lost: list[tuple[int, int]], rows: bytes
     ) -> None:
-        """Note which run is entered, with which rows, and who agreed on it over which links."""
+        """Record the run that starts, its members, the lost links and the digest of the rows."""
         self._write("agreed", run=run.hex(), members=members, lost=lost, rows=rows.hex())
 
     def start(self, round_: int, x: Array) -> None:
-        """Note that the run goes on at a round, from centers x, (K, d)."""
+        """Record that the run starts or resumes at a round from centers x, (K, d)."""
         self._heard = None
         self._write("start", round=round_, x=pack_array(x))
 
     def heard(self, exchange: int, senders: list[int]) -> None:
-        """Note whose frames counted, if they are others than in the exchange before."""
+        """Record whose frames were used, if that differs from the previous exchange."""
         if senders != self._heard:
             self._heard = senders
             self._write("heard", exchange=exchange, senders=senders)
 
     def end(self, round_: int, x: Array) -> None:
-        """Note where the run ended."""
+        """Record the last round and its centers."""
         self._write("end", round=round_, x=pack_array(x))
 
-    def _write(self, event: str, **what: Any) -> None:
+    def _write(self, event: str, **values: Any) -> None:
         try:
             with self._path.open("a") as file:
-                file.write(json.dumps({"event": event, **what}) + "\n")
+                file.write(json.dumps({"event": event, **values}) + "\n")
         except OSError as error:
             if self._complete:
-                self._log(f"The journal cannot be written: {error.strerror}; no replay will do.")
+                why = error.strerror
+                self._log(f"The journal cannot be written: {why}; a replay will not be possible.")
             self._complete = False
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """Give the events of a journal."""
+    """Return the events of a journal."""
     try:
         text = path.read_text()
-        # A line that was not finished: nothing has followed from it.
-        whole = text[: text.rfind("\n") + 1]
-        events = [json.loads(line) for line in whole.splitlines()]
+        # Nothing depends on a last line that was not finished.
+        complete = text[: text.rfind("\n") + 1]
+        events = [json.loads(line) for line in complete.splitlines()]
     except FileNotFoundError:
         raise DataError(f"There is no journal {path}.") from None
     except OSError as error:
@@ -97,7 +98,7 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 
 
 def pack_array(x: Array) -> dict[str, Any]:
-    """Give an array as JSON can hold it, to the last bit.
+    """Return an array as JSON types, exact to the last bit.
 
     >>> unpack_array(pack_array(np.array([[0.1, 0.2]]))).tolist()
     [[0.1, 0.2]]
@@ -106,7 +107,7 @@ def pack_array(x: Array) -> dict[str, Any]:
     return {"shape": list(x.shape), "data": base64.b64encode(data).decode()}
 
 
-def unpack_array(held: dict[str, Any]) -> Array:
-    """Give the array that `pack_array` packed."""
-    data = base64.b64decode(held["data"])
-    return np.frombuffer(data, "<f8").reshape(held["shape"]).copy()
+def unpack_array(packed: dict[str, Any]) -> Array:
+    """Return the array from the result of `pack_array`."""
+    data = base64.b64decode(packed["data"])
+    return np.frombuffer(data, "<f8").reshape(packed["shape"]).copy()

@@ -1,4 +1,4 @@
-"""What a peer keeps of one neighbor: the connection, frames come and sent, and where it stands."""
+"""The state of one neighbor: its connection, received and sent frames, and its progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from peerclust.runtimes.network.wire import NO_RUN, Frame, Kind
 
 Key = tuple[bytes, Kind, int]
 
-# A neighbor in lockstep is at most one exchange ahead, in this agreement or in the next.
+# A neighbor in lockstep is at most one exchange ahead, in this set-up or in the next.
 _INBOX = 4
 
 
@@ -22,84 +22,90 @@ class Link:
 
     Attributes
     ----------
-    counted, since : bool, int
-        Whether it is counted as a neighbor, and from which round of the run on.
+    active, active_from : bool, int
+        Whether it takes part in exchanges with this peer, and from which round of the run on.
     inbox, outbox
-        Frames that came and are not used yet, by run, kind and exchange; and the last two that
-        were sent, to be sent again if the connection breaks.
-    up_sent, up_heard : int or None
-        The rounds that both ends have told, to begin counting each other after the later one;
-        `up_at` is when this peer told its own.
+        Received frames that are not used yet, by run, kind and exchange; and the last two sent
+        frames, which are sent again if the connection breaks.
+    rejoin_sent, rejoin_received : int or None
+        The rounds in the LINK_UP messages of both ends; the link becomes active after the later
+        one. `rejoin_sent_at` is when this peer sent its own.
     instance : str
-        Which process of the neighbor it is, as that names itself.
+        The identifier of the neighbor's process.
     phase, run, at, counts_me
-        Where the neighbor stands, as far as it has said; `moved` is when it last got further.
-    ever, asked, welcomed : bool
-        Whether it was ever connected; whether it was asked, over this connection, where the run
-        is; and whether it has asked that and been told.
-    told, base
-        The run and exchange whose array was last sent to it; those of the array last heard, and
-        the array: what codes build on.
-    left : bool
+        The neighbor's last known phase, run and exchange, and whether it considers this peer
+        active; `progress_at` is when its run or exchange last changed.
+    heard_at, sent_at : float
+        When a frame was last received from it, and last sent to it.
+    seen : bool
+        Whether it was ever connected.
+    state_requested, state_sent : bool
+        Whether, over this connection, this peer sent STATE_REQUEST, and whether it answered one.
+    last_sent, last_received
+        The run and exchange of the array last sent; and those of the array last received, with
+        the array itself. 8-bit codes refer to these arrays.
+    gone_after_end : bool
         Whether it was lost after the last round.
-    banned : str
-        Why it is not taken up again, or ""; `refusal` is why it, or this peer, was last refused.
+    banned, refusal : str
+        Why it is dropped for the rest of the run, or ""; why it, or this peer, was last refused.
     """
 
     name: str
     number: int
     dials: bool
-    counted: bool = False
-    since: int = 0
+    active: bool = False
+    active_from: int = 0
     connection: Connection | None = None
     instance: str = ""
     inbox: OrderedDict[Key, Frame] = field(default_factory=OrderedDict)
     outbox: deque[bytes] = field(default_factory=lambda: deque(maxlen=2))
-    up_sent: int | None = None
-    up_at: float = 0.0
-    up_heard: int | None = None
+    rejoin_sent: int | None = None
+    rejoin_sent_at: float = 0.0
+    rejoin_received: int | None = None
     phase: Phase = "agreeing"
     run: bytes = NO_RUN
     at: int = -1
     counts_me: bool = False
-    moved: float = 0.0
+    progress_at: float = 0.0
     heard_at: float = 0.0
     sent_at: float = 0.0
-    ever: bool = False
-    asked: bool = False
-    welcomed: bool = False
+    seen: bool = False
+    state_requested: bool = False
+    state_sent: bool = False
     banned: str = ""
     refusal: str = ""
     bytes_sent: int = 0
     bytes_heard: int = 0
-    left: bool = False
-    told: tuple[bytes, int] = (NO_RUN, -1)
-    base: tuple[tuple[bytes, int], Any] = ((NO_RUN, -1), None)
+    gone_after_end: bool = False
+    last_sent: tuple[bytes, int] = (NO_RUN, -1)
+    last_received: tuple[tuple[bytes, int], Any] = ((NO_RUN, -1), None)
 
     @property
     def connected(self) -> bool:
         """Whether frames can be sent."""
         return self.connection is not None and self.connection.is_open
 
-    def promised_before(self, round_: int) -> bool:
-        """Tell whether this peer must not begin a round before it hears when the link counts."""
-        return self.up_sent is not None and self.up_sent < round_ and self.phase == "running"
+    def blocks_round(self, round_: int) -> bool:
+        """Return whether this round cannot start before the neighbor's LINK_UP has come."""
+        return (
+            self.rejoin_sent is not None and self.rejoin_sent < round_ and self.phase == "running"
+        )
 
     def store(self, frame: Frame) -> None:
-        """Keep a frame until its exchange; of too many the oldest goes."""
+        """Store a frame until its exchange; if there are too many, drop the oldest."""
         self.inbox[frame.run, frame.kind, frame.exchange] = frame
         while len(self.inbox) > _INBOX:
             self.inbox.popitem(last=False)
 
     def attach(self, connection: Connection, now: float) -> None:
-        """Take a new connection into use; an older one is closed."""
+        """Use a new connection; an older one is closed."""
         old = self.connection
         self.detach()
         self.connection = connection
         if old is not None:
-            old.abort("another connection took its place")
-        self.ever = True
-        self.heard_at = self.moved = now
+            old.abort("another connection replaced it")
+        self.seen = True
+        self.heard_at = self.progress_at = now
 
     def detach(self) -> None:
         """Note that the connection is gone."""
@@ -107,19 +113,19 @@ class Link:
             self.bytes_sent += self.connection.sent
             self.bytes_heard += self.connection.heard
         self.connection = None
-        self.up_sent = self.up_heard = None
-        self.asked = self.welcomed = False
+        self.rejoin_sent = self.rejoin_received = None
+        self.state_requested = self.state_sent = False
 
-    def discount(self) -> None:
-        """Stop counting it; frames that came from it are dropped."""
-        self.counted = False
-        self.told, self.base = (NO_RUN, -1), ((NO_RUN, -1), None)
-        self.up_sent = self.up_heard = None
+    def reset(self) -> None:
+        """Make the link inactive, and drop its stored frames."""
+        self.active = False
+        self.last_sent, self.last_received = (NO_RUN, -1), ((NO_RUN, -1), None)
+        self.rejoin_sent = self.rejoin_received = None
         self.inbox.clear()
         self.outbox.clear()
 
     def traffic(self) -> tuple[int, int]:
-        """Give the bytes sent and heard over all connections."""
+        """Return the numbers of bytes sent and received over all connections."""
         sent, heard = self.bytes_sent, self.bytes_heard
         if self.connection is not None:
             sent, heard = sent + self.connection.sent, heard + self.connection.heard

@@ -1,7 +1,7 @@
-"""Frames out and in, and one exchange with all counted neighbors: the lockstep of the rounds.
+"""Exchanges of arrays with all active neighbors, in lockstep.
 
-An exchange ends once a frame of it has come from every counted neighbor, so nobody is ever more
-than one exchange ahead. Who is counted, and who is lost, is `membership`'s business.
+An exchange ends when its frame has come from every active neighbor, so no peer is ever more than
+one exchange ahead. `membership` decides which neighbors are active.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from peerclust.runtimes.network.wire import NO_RUN, TAG_BYTES, Codes, Frame, Kin
 from peerclust.runtimes.stopping import NEVER
 from peerclust.types import Array
 
-# Gives the reason why an array that came cannot be used, or "".
+# Returns the reason why a received array cannot be used, or "".
 Check = Callable[[Array], str]
 
 
-class Interrupt(Exception):  # noqa: N818 - it tells what happened, which need not be an error
-    """What ends an exchange before it is done; the more urgent of two holds."""
+class Interrupt(Exception):  # noqa: N818 - an event, not necessarily an error
+    """An event that ends an exchange early; the more urgent of two is raised."""
 
     urgency = 0
 
 
-class Post:
-    """The links of one peer, where it stands, and what it waits for."""
+class LockstepExchange:
+    """The links of one peer, its phase, run and exchange, and the frames that it waits for."""
 
     def __init__(self, contract: Contract, me: str) -> None:
         self.contract, self.name = contract, me
@@ -42,36 +42,36 @@ class Post:
         self.loop = asyncio.new_event_loop()
         self.phase: messages.Phase = "agreeing"
         self.run, self.at = NO_RUN, 0
-        # What follows the last round is about its end.
+        # Exchanges after the last round compute the certificate.
         self.last_round = NEVER
         self._awaited: Key | None = None
-        self._wanting: set[int] = set()
+        self._missing: set[int] = set()
         self._waiter: asyncio.Future[None] | None = None
         self._interrupt: Interrupt | None = None
 
     @property
     def over(self) -> bool:
-        """Whether the rounds are over, and only a certificate is missing."""
+        """Whether the rounds are over, and only the certificate is missing."""
         return self.last_round < NEVER
 
-    def count_out(self, link: Link, reason: str) -> None:
-        """Go on without a neighbor."""
+    def deactivate(self, link: Link, reason: str) -> None:
+        """Continue without a neighbor."""
         raise NotImplementedError
 
     def ban(self, link: Link, reason: str) -> None:
-        """Count a neighbor out for good."""
+        """Drop a neighbor for the rest of the run."""
         raise NotImplementedError
 
-    def counted(self) -> list[Link]:
-        """Give the neighbors that count in the present exchange, in ascending order of number."""
-        # The links are in this order.
+    def active_links(self) -> list[Link]:
+        """Return the neighbors of the current exchange in ascending order of number."""
+        # `links` is sorted by number.
         if self.phase == "agreeing":
-            return [link for link in self.links.values() if link.counted]
+            return [link for link in self.links.values() if link.active]
         now = min(self.at // self.contract.B, self.last_round)
         return [
             link
             for link in self.links.values()
-            if link.counted and link.since <= now and not link.left
+            if link.active and link.active_from <= now and not link.gone_after_end
         ]
 
     async def exchange(
@@ -83,85 +83,89 @@ class Post:
         s: int = 0,
         R: int = NEVER,
         view: int = 0,
-        most: Array | None = None,
+        extra_max: Array | None = None,
         codes: Codes | None = None,
         dtype: int = wire.FLOAT64,
     ) -> dict[int, Frame]:
-        """Tell the counted neighbors an array and give the frame of each, by ascending number.
+        """Send an array to the active neighbors; return the frame of each, by ascending number.
 
-        Who sends one that `check` or its shape refuses is dropped. `s` and `R` are a vote, and
-        `view` the state of the living graph that it was cast in; `most` are maxima that go with
-        the array; `codes` stand for it where a neighbor has the array of the exchange before.
+        A neighbor is dropped if `check` refuses its array, or if the shape differs. `s` and `R` are
+        a vote, and `view` is the checksum of the views in which it was cast. `extra_max` are maxima
+        sent with the array. `codes` replace the array for neighbors that have the array of the
+        previous exchange.
         """
         self.check_interrupt()
         key = (self.run, kind, self.at)
         frame = Frame(
-            kind, self.network, payload, self.run, self.at, s, R, view, most, dtype
+            kind, self.network, payload, self.run, self.at, s, R, view, extra_max, dtype
         )  # fmt: skip
         short = b"" if codes is None else wire.encode(frame._replace(payload=codes))
         whole = b""
-        links = self.counted()
+        links = self.active_links()
         for link in links:
-            known = link.told == (self.run, self.at - 1) and self.at != link.since * self.contract.B
-            # Most exchanges of codes need no whole frame.
+            known = (
+                link.last_sent == (self.run, self.at - 1)
+                and self.at != link.active_from * self.contract.B
+            )
+            # Most exchanges with codes need no full frame.
             whole = whole if short and known else whole or wire.encode(frame)
             data = short if short and known else whole
             link.outbox.append(data)
             self.send_frame(link, data)
-            link.told = self.run, self.at
+            link.last_sent = self.run, self.at
         self._awaited = key
-        while self._look_for(key, links):
+        while self._find_missing(key, links):
             await self.wait()
-            links = self.counted()
+            links = self.active_links()
         self._awaited = None
         heard = {}
         for link in links:
-            if not link.counted or link.left:
+            if not link.active or link.gone_after_end:
                 continue
             frame = link.inbox.pop(key)
             coded = kind is Kind.ROUND and self.contract.exchange == "8-bit"
-            reason = _compare(payload, most, frame, dtype, coded=coded)
+            reason = _compare(payload, extra_max, frame, dtype, coded=coded)
             if not reason and isinstance(frame.payload, Codes):
-                before, array = link.base
+                before, array = link.last_received
                 if before == (self.run, self.at - 1) and array.shape == frame.payload.shape:
                     frame = frame._replace(payload=frame.payload.apply(array))
                 else:
-                    reason = "codes without the numbers that they build on"
+                    reason = "codes without the numbers that they refer to"
             reason = reason or check(frame.payload)
             if reason:
                 self.ban(link, f"it sent {reason}")
             else:
                 heard[link.number] = frame
-                link.base = (self.run, self.at), frame.payload
+                link.last_received = (self.run, self.at), frame.payload
         self.check_interrupt()
         self.at += 1
         return heard
 
-    def _look_for(self, key: Key, links: list[Link]) -> set[int]:
-        """Give which neighbors' frames have not come; who has ended is counted out."""
+    def _find_missing(self, key: Key, links: list[Link]) -> set[int]:
+        """Return the neighbors whose frames have not come; those that have ended are dropped."""
         missing = [link for link in links if key not in link.inbox]
         for link in missing:
-            # While peers agree, who has ended is waited for: it tells of the result.
+            # During the set-up, a neighbor that has ended is awaited: it sends the result.
             if link.phase == "done" and self.phase != "agreeing":
-                self.count_out(link, "it has ended")
-        self._wanting = {link.number for link in missing if link.counted and not link.left}
-        return self._wanting
+                self.deactivate(link, "it has ended")
+        self._missing = {link.number for link in missing if link.active and not link.gone_after_end}
+        return self._missing
 
     def receive_array(self, link: Link, frame: Frame) -> None:
-        """Keep an array until its exchange; duplicates and what came too late are dropped."""
-        if not link.counted:
+        """Store an array until its exchange; duplicates and late frames are dropped."""
+        if not link.active:
             return
         if frame.run == self.run:
             if frame.exchange < self.at:
                 return
-            if frame.exchange > max(self.at, link.since * self.contract.B) + 1:
+            if frame.exchange > max(self.at, link.active_from * self.contract.B) + 1:
                 ahead = frame.exchange - self.at
-                self.ban(link, f"it must not be ahead, and is by {ahead} exchanges")
+                self.ban(link, f"it must not be ahead, but is by {ahead} exchanges")
                 return
         link.store(frame)
         if self._awaited == (frame.run, frame.kind, frame.exchange):
-            self._wanting.discard(link.number)
-            if not self._wanting:
+            self._missing.discard(link.number)
+            if not self._missing:
                 self.wake()
 
     def send(self, link: Link, kind: Kind, message: messages.Message) -> None:
@@ -176,7 +180,7 @@ class Post:
                 self.send_frame(link, data)
 
     def make_frame(self, kind: Kind, message: messages.Message) -> bytes:
-        """Give the frame of a message, with where this peer stands in its header."""
+        """Return the frame of a message; its header has this peer's run and exchange."""
         return wire.encode(Frame(kind, self.network, messages.pack(message), self.run, self.at))
 
     def send_frame(self, link: Link, data: bytes) -> None:
@@ -186,36 +190,36 @@ class Post:
             link.connection.send(data)
 
     def interrupt(self, what: Interrupt) -> None:
-        """Raise an interrupt out of whatever is being awaited, now or next."""
+        """Raise an interrupt from the current wait, or from the next one."""
         if self._interrupt is None or what.urgency > self._interrupt.urgency:
             self._interrupt = what
         self.wake()
 
-    def forget_interrupt(self, kind: type[Interrupt]) -> None:
-        """Do not raise an interrupt of this kind after all."""
+    def cancel_interrupt(self, kind: type[Interrupt]) -> None:
+        """Discard a pending interrupt of this kind."""
         if isinstance(self._interrupt, kind):
             self._interrupt = None
 
     def check_interrupt(self) -> None:
-        """Raise what `interrupt` was told, once."""
-        what, self._interrupt = self._interrupt, None
-        if what is not None:
-            raise what
+        """Raise the pending interrupt, if any, once."""
+        pending, self._interrupt = self._interrupt, None
+        if pending is not None:
+            raise pending
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
+        """End the current wait."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Wait until something happened; raise what interrupts."""
+        """Wait for the next event; raise a pending interrupt."""
         self.check_interrupt()
         self._waiter = self.loop.create_future()
         await self._waiter
         self.check_interrupt()
 
     async def wait_until(self, limit: float) -> bool:
-        """Wait until something happened, or a time of the loop has come; tell which, by False."""
+        """Wait for the next event or a time of the loop; return False if that time has passed."""
         if self.loop.time() >= limit:
             return False
         timer = self.loop.call_at(limit + 0.01, self.wake)
@@ -226,18 +230,20 @@ class Post:
         return True
 
 
-def _compare(mine: Array, most: Array | None, theirs: Frame, dtype: int, *, coded: bool) -> str:
-    """Give in what a frame's array is not like this peer's own, or ""."""
+def _compare(
+    mine: Array, extra_max: Array | None, theirs: Frame, dtype: int, *, coded: bool
+) -> str:
+    """Return how the array of a frame differs in form from this peer's own, or ""."""
     if theirs.payload.shape != mine.shape:
         return f"an array of shape {theirs.payload.shape}"
     if theirs.dtype != dtype and not (coded and theirs.dtype == wire.CODES):
-        return "numbers in another form than the network file says"
-    if (most is None) != (theirs.most is None):
-        return "maxima that were not asked for" if most is None else "no maxima"
-    if most is not None and not (
-        theirs.most.shape == most.shape
-        and (theirs.most >= 0).all()
-        and (theirs.most < np.inf).all()
+        return "numbers in a format other than the network file's"
+    if (extra_max is None) != (theirs.extra_max is None):
+        return "unexpected maxima" if extra_max is None else "no maxima"
+    if extra_max is not None and not (
+        theirs.extra_max.shape == extra_max.shape
+        and (theirs.extra_max >= 0).all()
+        and (theirs.extra_max < np.inf).all()
     ):
-        return "maxima that cannot be"
+        return "invalid maxima"
     return ""

@@ -1,11 +1,11 @@
-"""Whom a peer counts, whom it has lost and who comes back.
+"""Which neighbors of a peer are active, which are lost and which rejoin.
 
-- A broken connection is made again, and frames that may have been lost are sent again; the
-  neighbor is counted out only if that takes too long.
-- While peers agree (`phase` "agreeing"), a lost link makes all of them start the agreement again
-  without it: the sets of lost links only grow and are passed on, so all end with the same.
-- While they run, each tells whom it counts (`views`). A link that is up again counts after the
-  later of its two ends' rounds, which both promise not to pass before they know it.
+- After a broken connection, the neighbors reconnect and repeat frames that may have been lost. A
+  neighbor is dropped only if this takes too long.
+- During the set-up (`phase` "agreeing"), a lost link makes all peers restart the set-up without
+  it. The sets of lost links only grow and are forwarded, so all peers end with the same set.
+- During the run, each peer publishes its active neighbors (`views`). A restored link becomes active
+  after the later of its two ends' rounds; neither end passes its own round before it knows which.
 """
 
 from __future__ import annotations
@@ -15,273 +15,277 @@ from collections.abc import Callable
 
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.link import Link
-from peerclust.runtimes.network.lockstep import Interrupt, Post
+from peerclust.runtimes.network.lockstep import Interrupt, LockstepExchange
 from peerclust.runtimes.network.messages import (
-    Alive,
     Bye,
     Ended,
+    Heartbeat,
     Hello,
-    Lost,
-    Need,
-    Up,
+    LinkDown,
+    LinkUp,
+    StateReply,
+    StateRequest,
     View,
-    Welcome,
-    tame,
+    sanitize,
 )
 from peerclust.runtimes.network.transport import Connection
-from peerclust.runtimes.network.views import MOST_VIEWS, Pair, Views
+from peerclust.runtimes.network.views import MAX_VIEWS, MembershipViews, Pair
 from peerclust.runtimes.network.wire import Frame, Kind
 
 
-class Restart(Interrupt):
-    """The agreement begins again, on the living graph."""
+class RestartSetup(Interrupt):
+    """The set-up restarts on the graph of the remaining links."""
 
 
-class Welcomed(Interrupt):
-    """The run is on its way, or over, and a neighbor has told where it is."""
+class StateReceived(Interrupt):
+    """The run has started, or is over, and a neighbor has sent its state."""
 
     urgency = 1
 
-    def __init__(self, welcome: Welcome, link: Link) -> None:
-        self.welcome, self.link = welcome, link
+    def __init__(self, reply: StateReply, link: Link) -> None:
+        self.reply, self.link = reply, link
 
 
 class Leaving(Interrupt):
-    """The process was asked to end."""
+    """The process was asked to exit."""
 
     urgency = 2
 
 
 class Stopping(Interrupt):
-    """A peer was lost or never came, and the network file says that all then stop."""
+    """A peer was lost or never connected, and the network file says that all stop then."""
 
     urgency = 2
 
 
-class Membership(Post):
-    """The neighbors of one peer as they come and go."""
+class Membership(LockstepExchange):
+    """The neighbors of one peer as they connect, are lost and rejoin."""
 
     def __init__(self, contract: Contract, me: str, log: Callable[[str], None]) -> None:
         super().__init__(contract, me)
         self.log = log
         self.instance = secrets.token_hex(8)
-        # The links that the agreement does without; and those lost once all was agreed, which count
-        # only if it begins again.
+        # Links that the set-up excludes, and those lost after its end, which are excluded only if
+        # it restarts.
         self.lost: set[Pair] = set()
-        self.late: set[Pair] = set()
+        self.lost_late: set[Pair] = set()
         self.restarted: set[str] = set()
-        # Whether all that is to be agreed on is known; see `agreeing`.
-        self.settled = False
-        self.views = Views(contract.graph, range(len(contract.peers)), ())
-        # Views of a run that neighbors are in already, until this peer is in it.
+        # Whether this peer has reached the barrier at the end of the set-up.
+        self.setup_done = False
+        self.views = MembershipViews(contract.graph, range(len(contract.peers)), ())
+        # Views of a run that neighbors have started, until this peer starts it.
         self._early: list[tuple[bytes, View]] = []
-        # What happened in which round, for the result.
+        # Events with their rounds, for the result.
         self.events: list[tuple[int, str]] = []
 
     @property
     def round(self) -> int:
-        """The round that this peer is in."""
+        """The current round of this peer."""
         return min(self.at // self.contract.B, self.last_round) * (self.phase != "agreeing")
 
-    def begin_agreement(self, run: bytes, members: tuple[int, ...]) -> None:
-        """Stand at the first exchange of an agreement on the living graph."""
-        self.run, self.at, self.settled = run, 0, False
+    def start_setup(self, run: bytes, members: tuple[int, ...]) -> None:
+        """Start a set-up among these members, at its first exchange."""
+        self.run, self.at, self.setup_done = run, 0, False
         for link in self.links.values():
-            link.counted = link.number in members and self._pair(link) not in self.lost
+            link.active = link.number in members and self._pair(link) not in self.lost
             link.outbox.clear()
-            self.match(link)
+            self.sync_phase(link)
 
-    def begin_run(self, run: bytes, views: Views, round_: int) -> None:
-        """Stand at a round of the run; who counts whom is in the views."""
+    def start_run(self, run: bytes, views: MembershipViews, round_: int) -> None:
+        """Start the run at a round, with the active links of these views."""
         self.phase, self.run, self.at, self.views = "running", run, round_ * self.contract.B, views
-        self.forget_interrupt(Restart)
-        if isinstance(self._interrupt, Welcomed) and not self._interrupt.welcome.done:
-            self._interrupt = None  # a second neighbor's; this peer is in the run already
+        self.cancel_interrupt(RestartSetup)
+        if isinstance(self._interrupt, StateReceived) and not self._interrupt.reply.done:
+            self._interrupt = None  # from a second neighbor; this peer is in the run already
         mine = views[self.number].counts
         for link in self.links.values():
-            link.counted = link.counted and link.number in mine
-            link.since = 0
-            link.asked = False
+            link.active = link.active and link.number in mine
+            link.active_from = 0
+            link.state_requested = False
             link.refusal = ""
-        self.tell_view()
-        self.broadcast_alive()
-        for view in [view for told, view in self._early if told == run]:
-            self.hear_view(view)
+        self.publish_view()
+        self.broadcast_heartbeat()
+        for view in [view for of_run, view in self._early if of_run == run]:
+            self.receive_view(view)
 
-    def broadcast_alive(self) -> None:
-        """Tell every neighbor where this peer stands, and take up who can be."""
+    def broadcast_heartbeat(self) -> None:
+        """Send this peer's phase to every neighbor, and act on theirs."""
         for link in self.links.values():
-            self.send(link, Kind.ALIVE, Alive(self.phase, link.counted))
-            self.match(link)
+            self.send(link, Kind.HEARTBEAT, Heartbeat(self.phase, link.active))
+            self.sync_phase(link)
 
-    # Neighbors come
+    # Connecting
 
     def hello(self, link: Link) -> bytes:
-        """Give the frame that says who this is and where it stands."""
-        told = self.contract.told
-        said = Hello(self.name, self.instance, link.instance, self.phase, link.counted, told)
-        return self.make_frame(Kind.HELLO, said)
+        """Return the HELLO frame for a neighbor."""
+        settings = self.contract.settings_json
+        hello = Hello(self.name, self.instance, link.instance, self.phase, link.active, settings)
+        return self.make_frame(Kind.HELLO, hello)
 
-    def greeted(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:
-        """Take up a neighbor that said hello; give a reason if it is refused."""
+    def on_hello(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:
+        """Accept a neighbor that sent HELLO, or return the reason for refusing it."""
         if link.banned:
             return f"it was dropped from this run: {link.banned}"
         if link.instance and hello.instance != link.instance:
             if link.connected:
                 return f"{link.name} is running already"
-            self._hear_restart(link)
+            self._on_restart(link)
         resumed = hello.instance == link.instance and hello.knows == self.instance
         link.attach(connection, self.loop.time())
         link.instance, link.phase, link.counts_me = hello.instance, hello.phase, hello.counts
         link.run, link.at = frame.run, frame.exchange
         if self.phase == "agreeing" and (self.lost or self.restarted):
-            self.send(link, Kind.LOST, Lost(sorted(self.lost), sorted(self.restarted)))
-        if self.phase == "running" and link.counted and not (resumed and hello.counts):
-            self.count_out(link, "it had counted this peer out")
-        if link.counted and not isinstance(self._interrupt, Restart):
-            # Of an agreement that begins again nothing more is said.
+            self.send(link, Kind.LINK_DOWN, LinkDown(sorted(self.lost), sorted(self.restarted)))
+        if self.phase == "running" and link.active and not (resumed and hello.counts):
+            self.deactivate(link, "it had dropped this peer")
+        if link.active and not isinstance(self._interrupt, RestartSetup):
+            # A set-up that restarts needs no more frames.
             for data in link.outbox:
                 self.send_frame(link, data)
-            self._share_views(link)
-        self.match(link)
+            self._send_views(link)
+        self.sync_phase(link)
         self.wake()
         return ""
 
-    def match(self, link: Link) -> None:
-        """Do what the two phases ask for: take the link up again, or ask where the run is."""
-        if not link.connected or (link.counted and self.phase == "running"):
+    def sync_phase(self, link: Link) -> None:
+        """Act on the phases of both ends: offer to rejoin, or request the state of the run."""
+        if not link.connected or (link.active and self.phase == "running"):
             return
         if self.phase == "agreeing" and link.phase == "done":
-            self.ask(link)
+            self.request_state(link)
         elif self.phase == "agreeing" and link.phase == "running" and not link.counts_me:
-            # Once all is agreed here, a neighbor that runs is only a few exchanges ahead.
-            if not self.settled:
-                self.ask(link)
+            # At the barrier of the set-up, a running neighbor is only a few exchanges ahead.
+            if not self.setup_done:
+                self.request_state(link)
         elif self.phase == "running" and link.phase == "running":
             if link.run == self.run:
-                self.offer(link)
+                self.offer_rejoin(link)
             else:
-                self.ban(link, "it is in another run, which began without this one's peers")
+                self.ban(link, "it is in another run, which started without this one's peers")
 
-    def ask(self, link: Link) -> None:
-        """Ask a neighbor where the run is, once."""
-        if link.connected and not link.asked:
-            link.asked = True
-            self.send(link, Kind.NEED, Need())
+    def request_state(self, link: Link) -> None:
+        """Request the state of the run from a neighbor, once per connection."""
+        if link.connected and not link.state_requested:
+            link.state_requested = True
+            self.send(link, Kind.STATE_REQUEST, StateRequest())
 
-    def offer(self, link: Link) -> None:
-        """Tell the round after which the link may count; it does once both have told."""
-        if self.phase != "running" or link.counted:
+    def offer_rejoin(self, link: Link) -> None:
+        """Send the round after which the link may be active; it is once both ends have sent one."""
+        if self.phase != "running" or link.active:
             return
-        if link.up_sent is None:
-            link.up_sent, link.up_at = self.round, self.loop.time()
-            self.send(link, Kind.UP, Up(self.round))
-        if link.up_heard is not None:
-            link.since = max(link.up_sent, link.up_heard) + 1
-            link.up_sent = link.up_heard = None
-            link.counted = True
-            self._happened(link.since, f"{link.name} is taken up from round {link.since} on")
-            self._share_views(link)
-            self.tell_view(round_=link.since)
+        if link.rejoin_sent is None:
+            link.rejoin_sent, link.rejoin_sent_at = self.round, self.loop.time()
+            self.send(link, Kind.LINK_UP, LinkUp(self.round))
+        if link.rejoin_received is not None:
+            link.active_from = max(link.rejoin_sent, link.rejoin_received) + 1
+            link.rejoin_sent = link.rejoin_received = None
+            link.active = True
+            self._record_event(
+                link.active_from, f"{link.name} rejoins from round {link.active_from} on"
+            )
+            self._send_views(link)
+            self.publish_view(round_=link.active_from)
 
-    # Neighbors go
+    # Losses
 
-    def dropped(self, link: Link, reason: str) -> None:
-        """Take note that a neighbor's connection is gone; it has `timeout` seconds to return."""
+    def on_disconnect(self, link: Link, reason: str) -> None:
+        """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
         link.detach()
-        if link.counted and link.phase != "done":
-            self.log(f"The connection with {link.name} broke: {reason or 'it was closed here'}.")
+        if link.active and link.phase != "done":
+            self.log(f"The connection to {link.name} broke: {reason or 'it was closed here'}.")
         self.wake()
 
     def ban(self, link: Link, reason: str) -> None:
-        """Drop a neighbor that sends what it must not, for the rest of the run."""
+        """Drop a neighbor that violates the protocol, for the rest of the run."""
         link.banned = reason
-        if link.counted or self.phase == "agreeing":
-            self.lose(link, reason)
+        if link.active or self.phase == "agreeing":
+            self.on_loss(link, reason)
         else:
-            self._happened(self.round, f"{link.name} is refused: {reason}")
+            self._record_event(self.round, f"{link.name} is refused: {reason}")
         if link.connection is not None:
-            self.send(link, Kind.BYE, Bye("refuses", tame(reason)))
+            self.send(link, Kind.BYE, Bye("refuses", sanitize(reason)))
             link.connection.close(reason, refused=True)
 
-    def lose(self, link: Link, reason: str) -> None:
-        """Count a neighbor out; a connection is closed, so that it counts this peer out too."""
+    def on_loss(self, link: Link, reason: str) -> None:
+        """Drop a neighbor, and close its connection so that it drops this peer, too."""
         if self.phase == "agreeing":
-            self._happened(0, f"{link.name} does not take part: {reason}")
-            link.discount()
-            (self.late if self.settled else self.lost).add(self._pair(link))
-            if (self.contract.on_loss if link.ever else self.contract.on_absent) == "stop":
-                silent = (o for o in self.links.values() if o.counted and not (o.ever or o.refusal))
-                others = [other.name for other in silent]
-                also = f" Nor did {' or '.join(others)} come." if others else ""
+            self._record_event(0, f"{link.name} does not take part: {reason}")
+            link.reset()
+            (self.lost_late if self.setup_done else self.lost).add(self._pair(link))
+            if (self.contract.on_loss if link.seen else self.contract.on_absent) == "stop":
+                absent = (o for o in self.links.values() if o.active and not (o.seen or o.refusal))
+                names = [other.name for other in absent]
+                also = f" Nor did {' or '.join(names)} connect." if names else ""
                 self.interrupt(Stopping(f"{link.name} does not take part: {reason}.{also}"))
-            elif not self.settled:
-                self.start_again()
+            elif not self.setup_done:
+                self.restart_setup()
         else:
-            self.count_out(link, reason)
+            self.deactivate(link, reason)
         if link.connection is not None and not link.banned:
             link.connection.close(reason)
         self.wake()
 
-    def count_out(self, link: Link, reason: str) -> None:
-        """Go on without a neighbor, or stop if the network file says so."""
+    def deactivate(self, link: Link, reason: str) -> None:
+        """Continue without a neighbor, or stop if the network file says so."""
         if self.over and self.phase == "running":
-            link.left = True  # it was there to the last round, and only a certificate is missing
+            link.gone_after_end = (
+                True  # it was there to the last round, and only a certificate is missing
+            )
             self.log(f"{link.name} was lost after the last round: {reason}.")
             return
-        link.discount()
-        self._happened(self.round, f"{link.name} was lost in round {self.round}: {reason}")
-        self.tell_view(f"lost {link.name}: {reason}")
+        link.reset()
+        self._record_event(self.round, f"{link.name} was lost in round {self.round}: {reason}")
+        self.publish_view(f"lost {link.name}: {reason}")
         if self.contract.on_loss == "stop" and self.phase == "running":
             why = f"{link.name} was lost in round {self.round} ({reason}), and the network file"
             self.interrupt(Stopping(f'{why} says on_loss = "stop".'))
 
-    def _hear_restart(self, link: Link) -> None:
-        """Take note that a neighbor's process is another one now."""
+    def _on_restart(self, link: Link) -> None:
+        """Handle a neighbor whose process was restarted."""
         if self.phase == "agreeing":
-            # If others have told of it, this agreement is one with the new process already.
+            # If others have reported it, this set-up already includes the new process.
             if link.instance not in self.restarted:
                 self.restarted.add(link.instance)
-                self.start_again()
-        elif link.counted:
-            self.count_out(link, "its process was started again")
+                self.restart_setup()
+        elif link.active:
+            self.deactivate(link, "its process was restarted")
 
-    def start_again(self) -> None:
-        """Begin the agreement again without what was lost, and tell all."""
-        self.lost |= self.late
-        self.broadcast(Kind.LOST, Lost(sorted(self.lost), sorted(self.restarted)))
-        self.interrupt(Restart())
+    def restart_setup(self) -> None:
+        """Restart the set-up without the lost links, and notify all neighbors."""
+        self.lost |= self.lost_late
+        self.broadcast(Kind.LINK_DOWN, LinkDown(sorted(self.lost), sorted(self.restarted)))
+        self.interrupt(RestartSetup())
 
     def _pair(self, link: Link) -> tuple[int, int]:
         return min(self.number, link.number), max(self.number, link.number)
 
-    def _happened(self, round_: int, what: str) -> None:
+    def _record_event(self, round_: int, what: str) -> None:
         self.events.append((round_, what))
         self.log(f"{what}.")
 
     # Views
 
-    def _share_views(self, link: Link) -> None:
-        """Tell a neighbor of changes that may not have reached it."""
+    def _send_views(self, link: Link) -> None:
+        """Send a neighbor the views that it may have missed."""
         for view in self.views.all() if self.phase == "running" else ():
             if view.seq:
                 self.send(link, Kind.VIEW, view)
 
-    def keep_view(self, run: bytes, view: View) -> None:
-        """Keep a view of a run that this peer is about to be in."""
-        if len(self._early) < MOST_VIEWS * self.contract.graph.m:
+    def store_early_view(self, run: bytes, view: View) -> None:
+        """Store a view of a run that this peer is about to start."""
+        if len(self._early) < MAX_VIEWS * self.contract.graph.m:
             self._early.append((run, view))
 
-    def hear_view(self, view: View, but: Link | None = None) -> None:
-        """Take in whom a peer counts, and pass it on if it is news."""
-        if self.views.take(view):
+    def receive_view(self, view: View, but: Link | None = None) -> None:
+        """Store a peer's view, and forward it if it is new."""
+        if self.views.update(view):
             self.broadcast(Kind.VIEW, view, but)
             if view.peer == self.number and but is not None:
-                # What an earlier process of this peer had told; tell what holds now.
-                self.tell_view("was started again", always=True)
+                # It is from an earlier process of this peer, so publish the current one.
+                self.publish_view("was restarted", always=True)
             self.wake()
 
-    def tell_view(
+    def publish_view(
         self,
         reason: str = "",
         *,
@@ -289,12 +293,14 @@ class Membership(Post):
         ended: Ended | None = None,
         always: bool = False,
     ) -> None:
-        """Tell all whom this peer counts from this round on, or from another; or that it ended."""
-        # Whom a peer counted when it ended is its last word.
+        """Publish this peer's active neighbors from a round on (default: this one), or its end."""
+        # The view with which a peer ends is its last.
         if self.phase == "agreeing" or (self.phase == "done" and ended is None):
             return
-        counts = sorted(link.number for link in self.links.values() if link.counted)
+        counts = sorted(link.number for link in self.links.values() if link.active)
         old = self.views[self.number]
         if always or counts != list(old.counts) or ended is not None:
             round_ = self.round if round_ is None else round_
-            self.hear_view(View(self.number, old.seq + 1, round_, counts, tame(reason), ended))
+            self.receive_view(
+                View(self.number, old.seq + 1, round_, counts, sanitize(reason), ended)
+            )

@@ -1,7 +1,7 @@
-"""What peers say besides arrays, each a frame's payload in MessagePack; no I/O.
+"""The messages of peers, other than arrays: payloads of frames in MessagePack, without I/O.
 
-Every message has a type, and what a peer sends is checked against it: unknown or missing fields,
-wrong kinds and what is too long are refused.
+Every message is decoded against its type. Unknown or missing fields, wrong types and values that
+are too long are refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from peerclust.errors import WireError
 
 Phase = Literal["agreeing", "running", "done"]
 Name = Annotated[str, msgspec.Meta(max_length=64)]
-# A reason that is logged: one line, without what could steer a terminal; see `tame`.
+# A reason for the log: one line, without terminal control characters; see `sanitize`.
 Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
 Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 20)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
@@ -24,16 +24,16 @@ Floats = Annotated[list[float], msgspec.Meta(max_length=1 << 20)]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The root of all messages."""
+    """The base class of all messages."""
 
 
 class Hello(Message, frozen=True, forbid_unknown_fields=True):
-    """The first message of each side: who it is and where it stands.
+    """The first message of each side: its identity, phase and settings.
 
-    `instance` names the process; `knows` is the instance that it was last linked with; `counts`
-    whether it still counts the other as its neighbor; `settings` are those of its network file, as
-    JSON, so that a difference can be named. Who `visits` only checks that all is well (`visit`): it
-    is answered by a hello and takes no part.
+    `instance` identifies the process, and `knows` the receiver's process that it was last connected
+    to. `counts` is whether the sender considers the receiver active. `settings` are those of its
+    network file as JSON, so that differences can be named. With `visits` the sender is only a
+    `probe`: it receives a HELLO and does not take part.
     """
 
     name: Name
@@ -45,35 +45,38 @@ class Hello(Message, frozen=True, forbid_unknown_fields=True):
     visits: bool = False
 
 
-class Alive(Message, frozen=True, forbid_unknown_fields=True):
-    """Where the sender stands; the header's exchange tells how far it is."""
+class Heartbeat(Message, frozen=True, forbid_unknown_fields=True):
+    """The sender's phase, and whether it considers the receiver active.
+
+    The header has the sender's run and exchange.
+    """
 
     phase: Phase
     counts: bool
 
 
-class Lost(Message, frozen=True, forbid_unknown_fields=True):
-    """The links that an agreement does without, and the processes that were started again since.
+class LinkDown(Message, frozen=True, forbid_unknown_fields=True):
+    """The links that the set-up excludes, and the processes that were replaced by a restart.
 
-    Whoever hears of more than it knew starts the agreement again.
+    A receiver to which one of them is new restarts the set-up.
     """
 
     links: Annotated[list[tuple[Number, Number]], msgspec.Meta(max_length=1 << 20)]
     restarted: Annotated[list[Name], msgspec.Meta(max_length=1 << 12)]
 
 
-class Up(Message, frozen=True, forbid_unknown_fields=True):
-    """Both ends count each other again after the later of the two rounds they send."""
+class LinkUp(Message, frozen=True, forbid_unknown_fields=True):
+    """An offer to rejoin: the link becomes active after the later of the two ends' rounds."""
 
     round: Count
 
 
-class Need(Message, frozen=True, forbid_unknown_fields=True):
-    """The sender has come late, or come back, and asks where the run is."""
+class StateRequest(Message, frozen=True, forbid_unknown_fields=True):
+    """A request for the state of the run, by a peer that is late or was restarted."""
 
 
 class Ended(Message, frozen=True, forbid_unknown_fields=True):
-    """How a peer's run ended: its last round, its residual, how far its neighbors' centers are."""
+    """How a peer's run ended: its last round, its residual and its neighbors' disagreement."""
 
     round: Count
     residual: float
@@ -81,7 +84,7 @@ class Ended(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class View(Message, frozen=True, forbid_unknown_fields=True):
-    """Whom a peer counts, from which round on; of two the one with the larger `seq` holds."""
+    """A peer's active neighbors from a round on; the view with the largest `seq` is valid."""
 
     peer: Number
     seq: Count
@@ -92,7 +95,7 @@ class View(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class Agreed(Message, frozen=True, forbid_unknown_fields=True):
-    """What all peers agreed on before the first round, the same bits everywhere."""
+    """The results of the set-up, which have the same bits at every peer."""
 
     members: Annotated[list[Number], msgspec.Meta(max_length=1 << 20)]
     lost: Annotated[list[tuple[Number, Number]], msgspec.Meta(max_length=1 << 20)]
@@ -108,10 +111,10 @@ class Agreed(Message, frozen=True, forbid_unknown_fields=True):
     penalty: float
 
 
-class Welcome(Message, frozen=True, forbid_unknown_fields=True):
-    """The answer to Need: what was agreed, whom everyone counts, and the sender's centers.
+class StateReply(Message, frozen=True, forbid_unknown_fields=True):
+    """The answer to StateRequest: the results of the set-up, views, and the sender's centers.
 
-    If the run is over (`done`), `status` is how it ended for the sender, as far as it knows.
+    If the run is over (`done`), `status` is the sender's status, or "" if it is not known yet.
     """
 
     agreed: Agreed
@@ -123,14 +126,14 @@ class Welcome(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class Bye(Message, frozen=True, forbid_unknown_fields=True):
-    """The sender closes the link: it leaves, it stops all, it is done, or it refuses the other."""
+    """The sender closes the link: it leaves, stops the run, is done, or refuses the receiver."""
 
     why: Literal["leaves", "stops", "done", "refuses"]
     reason: Text
 
 
 def pack_centers(x: NDArray[np.float64]) -> bytes:
-    """Give centers (..., d) as bytes of float64, little-endian.
+    """Return centers (..., d) as bytes of float64, little-endian.
 
     >>> unpack_centers(pack_centers(np.array([[1.0, 2.0], [3.0, 4.0]])), 2).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
@@ -139,7 +142,7 @@ def pack_centers(x: NDArray[np.float64]) -> bytes:
 
 
 def unpack_centers(data: bytes, K: int) -> NDArray[np.float64]:
-    """Give the centers, (K, d), of `pack_centers`."""
+    """Return the centers, (K, d), from the bytes of `pack_centers`."""
     return np.frombuffer(data, "<f8").reshape(K, -1).copy()
 
 
@@ -149,28 +152,28 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 def pack(message: Message) -> bytes:
-    """Give a message's bytes.
+    """Return the bytes of a message.
 
-    >>> unpack(pack(Up(round=3)), Up)
-    Up(round=3)
+    >>> unpack(pack(LinkUp(round=3)), LinkUp)
+    LinkUp(round=3)
     """
     return _pack(message)
 
 
 def unpack(data: bytes, kind: type[M]) -> M:
-    """Give the message that the bytes are, or raise WireError."""
+    """Return the message in the bytes, or raise WireError."""
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise WireError(
-            f"A message of kind {kind.__name__} cannot be read: {tame(str(error))[:200]}."
+            f"A message of kind {kind.__name__} cannot be read: {sanitize(str(error))[:200]}."
         ) from None
 
 
-def tame(text: str) -> str:
-    """Give a text that may hold a peer's own words as one line of a log, or a reason, may show it.
+def sanitize(text: str) -> str:
+    """Return untrusted text as one printable line of at most 1000 characters.
 
-    >>> tame("a" + chr(10) + "b")
+    >>> sanitize("a" + chr(10) + "b")
     'a?b'
     """
     return "".join(c if c.isprintable() else "?" for c in text[:1000])

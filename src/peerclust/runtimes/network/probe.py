@@ -1,8 +1,8 @@
-"""Looks in on the neighbors without taking part in a run: whether they answer, and agree.
+"""A probe of the neighbors, outside of a run: whether they answer, with the same settings.
 
-A visitor says hello with `visits`, hears the other's hello, and is gone; a peer that runs is not
-disturbed by it. It dials every neighbor, whichever of the two dials in a run, and listens all the
-while, so that two visitors see each other in both directions.
+A probe sends HELLO with `visits`, receives the neighbor's HELLO and closes the connection; this
+does not disturb a peer that is running. It dials every neighbor, including those that dial in a
+run, and listens meanwhile, so that two probes test both directions.
 """
 
 from __future__ import annotations
@@ -25,44 +25,45 @@ from peerclust.runtimes.network.messages import Bye, Hello
 from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain, make_uri
 from peerclust.runtimes.network.wire import Frame, Kind
 
-# Pauses between attempts to dial, in seconds.
+# Backoff between attempts to dial, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
-# A hello holds all settings.
+# The maximum size of a payload; HELLO has all settings.
 _LIMIT = 1 << 21
 
 
 @dataclass
-class Seen:
-    """What a visit has learned of one neighbor.
+class ProbeResult:
+    """The result of a probe for one neighbor.
 
     Attributes
     ----------
-    answered, came : bool
-        Whether it said hello when it was dialed, and whether it dialed this site.
+    answered, dialed_us : bool
+        Whether it sent HELLO when it was dialed, and whether it dialed this site.
     hello : Hello or None
-        The last that it said.
-    differs : list of sentences
-        In what it does not agree.
-    reason, silent : str, bool
-        Why it could not be reached when it was last dialed, and whether nothing answered at all.
-    ahead : float or None
-        How many seconds its clock is ahead of this site's, to a second or so.
+        The last HELLO that it sent.
+    differences : list of sentences
+        How its settings differ.
+    reason, unreachable : str, bool
+        Why it could not be reached when it was last dialed, and whether there was no answer at all.
+    clock_ahead : float or None
+        By how many seconds its clock is ahead of this site's, to about a second.
     """
 
     answered: bool = False
-    came: bool = False
+    dialed_us: bool = False
     hello: Hello | None = None
-    differs: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
     reason: str = "it was not dialed"
-    silent: bool = True
-    ahead: float | None = None
+    unreachable: bool = True
+    clock_ahead: float | None = None
 
 
-class Visit:
-    """One visit of all neighbors; `seen` holds what came of it.
+class Probe:
+    """A probe of all neighbors; `results` has one entry per neighbor.
 
-    `port` tells what keeps this site from listening, or ""; `runs` that this very peer does.
+    `listen_error` is why this site cannot listen, or "". `already_running` is whether this peer
+    itself uses the port.
     """
 
     def __init__(
@@ -83,29 +84,31 @@ class Visit:
             for name in contract.neighbors(me)
         }
         self._network = contract.digest[: wire.TAG_BYTES]
-        said = Hello(me, secrets.token_hex(8), "", "agreeing", False, contract.told, visits=True)
-        self._hello = wire.encode(Frame(Kind.HELLO, self._network, messages.pack(said)))
+        hello = Hello(
+            me, secrets.token_hex(8), "", "agreeing", False, contract.settings_json, visits=True
+        )
+        self._hello = wire.encode(Frame(Kind.HELLO, self._network, messages.pack(hello)))
         self._open: set[Connection] = set()
         self._changed = asyncio.Event()
-        self.seen = {name: Seen() for name in contract.neighbors(me)}
-        self.port = ""
-        self.runs = False
+        self.results = {name: ProbeResult() for name in contract.neighbors(me)}
+        self.listen_error = ""
+        self.already_running = False
 
     def endpoint(self, name: str) -> tuple[str, int]:
-        """Give where a neighbor is dialed."""
+        """Return the host and port at which a neighbor is dialed."""
         return self._dial.get(name) or self._contract.peers[self._contract.number(name)].endpoint
 
-    async def pay(self, seconds: float, tell: Callable[[list[str]], None]) -> None:
-        """Visit everyone, for at most so many seconds; `tell` hears who is waited for."""
-        server = await self._begin_to_listen()
-        tasks = [asyncio.create_task(self._keep_dialing(name)) for name in self.seen]
+    async def run(self, seconds: float, on_wait: Callable[[list[str]], None]) -> None:
+        """Probe all neighbors, for at most `seconds`; `on_wait` gets the names still missing."""
+        server = await self._listen_here()
+        tasks = [asyncio.create_task(self._dial_repeatedly(name)) for name in self.results]
         try:
             async with asyncio.timeout(seconds):
-                told: list[str] = []
-                while waiting := [name for name in self.seen if not self._is_settled(name)]:
-                    if waiting != told:
-                        tell(waiting)
-                    told = waiting
+                reported: list[str] = []
+                while waiting := [name for name in self.results if not self._is_settled(name)]:
+                    if waiting != reported:
+                        on_wait(waiting)
+                    reported = waiting
                     await self._changed.wait()
                     self._changed.clear()
         except TimeoutError:
@@ -117,34 +120,32 @@ class Visit:
             server.close()
         for connection in list(self._open):
             connection.close()
-        # What was written last goes out before the loop ends.
+        # Let the last writes go out before the loop ends.
         await asyncio.sleep(0.05)
 
     def _is_settled(self, name: str) -> bool:
-        """Tell whether more cannot be learned; two visitors wait to see each other both ways."""
-        seen = self.seen[name]
-        if seen.hello is None or seen.differs:
-            return bool(seen.differs)
-        if seen.hello.visits and not self.port:
-            return seen.answered and seen.came
-        return seen.answered or (seen.came and name < self._me)
+        """Return whether a neighbor's result is final; two probes wait for both directions."""
+        result = self.results[name]
+        if result.hello is None or result.differences:
+            return bool(result.differences)
+        if result.hello.visits and not self.listen_error:
+            return result.answered and result.dialed_us
+        return result.answered or (result.dialed_us and name < self._me)
 
-    async def _begin_to_listen(self) -> asyncio.Server | None:
+    async def _listen_here(self) -> asyncio.Server | None:
         host, port = self._listen
         context = identities.server_context(self._identity, list(self._names))
         loop = asyncio.get_running_loop()
         try:
             return await loop.create_server(lambda: self._connection(context, None), host, port)
         except OSError as error:
-            number = error.errno or 0
-            # asyncio's own words repeat the address; a name that is not known has its own.
-            self.port = explain(error)
-            if number == errno.EADDRINUSE:
-                self.runs = await self._find_itself()
+            self.listen_error = explain(error)
+            if error.errno == errno.EADDRINUSE:
+                self.already_running = await self._is_running_here()
         return None
 
-    async def _find_itself(self) -> bool:
-        """Tell whether who listens at this site's port has this peer's certificate."""
+    async def _is_running_here(self) -> bool:
+        """Return whether the process that listens at this site's port has its certificate."""
         host, port = self._listen
         own = self._contract.peers[self._number].certificate
         context = identities.client_context(self._identity, own)
@@ -152,41 +153,43 @@ class Visit:
             connection = await self._connect(context, host, port)
         except OSError:
             return False
-        # It refuses this certificate, which is no neighbor's, but has proved its own by then.
+        # It refuses this certificate, which is not a neighbor's, but has proved its own by then.
         return connection.certificate == own
 
-    async def _keep_dialing(self, name: str) -> None:
-        seen, pause = self.seen[name], _FIRST_PAUSE
+    async def _dial_repeatedly(self, name: str) -> None:
+        result, pause = self.results[name], _FIRST_PAUSE
         host, port = self.endpoint(name)
         certificate = self._contract.peers[self._contract.number(name)].certificate
         context = identities.client_context(self._identity, certificate)
-        while not seen.answered:
+        while not result.answered:
             try:
-                await self._connect(context, host, port, seen)
+                await self._connect(context, host, port, result)
             except OSError as error:
-                seen.silent = True
-                seen.reason = explain(error)
+                result.unreachable = True
+                result.reason = explain(error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _connect(
-        self, context: Any, host: str, port: int, seen: Seen | None = None
+        self, context: Any, host: str, port: int, result: ProbeResult | None = None
     ) -> Connection:
-        """Dial, and wait until the connection is closed again; TimeoutError is an OSError."""
+        """Dial, and wait until the connection is closed; TimeoutError is an OSError."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(HANDSHAKE_TIMEOUT):
             _, connection = await loop.create_connection(
-                lambda: self._connection(context, make_uri(host, port), seen), host, port
+                lambda: self._connection(context, make_uri(host, port), result), host, port
             )
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT):
                 await connection.gone.wait()
         except TimeoutError:
-            connection.abort(f"it did not say hello in {HANDSHAKE_TIMEOUT:g} s")
+            connection.abort(f"it did not send HELLO within {HANDSHAKE_TIMEOUT:g} s")
         return connection
 
-    def _connection(self, context: Any, uri: str | None, seen: Seen | None = None) -> _Visited:
-        connection = _Visited(
+    def _connection(
+        self, context: Any, uri: str | None, result: ProbeResult | None = None
+    ) -> _ProbeConnection:
+        connection = _ProbeConnection(
             context,
             uri=uri,
             limit=_LIMIT + wire.HEADER_BYTES,
@@ -194,63 +197,63 @@ class Visit:
             received=self._received,
             closed=self._closed,
         )
-        connection.seen, connection.dialed = seen, uri is not None
+        connection.result, connection.dialed = result, uri is not None
         self._open.add(connection)
         return connection
 
     def _opened(self, connection: Any) -> None:
         name = self._names.get(connection.certificate)
         if name is None:
-            connection.close("its certificate is no neighbor's", refused=True)
+            connection.close("its certificate is not a neighbor's", refused=True)
             return
-        connection.seen = self.seen[name]
+        connection.result = self.results[name]
         connection.send(self._hello)
 
     def _received(self, connection: Any, data: Any) -> None:
         try:
             frame = wire.decode(data, limit=_LIMIT)
             if frame.kind is Kind.BYE:
-                connection.close(messages.tame(messages.unpack(frame.payload, Bye).reason))
+                connection.close(messages.sanitize(messages.unpack(frame.payload, Bye).reason))
                 return
             if frame.kind is not Kind.HELLO:
-                connection.close("its first frame must say hello", refused=True)
+                connection.close("its first frame must be HELLO", refused=True)
                 return
             hello = messages.unpack(frame.payload, Hello)
         except WireError as error:
             connection.close(str(error), refused=True)
             return
-        self._judge(connection, hello, frame)
+        self._record_hello(connection, hello, frame)
         connection.close()
 
-    def _judge(self, connection: Any, hello: Hello, frame: Frame) -> None:
-        seen, name = connection.seen, self._names[connection.certificate]
-        seen.hello = hello
+    def _record_hello(self, connection: Any, hello: Hello, frame: Frame) -> None:
+        result, name = connection.result, self._names[connection.certificate]
+        result.hello = hello
         if connection.dialed:
-            seen.answered, seen.ahead = True, _how_far_ahead(connection.date)
+            result.answered, result.clock_ahead = True, _clock_ahead(connection.date)
         else:
-            seen.came = True
-        seen.differs = []
+            result.dialed_us = True
+        result.differences = []
         if hello.name != name:
-            seen.differs = [f"It calls itself {hello.name!r}."]
+            result.differences = [f"It calls itself {hello.name!r}."]
         elif frame.network != self._network:
-            seen.differs = self._contract.compare(hello.settings, name)
+            result.differences = self._contract.explain_differences(hello.settings, name)
         self._changed.set()
 
     def _closed(self, connection: Any, reason: str) -> None:
         self._open.discard(connection)
-        if connection.dialed and connection.seen is not None and not connection.seen.answered:
-            connection.seen.reason, connection.seen.silent = reason, False
+        if connection.dialed and connection.result is not None and not connection.result.answered:
+            connection.result.reason, connection.result.unreachable = reason, False
 
 
-class _Visited(Connection):
-    """A connection that knows whom it is with."""
+class _ProbeConnection(Connection):
+    """A connection with the result that it contributes to."""
 
-    seen: Seen | None = None
+    result: ProbeResult | None = None
     dialed = False
 
 
-def _how_far_ahead(date: str) -> float | None:
-    """Give by how many seconds a clock that shows an HTTP date is ahead of this one."""
+def _clock_ahead(date: str) -> float | None:
+    """Return by how many seconds a clock that shows an HTTP date is ahead of this one."""
     with suppress(ValueError, TypeError, OverflowError):
         return (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()
     return None

@@ -1,8 +1,8 @@
-"""Drives programs before the first round, on the living graph: a runtime of a block of one user.
+"""A runtime for the programs of the set-up, with this peer as a block of one user.
 
-Whatever is lost on the way makes all peers begin again (`membership.Restart`), so what they end
-with comes from one graph that all of them know. A barrier follows: who has passed it knows that
-all others have come to the end of the agreement, so nobody can begin it again any more.
+The loss of a link makes all peers restart the set-up (`RestartSetup`), so its results come from one
+graph that all of them know. A barrier follows: a peer that has passed it knows that all others have
+reached the end of the set-up, so none can restart it any more.
 """
 
 from __future__ import annotations
@@ -25,57 +25,57 @@ from peerclust.programs.protocol import (
 )
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.messages import Lost
+from peerclust.runtimes.network.messages import LinkDown
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.views import Pair, living_part
+from peerclust.runtimes.network.views import Pair, reachable_peers
 from peerclust.runtimes.network.wire import TAG_BYTES, Kind
 from peerclust.runtimes.protocol import OnRound, Run, Traffic
 from peerclust.types import Array
 from peerclust.users import Users
 
-# No number that peers agree on is larger; sums and squares of such numbers are still finite.
+# The largest magnitude in a set-up; sums and squares of such numbers are still finite.
 LARGEST = 1e100
 
 _ROUNDING = 1e-6
 
 
-def living_graph(graph: Graph, members: tuple[int, ...], lost: list[Pair]) -> Graph:
-    """Give the graph of some users without the lost links, numbered by their place among them.
+def active_graph(graph: Graph, members: tuple[int, ...], lost: list[Pair]) -> Graph:
+    """Return the graph of the members without the lost links; members are numbered from 0.
 
     >>> from peerclust.graphs import ring
-    >>> living_graph(ring(4), (0, 1, 3), [])
-    <Graph living part: m=3, edges=2>
+    >>> active_graph(ring(4), (0, 1, 3), [])
+    <Graph active links: m=3, edges=2>
     """
-    place = {i: k for k, i in enumerate(members)}
+    index = {i: k for k, i in enumerate(members)}
     gone = set(lost)
     edges = [
-        (place[i], place[j])
+        (index[i], index[j])
         for i, j in graph.pairs
-        if i in place and j in place and (i, j) not in gone
+        if i in index and j in index and (i, j) not in gone
     ]
     if len(edges) == graph.edges:
         return graph
     u, v = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    return build(u, v, len(members), "living part")
+    return build(u, v, len(members), "active links")
 
 
-def agreement_tag(contract: Contract, lost: set[Pair], restarted: set[str]) -> bytes:
-    """Give what tells the frames of one attempt at an agreement from those of another."""
-    attempt = messages.pack(Lost(sorted(lost), sorted(restarted)))
+def setup_tag(contract: Contract, lost: set[Pair], restarted: set[str]) -> bytes:
+    """Return the tag of the frames of one attempt at the set-up."""
+    attempt = messages.pack(LinkDown(sorted(lost), sorted(restarted)))
     return hashlib.sha256(b"agreement" + contract.digest + attempt).digest()[:TAG_BYTES]
 
 
-class Agreeing:
-    """A runtime that runs a program with the neighbors, as a block of this peer alone."""
+class SetupRuntime:
+    """A runtime that runs a program with the neighbors, with this peer as a block of one user."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.lost = sorted(node.lost)
-        self.members = living_part(node.contract.graph, node.lost, node.number)
-        self.graph = living_graph(node.contract.graph, self.members, self.lost)
+        self.members = reachable_peers(node.contract.graph, node.lost, node.number)
+        self.graph = active_graph(node.contract.graph, self.members, self.lost)
         self._D = int(self.graph.diameter.value)
-        tag = agreement_tag(node.contract, node.lost, node.restarted)
-        node.begin_agreement(tag, self.members)
+        tag = setup_tag(node.contract, node.lost, node.restarted)
+        node.start_setup(tag, self.members)
 
     def run(
         self,
@@ -87,55 +87,55 @@ class Agreeing:
         threshold: float = -1.0,
         on_round: OnRound | None = None,
     ) -> Run:
-        """Drive the program; see `Runtime.run`. Nobody stops early and nobody watches."""
+        """Run all rounds of the program; see `Runtime.run`."""
         if threshold >= 0 or on_round is not None:
-            raise NotImplementedError("an agreement runs all its rounds, unwatched")
-        return self.node.loop.run_until_complete(self._drive(program, users, x, rounds))
+            raise NotImplementedError("a set-up has neither a threshold nor a callback")
+        return self.node.loop.run_until_complete(self._run(program, users, x, rounds))
 
     def pass_barrier(self) -> None:
-        """Wait until every member has come to the end of the agreement."""
-        self.node.settled = True
+        """Wait until every member has reached the end of the set-up."""
+        self.node.setup_done = True
         self.node.loop.run_until_complete(self._pass_barrier())
 
-    async def _drive(self, program: Program, users: Users, x: Array, rounds: int) -> Run:
+    async def _run(self, program: Program, users: Users, x: Array, rounds: int) -> Run:
         executor = self.node.loop.run_in_executor
-        # A start may read all rows; the links are kept alive meanwhile.
+        # A start may read all rows; heartbeats go on meanwhile.
         state: Any = await executor(None, program.start, users, x)
         before = self.node.at
         largest = np.abs(x[0])
         if isinstance(program, Average):
             largest = await self._maximum(largest)
         while state.round < rounds:
-            said = program.say(state)
+            message = program.say(state)
             heard: HeardSum | HeardMax
-            if isinstance(said, NetworkMax):
-                heard = HeardMax(await self._maximum(said.v[0]))
+            if isinstance(message, NetworkMax):
+                heard = HeardMax(await self._maximum(message.v[0]))
             else:
-                heard = await self._total(program, state.round, said, largest)
+                heard = await self._total(program, state.round, message, largest)
             state = program.hear(users, state, heard)
-        messages_sent = (self.node.at - before) * len(self.node.counted())
+        messages_sent = (self.node.at - before) * len(self.node.active_links())
         return Run([state], rounds, False, Traffic(messages_sent, 0))
 
-    async def _maximum(self, held: Array) -> Array:
-        """Flood the maximum: after as many exchanges as the diameter everyone has it."""
+    async def _maximum(self, x: Array) -> Array:
+        """Flood the maximum: after as many exchanges as the diameter, every member has it."""
         for _ in range(self._D):
-            heard = await self.node.exchange(Kind.AGREE, held, _refuse_large)
-            held = np.maximum.reduce([held, *(frame.payload for frame in heard.values())])
-        return held
+            heard = await self.node.exchange(Kind.AGREE, x, _refuse_large)
+            x = np.maximum.reduce([x, *(frame.payload for frame in heard.values())])
+        return x
 
     async def _total(
-        self, program: Any, round_: int, said: NeighborSum, largest: Array
+        self, program: Any, round_: int, message: NeighborSum, largest: Array
     ) -> HeardSum:
-        """Hear the neighbors' total; none may tell more than the program lets numbers grow."""
+        """Return the sum over neighbors; numbers above the program's maximum growth are refused."""
         limit = (
             largest * program.max_growth(round_, float(self.graph.degree.max())) * (1 + _ROUNDING)
         )
 
         def refuse(array: Array) -> str:
-            return "" if (np.abs(array) <= limit).all() else "numbers larger than they can be"
+            return "" if (np.abs(array) <= limit).all() else "numbers larger than possible"
 
-        heard = await self.node.exchange(Kind.AGREE, said.x[0], refuse)
-        return reduce_messages(said, [frame.payload for frame in heard.values()])
+        heard = await self.node.exchange(Kind.AGREE, message.x[0], refuse)
+        return reduce_messages(message, [frame.payload for frame in heard.values()])
 
     async def _pass_barrier(self) -> None:
         for _ in self.members:
@@ -143,6 +143,6 @@ class Agreeing:
 
 
 def _refuse_large(array: Array) -> str:
-    # Minus infinity says that a peer has nothing to offer.
-    good = (np.abs(array) <= LARGEST) | np.isneginf(array)
-    return "" if good.all() else f"numbers that are none, or beyond {LARGEST:g}"
+    # Minus infinity means that a peer has no value.
+    valid = (np.abs(array) <= LARGEST) | np.isneginf(array)
+    return "" if valid.all() else f"NaN, or a magnitude above {LARGEST:g}"

@@ -1,4 +1,4 @@
-"""A local socket on which a running peer answers how it is doing, with one JSON object."""
+"""A local socket on which a running peer reports its status as one JSON object."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _SECONDS = 5.0
 
 
 class StatusSocket:
-    """Answers whoever can open the socket's file, which is this user alone."""
+    """A server on a Unix socket with mode 600, so that only its owner can connect."""
 
     def __init__(self, node: Node, path: Path, residual: Callable[[], float]) -> None:
         self._node, self._path, self._residual = node, path, residual
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         self._path.unlink(missing_ok=True)
-        others = os.umask(0o177)
+        umask = os.umask(0o177)
         try:
             self._server = await asyncio.start_unix_server(self._answer, self._path)
         finally:
-            os.umask(others)
+            os.umask(umask)
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         if self._server is not None:
             self._server.close()
 
@@ -47,16 +47,16 @@ class StatusSocket:
 
 
 def describe(node: Node, residual: float) -> dict[str, Any]:
-    """Give where a peer stands: its round, residual, neighbors and bytes."""
+    """Return the status of a peer: its round, residual, neighbors and bytes."""
     now = node.loop.time()
     neighbors = {}
     for name, link in node.links.items():
         sent, heard = link.traffic()
         neighbors[name] = {
             "connected": link.connected,
-            "counted": link.counted,
+            "counted": link.active,
             "phase": link.phase,
-            "seconds_since_heard": round(now - link.heard_at, 3) if link.ever else None,
+            "seconds_since_heard": round(now - link.heard_at, 3) if link.seen else None,
             "bytes_sent": sent,
             "bytes_heard": heard,
             "refused": link.banned or link.refusal,
@@ -74,15 +74,15 @@ def describe(node: Node, residual: float) -> dict[str, Any]:
 
 
 def ask(path: Path) -> dict[str, Any]:
-    """Ask the peer that answers at a socket's file."""
+    """Return the status of the peer that listens on a socket."""
     try:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(_SECONDS)
             line.connect(str(path))
             data = b"".join(iter(lambda: line.recv(1 << 16), b""))
-        told: dict[str, Any] = json.loads(data)
+        status: dict[str, Any] = json.loads(data)
     except TimeoutError:
-        raise PeerError(f"The peer of {path.parent} did not answer in {_SECONDS:g} s.") from None
+        raise PeerError(f"The peer in {path.parent} did not answer in {_SECONDS:g} s.") from None
     except (OSError, ValueError):
         raise PeerError(f"No peer is running in {path.parent}.") from None
-    return told
+    return status

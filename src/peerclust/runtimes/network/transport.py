@@ -1,8 +1,8 @@
-"""One connection: TCP from asyncio, TLS 1.3 from ssl, a websocket on top; bytes in, messages out.
+"""One connection: TCP from asyncio, TLS 1.3 from ssl, and a websocket on top.
 
-Both upper layers are without I/O of their own, so that a refused stranger's reason is at hand and a
-message costs no more than the work on its bytes. Who may connect is the TLS context's business,
-what the messages mean is `node`'s. The websockets library opens the websocket, `framing` speaks it.
+TLS and websocket are used without their own I/O. So the reason for which a stranger was refused is
+known, and messages are not copied. The TLS context decides who may connect; `node` interprets the
+messages. The websockets library does the opening handshake, and `framing` the frames.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from websockets.uri import parse_uri
 from peerclust.errors import WireError
 from peerclust.runtimes.network import framing
 from peerclust.runtimes.network.framing import BINARY, CLOSE, PING, PONG
-from peerclust.runtimes.network.messages import tame
+from peerclust.runtimes.network.messages import sanitize
 
-# Who has not finished both handshakes by then is turned away, in seconds.
+# Seconds in which both handshakes must be finished.
 HANDSHAKE_TIMEOUT = 5.0
 
 _READ = 1 << 18
-# A request to open a websocket, or the answer, with all its headers.
+# The maximum size of the HTTP request or response that opens a websocket.
 _LONGEST_OPENING = 1 << 13
 _NORMAL, _REFUSED = 1000, 1008
 _ENDED = "it closed the connection"
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A websocket over TLS; `opened`, `received` and `closed` are told what happens.
+    """A websocket over TLS, with the callbacks `opened`, `received` and `closed`.
 
-    `closed` hears a reason, once, whichever side closed and whether it had opened or not.
+    `closed` is called once, with a reason, whichever side closed and even if it never opened.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class Connection(asyncio.BufferedProtocol):
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=uri is None)
         self._dials = uri is not None
-        # So many bytes may wait to be sent.
-        self._most = (1 << 20) + 4 * limit
+        # The maximum number of bytes that wait to be sent.
+        self._max_backlog = (1 << 20) + 4 * limit
         self._ws: Any = ServerProtocol() if uri is None else ClientProtocol(parse_uri(uri))
         self._opening = b""
         self._reader = framing.Reader(masked=uri is None, limit=limit)
@@ -64,7 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self.certificate = b""
-        # What the other side's clock showed when it opened the websocket.
+        # The HTTP date of the other side when it opened the websocket.
         self.date = ""
         self.gone = asyncio.Event()
         self.sent = self.heard = 0
@@ -76,33 +76,33 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def host(self) -> str:
-        """Where the other side is; its port is another one each time."""
-        there = self._transport.get_extra_info("peername") if self._transport else None
-        return str(there[0]) if there else "a stranger"
+        """The address of the other side, without its port, which differs each time."""
+        address = self._transport.get_extra_info("peername") if self._transport else None
+        return str(address[0]) if address else "a stranger"
 
     def send(self, message: bytes) -> None:
-        """Send a message; nothing happens once the connection is closed."""
+        """Send a message; do nothing if the connection is not open."""
         if self.is_open:
             self.sent += len(message)
             self._write(BINARY, message)
 
     def close(self, reason: str = "", *, refused: bool = False) -> None:
-        """Close the connection in good order."""
+        """Close the connection with a close frame."""
         if self.is_open:
-            # A close frame holds at most 123 bytes of reason.
+            # A close frame has at most 123 bytes for the reason.
             short = reason.encode()[:120].decode(errors="ignore").encode()
             code = _REFUSED if refused else _NORMAL
             self._write(CLOSE, code.to_bytes(2, "big") + short)
         self._end(reason)
 
     def abort(self, reason: str) -> None:
-        """Close the connection at once; what was not sent yet is lost."""
+        """Close the connection immediately; unsent data is lost."""
         if self._transport is not None:
             self._transport.abort()
         self._end(reason)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshakes."""
+        """Start the handshakes."""
         assert isinstance(transport, asyncio.Transport)
         if self._is_closed:
             transport.abort()
@@ -114,23 +114,23 @@ class Connection(asyncio.BufferedProtocol):
         self._advance()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Give the place for bytes of the network, the same each time."""
+        """Return the buffer for received bytes, the same one each time."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take in bytes of the network."""
+        """Process received bytes."""
         if self._is_closed:
             return
         self._incoming.write(self._buffer[:nbytes])
         self._advance()
 
     def eof_received(self) -> bool:
-        """Close when the other side has."""
+        """Close when the other side has closed."""
         self._end(_ENDED)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note that the connection is gone."""
+        """Handle the loss of the connection."""
         self._end(str(exc) if exc else _ENDED)
 
     def _advance(self) -> None:
@@ -157,23 +157,23 @@ class Connection(asyncio.BufferedProtocol):
             self._flush()
 
     def _read_opening(self) -> None:
-        """Read on to the end of the HTTP request or response that opens the websocket."""
+        """Read to the end of the HTTP request or response that opens the websocket."""
         while self._incoming.pending or self._tls.pending():
             part = self._tls.read(_LONGEST_OPENING)
             if not part:
                 self._end(_ENDED)
                 return
             self._opening += part
-            said, end, rest = self._opening.partition(b"\r\n\r\n")
+            head, end, rest = self._opening.partition(b"\r\n\r\n")
             if end:
-                self._open(said + end, rest)
+                self._open(head + end, rest)
                 return
             if len(self._opening) > _LONGEST_OPENING:
                 raise WireError("it did not open a websocket")
 
-    def _open(self, said: bytes, rest: bytes) -> None:
-        """Open the websocket; `rest` are bytes of frames that have come with what was said."""
-        self._ws.receive_data(said)
+    def _open(self, head: bytes, rest: bytes) -> None:
+        """Open the websocket; `rest` are bytes of frames that came with the HTTP headers."""
+        self._ws.receive_data(head)
         for event in self._ws.events_received():
             self.date = next(iter(event.headers.get_all("Date")), "")
             if isinstance(event, Request):
@@ -187,24 +187,24 @@ class Connection(asyncio.BufferedProtocol):
         self._is_open = True
         self._opened(self)
         while rest and not self._is_closed:
-            room = self._reader.room()
+            room = self._reader.get_buffer()
             part, rest = rest[: len(room)], rest[len(room) :]
             room[: len(part)] = part
             self._take(len(part))
 
     def _read(self) -> None:
-        """Read all frames that have come."""
+        """Read all received frames."""
         ended = False
         while not self._is_closed:
-            room, count = self._reader.room(), 0
-            # Asking for what is not there would cost an exception.
+            room, count = self._reader.get_buffer(), 0
+            # Reading when nothing is pending would raise an exception, which is slow.
             while count < len(room) and (self._incoming.pending or self._tls.pending()):
                 try:
                     more: Any = self._tls.read(len(room) - count, room[count:])
                 except ssl.SSLWantReadError:
                     break
                 if not more:
-                    ended = True  # no more will be read, whatever comes
+                    ended = True  # later bytes are ignored
                     break
                 count += more
             if count:
@@ -215,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
 
     def _take(self, count: int) -> None:
-        for opcode, data in self._reader.took(count):
+        for opcode, data in self._reader.buffer_updated(count):
             if self._is_closed:
                 return
             if opcode == BINARY:
@@ -224,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
             elif opcode == PING:
                 self._write(PONG, bytes(data))
             elif opcode == CLOSE:
-                reason = tame(bytes(data[2:]).decode(errors="replace"))
+                reason = sanitize(bytes(data[2:]).decode(errors="replace"))
                 self._write(CLOSE, bytes(data[:2]))
                 self._end(reason or _ENDED)
 
@@ -240,8 +240,8 @@ class Connection(asyncio.BufferedProtocol):
         data = self._outgoing.read()
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
-            if self._transport.get_write_buffer_size() > self._most:
-                self.abort("it does not read what it is sent")
+            if self._transport.get_write_buffer_size() > self._max_backlog:
+                self.abort("it does not read what is sent to it")
 
     def _end(self, reason: str) -> None:
         if self._is_closed:
@@ -251,14 +251,14 @@ class Connection(asyncio.BufferedProtocol):
             self._deadline.cancel()
         if self._transport is not None:
             self._transport.close()
-            # Who does not read what was sent last is not waited for.
+            # Do not wait long for the other side to read the last bytes.
             self._loop.call_later(HANDSHAKE_TIMEOUT, self._transport.abort)
         self.gone.set()
         self._closed(self, reason)
 
 
 def make_uri(host: str, port: int) -> str:
-    """Give the address of a peer's websocket.
+    """Return the URI of a peer's websocket.
 
     >>> make_uri("::1", 4000)
     'wss://[::1]:4000/'
@@ -267,21 +267,21 @@ def make_uri(host: str, port: int) -> str:
 
 
 def explain(error: OSError) -> str:
-    """Give the reason why a connection could not be made, in words."""
+    """Return the reason why a connection failed as text."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or "no answer"
 
 
 def _explain_tls(error: ssl.SSLError) -> str:
-    """Give the reason why TLS failed, in words."""
+    """Return the reason why TLS failed as text."""
     code = str(error.reason or error)
     known = {
-        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it showed no certificate",
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it presented no certificate",
         "UNSUPPORTED_PROTOCOL": "it does not speak TLS 1.3",
         "HTTP_REQUEST": "it spoke plain HTTP, not TLS",
         "WRONG_VERSION_NUMBER": "it did not speak TLS",
-        "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it asks for a certificate",
+        "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it requires a certificate",
         "TLSV1_ALERT_UNKNOWN_CA": "it does not know this site's certificate",
         "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it says that this site's certificate has expired",
     }
@@ -290,5 +290,5 @@ def _explain_tls(error: ssl.SSLError) -> str:
             return "its certificate has expired"
         if "not yet valid" in error.verify_message:
             return "its certificate is not valid yet"
-        return f"its certificate is not one of the network's ({error.verify_message})"
+        return f"its certificate is not in the network file ({error.verify_message})"
     return known.get(code, f"TLS failed ({code.lower().replace('_', ' ')})")

@@ -1,7 +1,7 @@
-"""Who counts whom, as far as one peer has heard: the living graph, and what may be said of it.
+"""The active neighbors of every peer, as far as one peer knows, and the graph that they form.
 
-Each peer tells whom it counts as its neighbors whenever that changes, and passes on what it hears
-(`messages.View`); so all peers of a connected part come to hold the same views. No I/O.
+Each peer publishes its active neighbors whenever they change, and forwards the views of others
+(`messages.View`). So all peers of a connected component come to have the same views. No I/O.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from peerclust.runtimes.network.messages import View
 
 Pair = tuple[int, int]
 
-# So many changes for each peer are told to one that comes late.
-MOST_VIEWS = 4
+# Maximum number of changes per peer that are sent to a late peer.
+MAX_VIEWS = 4
 
 
-def living_part(graph: Graph, lost: Iterable[Pair], me: int) -> tuple[int, ...]:
-    """Give the peers that `me` reaches over a graph's links without the lost ones, ascending.
+def reachable_peers(graph: Graph, lost: Iterable[Pair], me: int) -> tuple[int, ...]:
+    """Return the peers that `me` reaches over the links that are not lost, in ascending order.
 
     >>> from peerclust.graphs import ring
-    >>> living_part(ring(5), [(0, 1), (2, 3)], 1)
+    >>> reachable_peers(ring(5), [(0, 1), (2, 3)], 1)
     (1, 2)
     """
     gone = set(lost)
@@ -33,8 +33,8 @@ def living_part(graph: Graph, lost: Iterable[Pair], me: int) -> tuple[int, ...]:
     return tuple(sorted(_distances(near, me)))
 
 
-class Views:
-    """The latest view of every peer; it begins with what an agreement ended on."""
+class MembershipViews:
+    """The latest view of every peer, starting from the result of the set-up."""
 
     def __init__(self, graph: Graph, members: Sequence[int], lost: Iterable[Pair]) -> None:
         self.graph = graph
@@ -48,24 +48,24 @@ class Views:
             self._latest[i] = View(peer=i, seq=0, round=0, counts=counts)
         self._first = {i: set(view.counts) for i, view in self._latest.items()}
         self._seqs = [0] * graph.m
-        # Every change that was heard of, for the record of who contributed when.
+        # All changes, from which the contributions of peers are computed.
         self.history: list[View] = []
 
     def __getitem__(self, peer: int) -> View:
         return self._latest[peer]
 
     def all(self) -> list[View]:
-        """Give the latest view of every peer."""
+        """Return the latest view of every peer."""
         return list(self._latest.values())
 
-    def told(self) -> list[View]:
-        """Give what a peer that comes late is told: all changes, or the latest if they are many."""
-        if len(self.history) <= MOST_VIEWS * self.graph.m:
+    def for_late_peer(self) -> list[View]:
+        """Return the views for a late peer: all changes, or only the latest if there are many."""
+        if len(self.history) <= MAX_VIEWS * self.graph.m:
             return list(self.history)
         return [view for view in self.all() if view.seq]
 
-    def take(self, view: View) -> bool:
-        """Take a view in; tell whether it is new."""
+    def update(self, view: View) -> bool:
+        """Store a view, and return whether it is new."""
         if view.peer not in self._latest or view.seq <= self._latest[view.peer].seq:
             return False
         self._latest[view.peer] = view
@@ -74,43 +74,43 @@ class Views:
         return True
 
     @property
-    def mark(self) -> int:
-        """A number that two peers share only if they hold the same views of the living graph.
+    def checksum(self) -> int:
+        """A checksum of the views, which is equal at two peers only if their views are.
 
-        That a peer has ended changes nothing for those who are about to.
+        The end of a peer does not change it, as the others are about to end, too.
         """
         return zlib.crc32(repr(self._seqs).encode()) if any(self._seqs) else 0
 
     @property
     def unchanged(self) -> bool:
-        """Whether everyone has counted, at all times that were heard of, whom all agreed on."""
+        """Whether every known view has the active neighbors of the set-up."""
         return all(set(view.counts) == self._first[view.peer] for view in self.history)
 
-    def part(self, me: int) -> tuple[int, ...]:
-        """Give the peers that can be reached over links which both ends count, ascending."""
+    def component(self, me: int) -> tuple[int, ...]:
+        """Return the peers reachable over links that are active at both ends, ascending."""
         return tuple(sorted(_distances(self._mutual(), me)))
 
     def diameter(self, me: int) -> int:
-        """Give the most links between any two peers of the part, by the shortest way."""
+        """Return the diameter of the component of `me`, in links."""
         near = self._mutual()
-        return max(max(_distances(near, i).values()) for i in self.part(me))
+        return max(max(_distances(near, i).values()) for i in self.component(me))
 
     def unaccounted(self, me: int) -> list[int]:
-        """Give the peers outside the part whose loss no peer has noticed: they may be alive."""
-        part = set(self.part(me))
+        """Return the peers outside the component whose loss no peer has noticed; they may run."""
+        component = set(self.component(me))
         noticed = set()
         for view in self._latest.values():
             if view.peer in self.members or view.seq:
                 noticed |= set(self.graph.neighbors(view.peer).tolist()) - set(view.counts)
-        return [i for i in range(self.graph.m) if i not in part and i not in noticed]
+        return [i for i in range(self.graph.m) if i not in component and i not in noticed]
 
-    def fell_apart(self, me: int) -> bool:
-        """Tell whether others may be running without this part: then nobody may claim success.
+    def is_partitioned(self, me: int) -> bool:
+        """Return whether others may be running in another component, which rules out success.
 
-        It is so where peers are missing whose loss was not noticed, and where at most half of all
-        peers are in this part; so of two parts at most one does not fall apart.
+        This is so if peers are missing whose loss was not noticed, or if at most half of all peers
+        are in this component. So at most one component is not partitioned.
         """
-        return bool(self.unaccounted(me)) or 2 * len(self.part(me)) <= self.graph.m
+        return bool(self.unaccounted(me)) or 2 * len(self.component(me)) <= self.graph.m
 
     def _mutual(self) -> dict[int, list[int]]:
         counts = {i: set(view.counts) for i, view in self._latest.items()}
@@ -118,7 +118,7 @@ class Views:
 
 
 def _distances(near: dict[int, list[int]], start: int) -> dict[int, int]:
-    """Give how many links each peer that can be reached is away."""
+    """Return the distance in links of each reachable peer."""
     found, edge = {start: 0}, [start]
     while edge:
         fresh = []

@@ -1,4 +1,4 @@
-"""The wire format, without I/O: a frame to bytes and back. What frames mean is `node`'s business.
+"""The wire format, without I/O: frames to bytes and back. `node` interprets the frames.
 
 A frame is a header of 72 bytes, little-endian, and a payload:
 
@@ -10,19 +10,20 @@ A frame is a header of 72 bytes, little-endian, and a payload:
 | 1     | dtype     | 0: bytes (MessagePack, see `messages`), 1: float64, 2: float32, 3: codes   |
 | 1     | ndim      | 1 for bytes; 1 to 3 for numbers                                            |
 | 8     | network   | the first bytes of the network file's digest                               |
-| 8     | run       | which agreement or run the frame belongs to                                |
-| 8     | exchange  | counted from 0 within it; of a run, exchange = round * B + update          |
+| 8     | run       | the tag of the set-up or run that the frame belongs to                     |
+| 8     | exchange  | counted from 0 within it; in a run, exchange = round * B + update          |
 | 8, 8  | s, R      | the sender's vote on stopping (see `runtimes.stopping`)                    |
-| 4     | view      | which state of the network the vote was cast in                            |
-| 12    | shape     | three numbers; those beyond ndim are 0, but the last of ROUND: maxima      |
+| 4     | view      | the checksum of the views in which the vote was cast                       |
+| 12    | shape     | three numbers; those after ndim are 0, but in ROUND: number of maxima      |
 | 4     | length    | of the payload in bytes                                                    |
 | 4     | check     | the low half of XXH3-64 of the header before it and the payload            |
 
-Codes are one signed byte e, then one, c, for each number: it is that of the exchange before plus
-c 2^e (see `programs.inexact`). A frame of kind ROUND may end in maxima, float64 (`Sum.most`).
+Codes are one signed byte e, then one signed byte c per number, which is the number of the previous
+exchange plus c 2^e (see `programs.lossy`). A frame of kind ROUND may end with maxima in float64
+(`NeighborSum.extra_max`).
 
-Bytes from a peer are hostile: everything is checked before anything is allocated, and an array is
-a view of the bytes that came.
+Bytes from a peer are not trusted: everything is checked before anything is allocated, and an array
+is a view of the received bytes.
 """
 
 from __future__ import annotations
@@ -49,24 +50,24 @@ _CHECK = struct.Struct("<I")
 HEADER_BYTES = _HEADER.size + _CHECK.size
 _BYTES, FLOAT64, FLOAT32, CODES = range(4)
 _F8 = np.dtype("<f8")
-_OF: dict[int, np.dtype[Any]] = {FLOAT64: _F8, FLOAT32: np.dtype("<f4"), CODES: np.dtype("i1")}
+_DTYPES: dict[int, np.dtype[Any]] = {FLOAT64: _F8, FLOAT32: np.dtype("<f4"), CODES: np.dtype("i1")}
 
 
 class Kind(IntEnum):
-    """What a frame says; arrays travel as AGREE and ROUND, all others are messages."""
+    """The kind of a frame; AGREE and ROUND are arrays, all others are messages."""
 
     HELLO = 1
-    ALIVE = 2
-    LOST = 3
+    HEARTBEAT = 2
+    LINK_DOWN = 3
     AGREE = 4
     ROUND = 5
-    UP = 6
-    NEED = 7
-    WELCOME = 8
+    LINK_UP = 6
+    STATE_REQUEST = 7
+    STATE_REPLY = 8
     VIEW = 9
     BYE = 10
 
-    # That of an Enum hashes its name.
+    # The hash of an Enum hashes its name, which is slower.
     __hash__ = int.__hash__
 
 
@@ -75,7 +76,7 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 
 class Codes(NamedTuple):
-    """Numbers as they follow from those of the exchange before: plus codes times 2^exponent."""
+    """Numbers as differences from the previous exchange: codes times 2^exponent."""
 
     exponent: int
     codes: NDArray[np.int8]
@@ -85,15 +86,15 @@ class Codes(NamedTuple):
         """The shape of the numbers."""
         return self.codes.shape
 
-    def apply(self, before: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the numbers."""
-        return np.asarray(before + self.codes * np.ldexp(1.0, self.exponent))
+    def apply(self, previous: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the numbers, given those of the previous exchange."""
+        return np.asarray(previous + self.codes * np.ldexp(1.0, self.exponent))
 
 
 class Frame(NamedTuple):
     """One frame; `payload` is an array of float64, or `Codes`, for AGREE and ROUND, else bytes.
 
-    `dtype` is how an array travels; `most` are maxima that come with it.
+    `dtype` is the number format of an array; `extra_max` are maxima sent with it.
     """
 
     kind: Kind
@@ -104,12 +105,12 @@ class Frame(NamedTuple):
     s: int = 0
     R: int = NEVER
     view: int = 0
-    most: Any = None
+    extra_max: Any = None
     dtype: int = FLOAT64
 
 
 def encode(frame: Frame) -> bytes:
-    """Give the bytes of a frame.
+    """Return the bytes of a frame.
 
     >>> data = encode(Frame(Kind.ROUND, bytes(8), np.array([[1.0, 2.0]]), exchange=7))
     >>> len(data), decode(data, limit=1000).payload.tolist()
@@ -125,21 +126,21 @@ def encode(frame: Frame) -> bytes:
         parts.append(frame.payload.codes.tobytes())
     else:
         shape = np.shape(frame.payload)
-        parts = [np.ascontiguousarray(frame.payload, _OF[dtype]).data.cast("B")]
+        parts = [np.ascontiguousarray(frame.payload, _DTYPES[dtype]).data.cast("B")]
     sizes = [*shape, *(0,) * (3 - len(shape))]
-    if frame.most is not None:
-        sizes[2] = len(frame.most)
-        parts.append(np.ascontiguousarray(frame.most, _F8).data.cast("B"))
+    if frame.extra_max is not None:
+        sizes[2] = len(frame.extra_max)
+        parts.append(np.ascontiguousarray(frame.extra_max, _F8).data.cast("B"))
     payload: Any = parts[0] if len(parts) == 1 else b"".join(parts)
     header = _HEADER.pack(
         MAGIC, VERSION, frame.kind, dtype, len(shape), frame.network, frame.run, frame.exchange,
         frame.s, frame.R, frame.view, *sizes, len(payload),
     )  # fmt: skip
-    return b"".join((header, _CHECK.pack(_sum_up(header, payload)), payload))
+    return b"".join((header, _CHECK.pack(_checksum(header, payload)), payload))
 
 
 def decode(data: bytes | bytearray | memoryview, *, limit: int) -> Frame:
-    """Give the frame that the bytes are, or raise WireError; `limit` is of the payload in bytes.
+    """Return the frame in the bytes, or raise WireError; `limit` is the maximum payload in bytes.
 
     >>> decode(b"GET / HTTP/1.1", limit=1000)
     Traceback (most recent call last):
@@ -171,39 +172,39 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int) -> Frame:
         raise WireError("A frame's exchange and vote must be counts.")
     whole = memoryview(data)
     body = whole[HEADER_BYTES:]
-    check = _sum_up(whole[: _HEADER.size], body)
+    check = _checksum(whole[: _HEADER.size], body)
     if check != _CHECK.unpack_from(data, _HEADER.size)[0]:
-        raise WireError("A frame must have the checksum of its bytes; it was changed on its way.")
+        raise WireError("A frame must have the checksum of its bytes; it was changed in transit.")
     if dtype == _BYTES:
         return Frame(kind, network, bytes(body), run, exchange, s, R, view)
-    payload, most = _read_array(body, dtype, ndim, shape)
-    return Frame(kind, network, payload, run, exchange, s, R, view, most, dtype)
+    payload, extra_max = _read_array(body, dtype, ndim, shape)
+    return Frame(kind, network, payload, run, exchange, s, R, view, extra_max, dtype)
 
 
 def _read_array(body: memoryview, dtype: int, ndim: int, shape: list[int]) -> tuple[Any, Any]:
-    """Give the numbers, or codes, and the maxima of a payload that is as long as it should be."""
+    """Return the numbers, or codes, and the maxima of a payload of the right length."""
     extra = shape[2] if ndim == 2 else 0
     numbers, rest = body[: len(body) - 8 * extra], body[len(body) - 8 * extra :]
-    most = np.frombuffer(rest, _F8) if extra else None
+    extra_max = np.frombuffer(rest, _F8) if extra else None
     if dtype == CODES:
         codes = np.frombuffer(numbers[1:], np.int8).reshape(shape[:ndim])
-        return Codes(int.from_bytes(numbers[:1], "little", signed=True), codes), most
-    array = np.frombuffer(numbers, _OF[dtype]).reshape(shape[:ndim])
-    with np.errstate(invalid="ignore"):  # one that is none is refused by who uses it
-        return array if dtype == FLOAT64 else array.astype(np.float64), most
+        return Codes(int.from_bytes(numbers[:1], "little", signed=True), codes), extra_max
+    array = np.frombuffer(numbers, _DTYPES[dtype]).reshape(shape[:ndim])
+    with np.errstate(invalid="ignore"):  # NaN is refused where the array is used
+        return array if dtype == FLOAT64 else array.astype(np.float64), extra_max
 
 
-def _sum_up(header: bytes | memoryview, payload: bytes | memoryview) -> int:
+def _checksum(header: bytes | memoryview, payload: bytes | memoryview) -> int:
     whole = xxh3_64(header)
     whole.update(payload)
     return int(whole.intdigest()) & 0xFFFFFFFF
 
 
 def _check_shape(kind: Kind, dtype: int, ndim: int, shape: list[int], length: int) -> None:
-    arrays = {Kind.AGREE: (FLOAT64,), Kind.ROUND: tuple(_OF)}.get(kind, (_BYTES,))
+    arrays = {Kind.AGREE: (FLOAT64,), Kind.ROUND: tuple(_DTYPES)}.get(kind, (_BYTES,))
     if dtype not in arrays:
         raise WireError(f"A frame of kind {kind.name} cannot be of dtype {dtype}.")
-    # The third number of a round's frame counts the maxima that follow.
+    # In ROUND, the third number of a matrix's shape is the number of maxima that follow.
     extra = shape[2] if kind is Kind.ROUND and ndim == 2 else 0
     if not 1 <= ndim <= (1 if dtype == _BYTES else 3) or (any(shape[ndim:]) and not extra):
         raise WireError(f"A frame's shape must have 1 to 3 numbers. Got {ndim}: {shape}.")
@@ -211,10 +212,10 @@ def _check_shape(kind: Kind, dtype: int, ndim: int, shape: list[int], length: in
     if dtype == _BYTES:
         size = shape[0]
     else:
-        # Of an empty array the other numbers may be so large that numpy has no such shape.
+        # With a 0 in the shape, the other numbers may be too large for numpy.
         if 0 in used:
             raise WireError(f"A frame's array must not be empty. Got the shape {used}.")
-        size = math.prod(used) * _OF[dtype].itemsize + 8 * extra + (dtype == CODES)
+        size = math.prod(used) * _DTYPES[dtype].itemsize + 8 * extra + (dtype == CODES)
     if size != length:
         raise WireError(
             f"A frame's payload must be as long as its shape {used} says. Got {length} bytes."

@@ -1,4 +1,4 @@
-"""The loops that measure all rows against centers, whatever was known before."""
+"""Loops that measure every row against the centers, without any cache: assignment and sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from peerclust.kernels.distances import (
     PAD,
     TILE,
     gamma_of,
-    load_stretch,
+    load_range,
     pairs,
     two_nearest,
 )
@@ -21,7 +21,7 @@ from peerclust.kernels.exact_sums import add_row, zero
 
 @compiled(["float64(int64, float64, float64)"], using=numba.vectorize)
 def gamma(code, parameter, r2):
-    """Give gamma of a built-in loss for an array of squared distances."""
+    """Return gamma of a built-in loss for an array of squared distances."""
     return gamma_of(code, parameter, r2)
 
 
@@ -30,13 +30,13 @@ def assign(
     rows, weights, unit, owner, start, stop, first, last, x, slope, offset, code, parameter,
     labels, sums, changed,
 ):  # fmt: skip
-    """Assign the rows of tasks first to last to their nearest centers and sum them up.
+    """Assign the rows of chunks first to last to their nearest centers and sum them by label.
 
-    With an empty `slope` nearest means the least ||x_i(k) - y||^2; else the least affine score
-    offset_i(k) - <slope_i(k), y>, which is what a Bregman divergence comes to. A row counts with
-    its weight (`unit` where there are no `weights`) times gamma at its own center; `sums`,
-    (hi0, lo0, hi1, lo1), are those of w gamma and w gamma y, see `exact`. With code GIVEN nothing
-    is summed.
+    With an empty `slope` the nearest center has the least ||x_i(k) - y||^2. Otherwise it has the
+    least affine score offset_i(k) - <slope_i(k), y>, which is a Bregman divergence up to a term
+    without k. A row's weight is weights[row], or `unit` if `weights` is empty, times gamma at its
+    own center. `sums`, (hi0, lo0, hi1, lo1), are those of w gamma and w gamma y; see `exact_sums`.
+    With code GIVEN nothing is summed.
     """
     none = np.empty(0)
     tile = np.zeros((x.shape[2], TILE + PAD))
@@ -45,24 +45,24 @@ def assign(
     affine = slope.size > 0
     for t in range(first, last):
         i = owner[t]
-        moved = 0
+        n_changed = 0
         for k in range(x.shape[1]):
             zero(t, k, sums)
         for begin in range(start[t], stop[t], TILE):
             n = min(TILE, stop[t] - begin)
-            load_stretch(rows, begin, n, tile)
+            load_range(rows, begin, n, tile)
             two_nearest(
                 tile, n, x[i], slope[i] if affine else x[i], offset[i] if affine else none,
                 affine, score, best, second, label,
             )  # fmt: skip
             for r in range(n):
                 row, k = begin + r, label[r]
-                moved += labels[row] != k
+                n_changed += labels[row] != k
                 labels[row] = k
                 w = weights[row] if weights.size > 0 else unit
                 if code != GIVEN:
                     add_row(rows, row, w * gamma_of(code, parameter, best[r]), t, k, sums)
-        changed[t] = moved
+        changed[t] = n_changed
 
 
 @compiled(nogil=True)
@@ -70,7 +70,7 @@ def gradient(
     rows, weights, unit, owner, start, stop, first, last, x, labels, code, parameter, given,
     sums,
 ):  # fmt: skip
-    """Sum the rows of tasks first to last by the labels they have, as `assign` does.
+    """Sum the rows of chunks first to last by their current labels, as `assign` does.
 
     With code GIVEN the gamma of each row is read from `given`.
     """
@@ -93,7 +93,7 @@ def gradient(
 
 @compiled(nogil=True)
 def own_distance2(rows, owner, start, stop, first, last, x, labels, r2):
-    """Give each row's squared distance to its own center; r2[0] is the first row's."""
+    """Write each row's squared distance to its own center to r2; r2[0] is the first row's."""
     origin = start[first]
     chosen = np.empty(TILE, np.int64)
     for t in range(first, last):
@@ -106,22 +106,22 @@ def own_distance2(rows, owner, start, stop, first, last, x, labels, r2):
 
 @compiled(nogil=True)
 def nearest(rows, first, last, x, slope, offset, labels, r2):
-    """Give the nearest of one set of centers (K, d) and its score (see `assign`), row by row."""
+    """Write the nearest of one set of centers (K, d) and its score (see `assign`) of each row."""
     affine = slope.size > 0
     tile = np.zeros((x.shape[1], TILE + PAD))
     score = np.zeros((4, TILE))
     best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
     for begin in range(first, last, TILE):
         n = min(TILE, last - begin)
-        load_stretch(rows, begin, n, tile)
+        load_range(rows, begin, n, tile)
         two_nearest(tile, n, x, slope if affine else x, offset, affine, score, best, second, label)
         for r in range(n):
             labels[begin + r], r2[begin + r] = label[r], best[r]
 
 
 @compiled(nogil=True)
-def measure_all(rows, first, last, x, r2):
-    """Give the squared distances of rows first to last to each of one set of centers, (N, K)."""
+def distances2(rows, first, last, x, r2):
+    """Write the squared distances of rows first to last to each of the centers x, (N, K)."""
     K = x.shape[0]
     none = np.empty(0)
     tile = np.zeros((x.shape[1], TILE + PAD))
@@ -129,7 +129,7 @@ def measure_all(rows, first, last, x, r2):
     best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
     for begin in range(first, last, TILE):
         n = min(TILE, last - begin)
-        load_stretch(rows, begin, n, tile)
+        load_range(rows, begin, n, tile)
         two_nearest(tile, n, x, x, none, False, score, best, second, label)
         for r in range(n):
             for k in range(K):

@@ -1,4 +1,4 @@
-"""The sums over a box's rows whose gamma changes with every step (see `boxes`)."""
+"""Sums over the rows of a box whose gamma changes with every step (see `boxes`)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from peerclust.kernels.compiling import compiled
 from peerclust.kernels.distances import FAIR, HUBER, LOGISTIC, TILE, gamma_of
 from peerclust.kernels.exact_sums import add
 
-# So many numbers are added side by side: a sum waits for the last one of its own only.
+# Number of independent partial sums: an addition waits only for the previous one of its own lane.
 LANES = 16
 
 
 @compiled(nogil=True)
 def measure_own(tile, n, z, labels, uniform_label, r2):
-    """Give the squared distances of a box's rows to their own centers."""
+    """Write the squared distances of a box's rows to their own centers to r2."""
     r2[:n] = 0.0
     for j in range(z.shape[1]):
         if uniform_label >= 0:
@@ -28,7 +28,7 @@ def measure_own(tile, n, z, labels, uniform_label, r2):
 
 @compiled(nogil=True)
 def weigh(n, weights, unit, code, parameter, in_sums, r2):
-    """Turn squared distances into weights times gamma, zero for rows that are kept."""
+    """Replace squared distances by weight times gamma, or 0 for rows in the cached sums."""
     if code == FAIR:
         for r in range(n):
             r2[r] = gamma_of(FAIR, parameter, r2[r])
@@ -46,11 +46,8 @@ def weigh(n, weights, unit, code, parameter, in_sums, r2):
 
 
 @compiled(nogil=True)
-def pull(tile, n, labels, uniform_label, w, hi, lo):
-    """Add w y, and w in the last line, to sums hi + lo, (K, d + 1, LANES), so many at a time.
-
-    A sum waits for the last one of its own, but not for those of other lanes.
-    """
+def add_weighted(tile, n, labels, uniform_label, w, hi, lo):
+    """Add w y, and w in the last line, to the sums hi + lo, (K, d + 1, LANES), lane by lane."""
     d = tile.shape[0]
     if uniform_label >= 0 and n == TILE:
         for j in range(d):
@@ -71,8 +68,8 @@ def pull(tile, n, labels, uniform_label, w, hi, lo):
 
 
 @compiled(inline="always")
-def gather(hi, lo):
-    """Give the sums of all lanes as one."""
+def sum_lanes(hi, lo):
+    """Return the sum over all lanes, as (hi, lo)."""
     total, low = 0.0, 0.0
     for e in range(LANES):
         total, low = add(total, low, hi[e])

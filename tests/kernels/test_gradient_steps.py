@@ -12,7 +12,7 @@ from reference_impl import same
 
 @pytest.mark.parametrize("d", [1, 2, 9])
 @pytest.mark.parametrize("matrices", [1, 6])
-def test_times_multiplies_each_vector_by_its_matrix(matrices, d):
+def test_matvec_multiplies_each_vector_by_its_matrix(matrices, d):
     rng = np.random.default_rng(d)
     v, matrix = rng.normal(size=(12, d)), rng.normal(size=(matrices, d, d))
     out = np.empty_like(v)
@@ -26,7 +26,7 @@ def test_times_multiplies_each_vector_by_its_matrix(matrices, d):
 
 
 @pytest.mark.parametrize("d", [1, 3, 4, 9, 64])
-def test_descend_takes_the_step_that_numpy_computes(d):
+def test_gradient_step_takes_the_step_that_numpy_computes(d):
     rng = np.random.default_rng(d)
     x, s1, total = rng.normal(size=(3, 5, 3, d))
     s0, degree = rng.uniform(0, 9, (5, 3)), rng.integers(0, 4, 5).astype(float)
@@ -44,7 +44,7 @@ def test_descend_takes_the_step_that_numpy_computes(d):
 
 @pytest.mark.parametrize("k", [0, 1, 2])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_descend_reports_a_center_that_is_not_finite(k, value):
+def test_gradient_step_reports_a_center_that_is_not_finite(k, value):
     x = np.ones((2, 6))
     x[1, 2 * k] = value
     none, size = np.zeros((2, 3)), np.zeros(2)
@@ -57,7 +57,7 @@ def test_descend_reports_a_center_that_is_not_finite(k, value):
 
 @pytest.mark.parametrize("at", [(0, 0), (2, 7), (1, 3)])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.0 + 1e-15, -1.0 - 1e-15])
-def test_within_finds_one_number_outside(at, value):
+def test_all_in_box_finds_one_number_outside(at, value):
     x = np.random.default_rng(0).uniform(-1, 1, (3, 8))
     x[0, :2] = -1.0, 1.0
     low, high = -np.ones(8), np.ones(8)
@@ -104,5 +104,5 @@ def test_rows_are_sorted_into_boxes_of_nearby_rows(kind, dtype):
         same(moved.reshape(-1)[2 * begin[b] : 2 * begin[b + 1]].reshape(2, -1), here.T.copy())
         assert (np.abs(here.astype(np.float64) - mid[b]) <= half[b]).all()
     if kind == "normal":
-        # Of rows in any order a box would be as wide as all of them.
+        # With rows in their original order, a box would be as wide as all rows together.
         assert np.median(half) < 0.15 * np.ptp(rows, axis=0).min()

@@ -1,4 +1,4 @@
-"""One of each set of equal rows of a user, in an order that only their values decide."""
+"""The distinct rows of each user, in an order that depends on their values only."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.types import Array
-
-Numbers = NDArray[np.int64]
+from peerclust.types import Array, Ints
 
 
-def distinct_rows(
-    rows: NDArray[Any], offsets: Numbers, weights: Array
-) -> tuple[Numbers, Array, Numbers]:
-    """Give (row numbers, total weights, offsets) of one of each user's equal rows.
+def distinct_rows(rows: NDArray[Any], offsets: Ints, weights: Array) -> tuple[Ints, Array, Ints]:
+    """Return (indices, total weights, offsets) of the distinct rows of each user.
 
-    The order is that of a hash of the rows' values, within a user.
+    The index is that of one of the equal rows. Within a user they are ordered by a hash of their
+    values.
 
     >>> distinct_rows(np.array([[1.0], [1.0], [1.0]]), np.array([0, 2, 3]), np.ones(3))
     (array([0, 2]), array([2., 1.]), array([0, 1, 2]))

@@ -1,4 +1,4 @@
-"""The door through which every contract comes: its settings checked, each and together."""
+"""Validation of a contract: each setting by itself, and in combination with the others."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from peerclust.runtimes.network.identity import check_peer_name, common_name
 from peerclust.text import guess, show
 from peerclust.validation import check_count, check_name, check_number
 
-# Solvers that go on when a peer is lost, and those that belong to a fixed graph.
-GO_ON = ("accelerated", "dgc")
-FIXED = ("admm", "group-lasso", "exact")
+# Solvers that can continue when a peer is lost, and those that need a fixed graph.
+LOSS_TOLERANT = ("accelerated", "dgc")
+FIXED_GRAPH = ("admm", "group-lasso", "exact")
 
-MOST_BYTES = 1 << 20  # of all settings, as peers tell them to each other
-MOST = 2**63  # whole numbers stay below, as TOML and MessagePack hold no more
+MAX_BYTES = 1 << 20  # of all settings as JSON
+MAX_INTEGER = 2**63  # integers stay below, the limit of TOML and MessagePack
 
 
 def make_contract(values: Mapping[str, Any], of: str) -> Contract:
-    """Return the contract of these settings, sorted and in the kinds that `Contract` says.
+    """Return the contract with these settings, sorted and of the types of `Contract`; or raise.
 
-    `values` has "peers", a sequence of Peer, and "links", pairs of names in any order; what else is
-    missing has its default, and so has what is None. `of` is what errors call the whole, such as
-    the file's name.
+    `values` has "peers", a sequence of Peer, and "links", pairs of names in any order. Any other
+    setting that is missing or None has its default. `of` names the whole in errors, such as the
+    file's name.
     """
     peers = _check_peers(values["peers"], of)
     checked = {
@@ -39,12 +39,12 @@ def make_contract(values: Mapping[str, Any], of: str) -> Contract:
     links = _check_links(values["links"], [peer.name for peer in peers], of)
     contract = Contract(peers=peers, links=links, **checked)
     contract.graph.check_connected(f"`links` of {of}")
-    _check_together(contract, of)
+    _check_combinations(contract, of)
     return contract
 
 
 def check_address(address: Any, where: str) -> str:
-    """Return the address if it is host:port; `where` is whose it is, as "peer a in a.toml".
+    """Return the address if it is host:port; `where` names its owner, as in "peer a in a.toml".
 
     >>> check_address("[::1]:4000", "peer a")
     '[::1]:4000'
@@ -72,8 +72,8 @@ def check_address(address: Any, where: str) -> str:
 
 
 def _check_peers(peers: Sequence[Peer], of: str) -> tuple[Peer, ...]:
-    """Return the peers by name, if each is good by itself and no two are alike."""
-    places: dict[str, str] = {}
+    """Return the peers sorted by name, if each is valid and all are different."""
+    owners: dict[str, str] = {}
     names: set[str] = set()
     for peer in peers:
         check_peer_name(peer.name, f" in {of}")
@@ -82,7 +82,7 @@ def _check_peers(peers: Sequence[Peer], of: str) -> tuple[Peer, ...]:
             raise ParameterError(f"The peers of {of} must have different names. Got {peer.name}"
                                  " twice.")  # fmt: skip
         names.add(peer.name)
-        other = places.setdefault(peer.address.lower(), peer.name)
+        other = owners.setdefault(peer.address.lower(), peer.name)
         if other != peer.name:
             raise ParameterError(
                 f"The peers of {of} must have different addresses. Got {peer.address} for {other}"
@@ -117,18 +117,18 @@ def _check_links(links: Any, names: list[str], of: str) -> tuple[tuple[str, str]
     return tuple(sorted(pairs))
 
 
-def _check_together(contract: Contract, of: str) -> None:
-    """Raise if settings do not go together."""
+def _check_combinations(contract: Contract, of: str) -> None:
+    """Raise if settings contradict each other."""
     for name, owner in (("delta", "huber"), ("eta", "fair")):
         if getattr(contract, name) is not None and contract.loss != owner:
             raise ParameterError(
                 f"`{name}` of {of} belongs to the loss {owner!r}. Got the loss {contract.loss!r}."
             )
-    size = len(contract.told)
-    if size > MOST_BYTES:
+    size = len(contract.settings_json)
+    if size > MAX_BYTES:
         raise ParameterError(
-            f"The settings of {of} must fit in {MOST_BYTES:,} bytes. Got {size:,};"
-            " take fewer links, peers or features, or no matrix."
+            f"The settings of {of} must fit in {MAX_BYTES:,} bytes. Got {size:,};"
+            " use fewer links, peers or features, or no matrix."
         )
     if contract.weights_column in contract.features:
         raise ParameterError(
@@ -140,16 +140,16 @@ def _check_together(contract: Contract, of: str) -> None:
     except InputError as error:
         raise ParameterError(f"`matrix` of {of} cannot be used. {error}") from None
     solver = contract.solver
-    if contract.rho != "auto" and solver in (*GO_ON, "group-lasso"):
+    if contract.rho != "auto" and solver in (*LOSS_TOLERANT, "group-lasso"):
         check_number(contract.rho, "rho", of, at_least=1)
-    if solver in GO_ON:
+    if solver in LOSS_TOLERANT:
         return
     for name, needed, why in (
-        ("on_loss", "stop", "which belongs to a fixed graph"),
-        ("B", 1, "which updates centers once a round"),
-        *([] if solver == "group-lasso" else [("rho", "auto", "which has no use for it")]),
+        ("on_loss", "stop", "which needs a fixed graph"),
+        ("B", 1, "which updates centers once per round"),
+        *([] if solver == "group-lasso" else [("rho", "auto", "which does not use it")]),
         *(
-            [("exchange", "float64", "whose averages need every digit")]
+            [("exchange", "float64", "whose averages need full precision")]
             if solver == "exact"
             else []
         ),
@@ -162,7 +162,7 @@ def _check_together(contract: Contract, of: str) -> None:
 
 
 def _check_whole(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
-    if check_count(value, name, of, at_least=at_least) >= MOST:
+    if check_count(value, name, of, at_least=at_least) >= MAX_INTEGER:
         raise ParameterError(f"`{name}` of {of} must be below 2**63. Got {show(value)}.")
     return int(value)
 
@@ -176,7 +176,7 @@ def _check_rho(value: Any, name: str, of: str) -> float | str:
 
 
 def _check_text(value: Any, name: str, of: str) -> str:
-    # A lone surrogate, which a shell may hand over for broken UTF-8, cannot be written to a file.
+    # A lone surrogate, which a shell passes for broken UTF-8, cannot be written to a file.
     if not isinstance(value, str) or not value or re.search("[\ud800-\udfff]", value):
         raise ParameterError(f"`{name}` of {of} must be a column's name. Got {show(value)}.")
     return value
@@ -202,10 +202,10 @@ def _check_matrix(value: Any, name: str, of: str) -> tuple[tuple[float, ...], ..
 def _check_solver(value: Any, name: str, of: str) -> str:
     if value == "auto":
         raise ParameterError(
-            f"`{name}` of {of} must be named, so that all sites know what they tell: 'accelerated'"
-            " goes on if a site is lost, 'admm' ends at the same centers everywhere. Got 'auto'."
+            f"`{name}` of {of} must be named, so that all sites know what they send: 'accelerated'"
+            " continues if a site is lost, 'admm' ends at the same centers everywhere. Got 'auto'."
         )
-    return check_name(value, (*GO_ON, *FIXED), name, of)
+    return check_name(value, (*LOSS_TOLERANT, *FIXED_GRAPH), name, of)
 
 
 def _one_of(*known: str) -> Callable[[Any, str, str], str]:

@@ -1,4 +1,4 @@
-"""Compiled loops over rows: nearest centers, sums by cluster, task by task."""
+"""Compiled loops over rows: nearest centers, sums by cluster, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_SLOPE, NO_OFFSET = np.empty((0, 0, 0)), np.empty((0, 0))
 compiled = [loss for loss in LOSSES if hasattr(loss, "compiled")]
 
 
-# Three users, the second without rows; the third in three tasks.
+# Three users, the second without rows; the third in three chunks.
 OWNER = np.array([0, 2, 2, 2])
 
 
@@ -49,7 +49,7 @@ def run_assign(rows, x, first, last, code, parameter, weights=NONE):
     return labels, sums.hi0, sums.hi1, changed
 
 
-def run_pull(rows, x, labels, code, parameter, weights, given=NONE):
+def run_gradient(rows, x, labels, code, parameter, weights, given=NONE):
     sums = no_sums(4, *x.shape[1:])
     kernels.gradient(
         rows, weights, 1.0, OWNER, START, STOP, 0, 4, x, labels, code, parameter, given, sums
@@ -58,7 +58,7 @@ def run_pull(rows, x, labels, code, parameter, weights, given=NONE):
 
 
 @pytest.fixture
-def tasks():
+def chunks():
     rng = np.random.default_rng(0)
     return rng.normal(size=(280, 3)), rng.normal(size=(3, 4, 3)), rng.uniform(0, 2, 280)
 
@@ -75,7 +75,7 @@ def test_nearest_is_argmin_of_plain_squared_distances_to_the_last_bit(n, d, dtyp
     same(r2, expected.min(axis=1))
 
 
-def test_nearest_leaves_rows_outside_its_stretch_alone():
+def test_nearest_leaves_rows_outside_its_range_alone():
     rng = np.random.default_rng(0)
     rows, x = rng.normal(size=(300, 2)), rng.normal(size=(3, 2))
     labels, r2 = run_nearest(rows, x, 65, 211)
@@ -102,8 +102,8 @@ def test_of_equally_near_centers_the_first_is_taken(data, d, K):
 
 @pytest.mark.parametrize("loss", compiled, ids=repr)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_assign_sums_weights_and_rows_of_each_cluster_of_each_task(tasks, loss, weighted):
-    rows, x, w = tasks
+def test_assign_sums_weights_and_rows_of_each_cluster_of_each_chunk(chunks, loss, weighted):
+    rows, x, w = chunks
     labels, s0, s1, changed = run_assign(rows, x, 0, 4, *loss.compiled, w if weighted else NONE)
     for t in range(4):
         here = slice(START[t], STOP[t])
@@ -120,8 +120,8 @@ def test_assign_sums_weights_and_rows_of_each_cluster_of_each_task(tasks, loss, 
 
 
 @pytest.mark.parametrize("loss", compiled, ids=repr)
-def test_tasks_one_by_one_give_what_they_give_together(tasks, loss):
-    rows, x, w = tasks
+def test_chunks_one_by_one_give_the_same_as_together(chunks, loss):
+    rows, x, w = chunks
     together = run_assign(rows, x, 0, 4, *loss.compiled, w)
     for t in range(4):
         labels, s0, s1, changed = run_assign(rows, x, t, t + 1, *loss.compiled, w)
@@ -137,25 +137,25 @@ def test_tasks_one_by_one_give_what_they_give_together(tasks, loss):
 
 
 @pytest.mark.parametrize("loss", compiled, ids=repr)
-def test_pull_at_the_same_centers_repeats_the_sums_of_assign_to_the_last_bit(tasks, loss):
-    rows, x, w = tasks
+def test_gradient_at_the_same_centers_repeats_the_sums_of_assign_to_the_last_bit(chunks, loss):
+    rows, x, w = chunks
     labels, s0, s1, _ = run_assign(rows, x, 0, 4, *loss.compiled, w)
-    again = run_pull(rows, x, labels, *loss.compiled, w)
+    again = run_gradient(rows, x, labels, *loss.compiled, w)
     same(again[0], s0)
     same(again[1], s1)
 
 
-def test_a_given_gamma_of_one_pulls_as_kmeans_does(tasks):
-    rows, x, w = tasks
+def test_a_given_gamma_of_one_gives_the_gradient_of_kmeans(chunks):
+    rows, x, w = chunks
     labels, s0, s1, _ = run_assign(rows, x, 0, 4, kernels.KMEANS, 0.0, w)
-    given = run_pull(rows, x, labels, kernels.GIVEN, 0.0, w, np.ones(280))
+    given = run_gradient(rows, x, labels, kernels.GIVEN, 0.0, w, np.ones(280))
     same(given[0], s0)
     same(given[1], s1)
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 4), (1, 3), (3, 4)])
-def test_own_r2_is_the_plain_squared_distance_to_the_own_center(tasks, first, last):
-    rows, x, _ = tasks
+def test_own_distance2_is_the_plain_squared_distance_to_the_own_center(chunks, first, last):
+    rows, x, _ = chunks
     labels = np.random.default_rng(1).integers(0, 4, 280).astype(np.int32)
     r2 = np.empty(STOP[last - 1] - START[first])
     kernels.own_distance2(rows, OWNER, START, STOP, first, last, x, labels, r2)
@@ -168,8 +168,8 @@ def test_own_r2_is_the_plain_squared_distance_to_the_own_center(tasks, first, la
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_weighted_sum_adds_the_tasks_of_a_user_in_order(tasks, weighted):
-    _, _, w = tasks
+def test_weighted_sum_adds_the_chunks_of_a_user_in_order(chunks, weighted):
+    _, _, w = chunks
     values = np.random.default_rng(1).normal(size=280)
     out = np.zeros(3)
     kernels.weighted_sum(values, w if weighted else NONE, 0.3, OWNER, START, STOP, 0, 4, out)
@@ -190,7 +190,7 @@ def test_weighted_sum_adds_the_tasks_of_a_user_in_order(tasks, weighted):
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 3)])
-def test_by_user_adds_the_tasks_of_a_user_in_order(shape):
+def test_by_user_adds_the_chunks_of_a_user_in_order(shape):
     parts = np.random.default_rng(0).normal(size=(4, *shape))
     out = np.zeros((3, *shape))
     kernels.by_user(OWNER, parts, out)

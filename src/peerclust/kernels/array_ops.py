@@ -1,4 +1,4 @@
-"""The loops that know nothing of centers: sums, products and hashes."""
+"""Loops over plain arrays, without centers: sums, products, hashes, gather and scatter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from peerclust.kernels.compiling import compiled
 
 @compiled(nogil=True)
 def weighted_sum(values, weights, unit, owner, start, stop, first, last, out):
-    """Add the weighted values of tasks first to last to out[user]; values[0] is the first row's."""
+    """Add the weighted values of chunks first to last to out[user]; values start at their first."""
     origin = start[first]
     for t in range(first, last):
         total = 0.0
@@ -21,9 +21,9 @@ def weighted_sum(values, weights, unit, owner, start, stop, first, last, out):
 
 @compiled(nogil=True)
 def all_in_box(x, low, high):
-    """Tell whether all rows of x (n, d) lie in the box from low to high; NaN lies nowhere."""
+    """Return whether all rows of x (n, d) are in the box from low to high; NaN is outside."""
     for i in range(x.shape[0]):
-        # Counted to the end of the row: a loop without a way out is compiled to wide instructions.
+        # No early exit within a row: only a loop without one is vectorized.
         inside = 0
         for j in range(x.shape[1]):
             inside += (low[j] <= x[i, j]) & (x[i, j] <= high[j])
@@ -34,7 +34,7 @@ def all_in_box(x, low, high):
 
 @compiled(nogil=True)
 def by_user(owner, parts, out):
-    """Add the tasks' sums (tasks, K, ...) to out (users, K, ...), in ascending order."""
+    """Add the sums of chunks (chunks, K, ...) to out (users, K, ...), in ascending order."""
     flat, total = parts.reshape(parts.shape[0], -1), out.reshape(out.shape[0], -1)
     for t in range(owner.size):
         i = owner[t]
@@ -57,9 +57,10 @@ def matvec(v, matrix, out):
 
 @compiled(nogil=True)
 def hashes(rows, out):
-    """Give a 64-bit hash of each row's values: equal rows have equal hashes, whatever their order.
+    """Write a 64-bit hash of each row's values to `out`: equal rows have equal hashes.
 
-    Each value's bits (with -0.0 taken as 0.0) are mixed in by a splitmix64 step.
+    A hash does not depend on where the row is. Each value's bits (with -0.0 taken as 0.0) are
+    mixed in by a splitmix64 step.
     """
     n, d = rows.shape
     value = np.zeros(1)
@@ -76,13 +77,13 @@ def hashes(rows, out):
 
 @compiled(nogil=True)
 def take(values, order, out):
-    """Give out[i] = values[order[i]]; numpy would first make long numbers of the order."""
+    """Set out[i] = values[order[i]]; numpy would first convert a 32-bit `order` to 64 bits."""
     for i in range(order.size):
         out[i] = values[order[i]]
 
 
 @compiled(nogil=True)
 def scatter(values, order, out):
-    """Give out[order[i]] = values[i]."""
+    """Set out[order[i]] = values[i]."""
     for i in range(order.size):
         out[order[i]] = values[i]
