@@ -77,8 +77,8 @@ def changed(row, column, value):
         ([np.ones(3)], {}, DataError, "rows of user 0 must be a 2-D array.*Got shape \\(3,\\)"),
         ([[["a", None]]], {}, DataError, "rows of user 0 must be numbers"),
         ([PARTS[0], np.ones((2, 3))], {}, DataError, "user 0 has 2, user 1 has 3"),
-        ((PARTS[0], np.array([0, 40])), {}, DataError, "rise from 0 to the 30 rows"),
-        ((PARTS[0], np.array([0, 20, 10, 30])), {}, DataError, "rise from 0 to the 30 rows"),
+        ((PARTS[0], np.array([0, 40])), {}, DataError, "increase from 0 to the 30 rows"),
+        ((PARTS[0], np.array([0, 20, 10, 30])), {}, DataError, "increase from 0 to the 30 rows"),
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_clear_sentence(parts, options, kind, sentence):
@@ -91,7 +91,7 @@ def test_bad_input_gets_one_clear_sentence(parts, options, kind, sentence):
 
 def test_rows_outside_a_bregman_domain_and_centers_that_leave_it_are_rejected():
     kl = pc.bregman.generalized_kl(smoothness=1.0)
-    with pytest.raises(DataError, match=r"domain of the generalized_kl loss\. Row 0 does not"):
+    with pytest.raises(DataError, match=r"domain of the generalized_kl loss\. Row 0 is not"):
         pc.cluster([np.array([[-1.0]]), np.array([[1.0]])], n_clusters=1, loss=kl)
     rows = np.array([[1e-3], [2e-3], [5.0]])
     with pytest.raises(DivergedError, match="left the domain of the generalized_kl loss"):
