@@ -238,8 +238,8 @@ def test_four_ranks_write_what_one_process_writes_and_report_an_error_once():
         ),
         (
             (*BY_FILE, "--out", "out"),
-            "`--runtime` of fit must be mpi in a job of 2 processes; otherwise each of them would do"
-            " all of the work. Got 'simulator'.",
+            "`--runtime` of fit must be mpi in a job of 2 processes; otherwise each of them would"
+            " do all of the work. Got 'simulator'.",
         ),
         ((*BY_FILE, *MPI), "Missing option '--out'."),
     ],
