@@ -1,6 +1,6 @@
-"""Clustering of data that lives with many users, without pooling it and without a server.
+"""Clustering of data held by many users, without pooling it and without a server.
 
-Names are loaded when they are first used, so that `peerclust --help` answers at once.
+Names are imported on first use, so that `peerclust --help` is fast.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MODULES = (
     "baselines", "bregman", "datasets", "distances", "errors", "graphs", "initialize", "losses",
     "metrics", "outliers", "paper", "partition", "testing", "theory",
 )  # fmt: skip
-_HOMES = {
+_MODULE_OF = {
     "Bregman": "bregman",
     "Certificate": "clustering.solution",
     "Checkpoint": "clustering.checkpoint",
@@ -70,14 +70,14 @@ _HOMES = {
     "cluster": "clustering.cluster",
 }
 
-__all__ = [*_MODULES, *_HOMES]
+__all__ = [*_MODULES, *_MODULE_OF]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"peerclust.{name}")
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"peerclust.{_HOMES[name]}"), name)
+    if name in _MODULE_OF:
+        value = getattr(importlib.import_module(f"peerclust.{_MODULE_OF[name]}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'peerclust' has no attribute {name!r}")

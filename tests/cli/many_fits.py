@@ -1,6 +1,6 @@
-"""Run by the ranks of a job: gives each command of a file to the command line, one by one.
+"""Run by the ranks of a job: run the commands of one file, one after the other.
 
-What each rank says to each command goes to another file.
+What each rank prints for each command is written to another file.
 """
 
 import json
@@ -13,15 +13,15 @@ from peerclust.cli import app
 
 
 def answer(commands, answers):
-    # Not above: pytest, which looks into this file, too, is no job.
+    # Imported here because pytest, which collects this file too, is not an MPI job.
     from peerclust.runtimes.mpi import world
 
-    said = []
+    printed = []
     for words in json.loads(commands.read_text()):
         result = CliRunner().invoke(app, words)
-        said.append(world().allgather((result.exit_code, result.stdout, result.stderr)))
+        printed.append(world().allgather((result.exit_code, result.stdout, result.stderr)))
     if world().rank == 0:
-        answers.write_text(json.dumps(said))
+        answers.write_text(json.dumps(printed))
 
 
 if __name__ == "__main__":

@@ -41,9 +41,8 @@ def test_a_missing_extra_is_named(package, words, sentence):
 @pytest.mark.parametrize(
     "words", [(), ("demo",), ("fit",), ("predict",), ("reproduce",), ("peer", "init")]
 )
-def test_help_answers_at_once(words):
-    # The seconds of the processor, not of the clock: other tests run beside this one. Of up to
-    # three tries the best counts.
+def test_help_is_fast(words):
+    # CPU time, because other tests run at the same time; the best of up to three attempts counts.
     for _ in range(3):
         before = os.times()
         done = process(*words, "--help")
@@ -54,10 +53,10 @@ def test_help_answers_at_once(words):
         seconds = user + after.children_system - before.children_system
         if seconds < 0.5:
             return
-    pytest.fail(f"{seconds:.2f} s of the processor")
+    pytest.fail(f"{seconds:.2f} s of CPU time")
 
 
-def test_the_command_line_imports_nothing_heavy_before_it_must():
+def test_the_command_line_imports_heavy_packages_late():
     code = "import sys, peerclust.cli; print(*{name.split('.')[0] for name in sys.modules})"
     loaded = set(process(code=code).stdout.split())
     heavy = {"numpy", "scipy", "numba", "sklearn", "networkx", "polars", "matplotlib"}

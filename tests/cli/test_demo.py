@@ -1,4 +1,4 @@
-"""What `peerclust demo` says and draws."""
+"""What `peerclust demo` prints and draws."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ def _work_in_a_directory_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_demo_judges_by_centers_one_each():
+def test_the_demo_matches_each_true_mean_to_one_center():
     data = pc.datasets.noisy_iris(random_state=0)
     parts = [data.rows[data.users == i] for i in range(5)]
     at_means = pc.cluster(parts, n_clusters=3, init=data.means, rounds=1, alpha=1e-9, rho=10)

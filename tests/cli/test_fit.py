@@ -145,7 +145,7 @@ def test_a_table_in_other_units_gives_the_same_clusters_unless_not_scaled():
     np.testing.assert_allclose(centers[1], 1024 * centers[0], rtol=1e-9)
 
 
-def test_the_certificate_tells_the_scale():
+def test_the_certificate_has_the_scale():
     good(*FIT)
     scale = json.loads(Path("out/certificate.json").read_text())["scale"]
     rows, _ = pc.datasets.iris()
@@ -155,7 +155,7 @@ def test_the_certificate_tells_the_scale():
     assert json.loads(Path("out/certificate.json").read_text())["scale"] is None
 
 
-def test_running_out_of_rounds_is_a_status_and_no_error():
+def test_running_out_of_rounds_is_a_status_not_an_error():
     result = good(*FIT, "--rounds", 3)
     assert "ran out of rounds" in result.stdout
     assert "round 3: residual" in result.stderr

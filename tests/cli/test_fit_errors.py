@@ -1,4 +1,4 @@
-"""What `peerclust fit` refuses: one sentence, and nothing is written."""
+"""Errors of `peerclust fit`: one sentence each, and nothing is written."""
 
 from pathlib import Path
 
@@ -67,12 +67,12 @@ BAD_OPTIONS = [
     (("--columns", "petal_widht"), "'petal_widht' in bern.csv. Did you mean 'petal_width'?"),
     (("--weights-column", "w"), "There is no column 'w' in bern.csv."),
     (("--scale", "standart"), "Got 'standart'. Did you mean 'standard'?"),
-    (("--delta", 1), "`--delta` of fit belongs to --loss huber. Got --loss kmeans."),
+    (("--delta", 1), "`--delta` of fit requires --loss huber. Got --loss kmeans."),
     (("--loss", "huber", "--delta", 0), "`delta` of Huber must be a number > 0. Got 0.0."),
     (("--tol", -1), "`--tol` of fit must be a number >= 0. Got -1.0."),
     (
         ("--distance", "mahalanobis"),
-        "`--distance mahalanobis` and `--matrix` of fit belong together. Got no --matrix.",
+        "`--distance mahalanobis` and `--matrix` of fit require each other. Got no --matrix.",
     ),
     (("--matrix", "bern.csv"), "Got --matrix bern.csv and --distance euclidean."),
     (("--distance", "mahalanobis", "--matrix", "A.csv"), "There is no file A.csv."),
@@ -86,15 +86,15 @@ BAD_OPTIONS = [
         ("--graph", "numbers.txt"),
         "must name exactly the users; it adds '0', '1', '2' and lacks 'bern', 'oslo', 'rome'.",
     ),
-    (("--per-rank",), "`--per-rank` of fit belongs to --runtime mpi. Got --runtime simulator."),
-    (("--checkpoint-every", 5), "`--checkpoint-every` of fit belongs to --checkpoint DIR."),
+    (("--per-rank",), "`--per-rank` of fit requires --runtime mpi. Got --runtime simulator."),
+    (("--checkpoint-every", 5), "`--checkpoint-every` of fit requires --checkpoint DIR."),
     (("--out", "bern.csv"), "`--out` of fit must be a directory. Got bern.csv, which is a file."),
     (("--out", "bern.csv/out"), "bern.csv/out cannot be written: "),
 ]
 
 
 @pytest.mark.parametrize(("words", "sentence"), BAD_OPTIONS)
-def test_fit_says_in_one_sentence_what_it_cannot_use_and_writes_nothing(words, sentence):
+def test_an_error_of_fit_is_one_sentence_and_nothing_is_written(words, sentence):
     Path("apart.txt").write_text("bern rome\noslo paris\n")
     Path("others.txt").write_text("bern Rome\noslo bern\n")
     Path("numbers.txt").write_text("0 1\n1 2\n")

@@ -1,4 +1,4 @@
-"""`peerclust fit` in the ranks of an MPI job: one job for all that is claimed of its size."""
+"""`peerclust fit` on the ranks of an MPI job: one job per number of ranks."""
 
 import json
 import os
@@ -109,7 +109,7 @@ def fits(n):
 
 
 def check_fits(n, answers):
-    """Check that n ranks wrote what one process writes, and that only rank 0 spoke."""
+    """Check that n ranks wrote what one process writes, and that only rank 0 printed."""
     assert [code for each in answers for code, *_ in each] == [0] * 3 * n
     # Rank 0 is quiet when asked for JSON.
     assert json.loads(answers[0][0][1])["out"] == f"files-{n}"
@@ -144,7 +144,7 @@ def test_ten_ranks_write_their_own_parts_from_which_predict_works():
     check_same_result("whole", "parts")
 
 
-def test_a_run_that_lost_a_rank_goes_on_from_its_checkpoint():
+def test_a_run_that_lost_a_rank_resumes_from_its_checkpoint():
     words = (*BY_FILE, "--rounds", "600", "--tol", "0", "--trace", "--json")
     keep = ("--checkpoint", "kept", "--checkpoint-every", "50", "--resume")
     with start_ranks(2, *PEERCLUST, *words, *MPI, *keep, "--out", "out") as started:
@@ -179,7 +179,7 @@ BAD = [
     (("--rho", "0.5"), "`--rho` of fit must be a number >= 1. Got 0.5."),
     (("--loss", "hubr"), "Got 'hubr'. Did you mean 'huber'?"),
     (("--graph", "none.txt"), "must be a readable file. Got none.txt: No such file or directory."),
-    (("--resume",), "`--resume` of fit belongs to --checkpoint DIR. Got no --checkpoint."),
+    (("--resume",), "`--resume` of fit requires --checkpoint DIR. Got no --checkpoint."),
     (("--clusters", "200"), "`--clusters` of fit must be at most the number of distinct rows"),
     (("--weights-column", "v"), "There is no column 'v' in u0.csv."),
     (("missing.csv",), "There is no file missing.csv for any of the 4 ranks."),
@@ -192,13 +192,13 @@ BAD = [
     (("--out", "sub"), "`--out` of fit must be new, empty or an earlier result. Got sub, which"),
     (("--out", "u0.csv/out"), "u0.csv/out cannot be written: "),
     (("--out", "u0.csv/out", "--per-rank"), "u0.csv/out cannot be written: "),
-    (("--checkpoint", "out"), "`--checkpoint` of fit must be outside of --out. Got out, and"),
+    (("--checkpoint", "out"), "`--checkpoint` of fit must be outside of --out. Got out with"),
     (("--checkpoint", "u0.csv"), "`--checkpoint` of fit must be a directory. Got u0.csv, which"),
 ]
 
 
 def check_errors(answers, sentences):
-    """Check that all ranks ended with 2, and that rank 0 alone said why, in one sentence."""
+    """Check that all ranks ended with 2, and that only rank 0 printed an error, in one sentence."""
     for answer, sentence in zip(answers, sentences, strict=True):
         assert [code for code, *_ in answer] == [2] * len(answer), sentence
         assert [out for _, out, _ in answer] == [""] * len(answer)
@@ -208,7 +208,7 @@ def check_errors(answers, sentences):
         assert sentence in said[0]
 
 
-def test_four_ranks_write_what_one_process_writes_and_say_once_what_they_cannot_use():
+def test_four_ranks_write_what_one_process_writes_and_report_an_error_once():
     fit_in_one_process()
     Path("text.csv").write_text("a,b,c,d,w\n1,2,3,4,1\n1,x,3,4,1\n")
     Path("other.csv").write_text("a,b,c,w\n1,2,3,1\n")
@@ -238,14 +238,14 @@ def test_four_ranks_write_what_one_process_writes_and_say_once_what_they_cannot_
         ),
         (
             (*BY_FILE, "--out", "out"),
-            "`--runtime` of fit must be mpi in a job of 2 processes, or each would do the same; say"
-            " --runtime mpi. Got 'simulator'.",
+            "`--runtime` of fit must be mpi in a job of 2 processes; otherwise each of them would"
+            " do all of the work. Got 'simulator'.",
         ),
         ((*BY_FILE, *MPI), "Missing option '--out'."),
     ],
     ids=["other words", "no runtime", "no directory"],
 )  # fmt: skip
-def test_jobs_that_were_started_wrongly_end_at_once(words, sentence):
+def test_jobs_started_wrongly_end_at_once(words, sentence):
     before = sorted(Path.cwd().rglob("*"))
     n = 1 if ":" in words else 2
     done = run_ranks(n, *PEERCLUST, *words, timeout=SOON)

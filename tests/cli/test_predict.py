@@ -1,4 +1,4 @@
-"""What `peerclust predict` writes, and what it refuses."""
+"""What `peerclust predict` writes, and its errors."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_predict_reproduces_the_labels_of_one_user(suffix):
     assert summary == {"out": out, "rows": 300, "cluster_sizes": sizes}
 
 
-def test_predict_says_in_one_sentence_what_it_cannot_use():
+def test_an_error_of_predict_is_one_sentence():
     good(*FIT)
     Path("x.csv").write_text("x\n1\n")
     before = sorted(Path.cwd().rglob("*"))
@@ -45,7 +45,7 @@ def test_predict_says_in_one_sentence_what_it_cannot_use():
         (("out", "all.csv", "--out", "p.txt"), "The file p.txt must end in .csv or .parquet."),
         (
             ("out", "all.csv", "--out", "x.csv"),
-            "`--out` of predict must be a new file, unless --force. Got x.csv.",
+            "`--out` of predict must be a new file, unless --force is given. Got x.csv.",
         ),
         (
             ("nowhere", "all.csv", "--out", "p.csv"),

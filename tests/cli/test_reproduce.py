@@ -1,4 +1,4 @@
-"""peerclust reproduce: listing, running, going on, refusing."""
+"""What `peerclust reproduce` lists, runs, resumes and rejects."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_list_names_every_experiment():
     assert list(listed) == list(paper.NAMES)
 
 
-def test_a_figure_is_written_and_told(folder):
+def test_a_figure_is_written_and_shown(folder):
     result = run("reproduce", "figure-5", "--out", "results")
     assert result.exit_code == 0, result.output
     assert "| 10 | 5 | 0.382 | 4 |" in result.stdout
@@ -63,7 +63,7 @@ def test_json_is_one_object_and_nothing_else():
     assert {"method", "rho", "paper", "ours", "agrees", "form"} <= set(found["lines"][0])
 
 
-def test_a_second_run_finds_the_first_there_already():
+def test_a_second_run_reuses_the_first():
     run("reproduce", "figure-5")
     assert "1 of 1 already done" in run("reproduce", "figure-5").stderr
 
@@ -72,21 +72,21 @@ def test_a_second_run_finds_the_first_there_already():
     ("words", "sentence"),
     [
         (["tabel-1"], "Got 'tabel-1'. Did you mean 'table-1'?"),
-        ([], "`NAME` of reproduce must be given; --list shows them all."),
+        ([], "`NAME` of reproduce is required; --list shows the names."),
         (["table-1", "--data", "iris"], "`--data` of reproduce must be left out with table-1."),
         (["table-5", "--data", "irs-het"], "Did you mean 'iris-het'?"),
         (["table-2", "--methods", "no.py"], "`--methods` of reproduce must be a Python file."),
         (["table-3", "--data-dir", "nowhere"], "nowhere"),
     ],
 )
-def test_what_cannot_be_run_is_said_in_one_sentence(folder, words, sentence):
+def test_an_error_is_one_sentence(folder, words, sentence):
     result = run("reproduce", *words, "--workers", 1)
     assert result.exit_code == 2
     assert sentence in result.stderr.splitlines()[-1]
     assert not list(folder.rglob("*.md"))
 
 
-def test_all_leaves_out_what_has_no_data_and_says_so(monkeypatch):
+def test_all_skips_experiments_without_data_and_names_them(monkeypatch):
     done = []
 
     def fake(name, **given):
@@ -99,11 +99,11 @@ def test_all_leaves_out_what_has_no_data_and_says_so(monkeypatch):
     monkeypatch.setattr(paper, "run", fake)
     result = run("reproduce", "all", "--quick")
     assert result.exit_code == 1
-    assert "table-3 was left out. There is no file mnist.npz." in result.stderr
+    assert "table-3 was skipped. There is no file mnist.npz." in result.stderr
     assert done == [name for name in paper.NAMES if name not in ("table-3", "figure-4")]
 
 
-def test_methods_of_ones_own_come_from_a_file_and_reach_other_processes(folder):
+def test_own_methods_are_loaded_from_a_file_and_reach_other_processes(folder):
     (folder / "mine.py").write_text(OWN)
     code = "from peerclust.cli import main; main()"
     words = ["reproduce", "table-2", "--runs", "1", "--workers", "2", "--methods", "mine.py"]
@@ -122,7 +122,7 @@ def test_a_file_that_registers_nothing_is_refused(folder):
     assert baselines.shared() == ([], {})
 
 
-def test_a_file_that_fails_is_told_and_leaves_nothing_registered(folder):
+def test_a_file_that_fails_is_reported_and_registers_nothing(folder):
     (folder / "bad.py").write_text(OWN + "raise RuntimeError('boom')\n")
     result = run("reproduce", "table-2", "--methods", "bad.py")
     assert result.exit_code == 2
@@ -131,7 +131,7 @@ def test_a_file_that_fails_is_told_and_leaves_nothing_registered(folder):
 
 
 @pytest.fixture
-def begun(folder):
+def started(folder):
     """Start a run with two workers, in a process group of its own, and wait for its first job."""
     code = "from peerclust.cli import main; main()"
     words = ["reproduce", "table-7", "--workers", "2", "--out", "out"]
@@ -160,19 +160,19 @@ def check_gone(group):
     pytest.fail("a process was left behind")
 
 
-def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process_behind(begun):
-    os.killpg(begun.pid, signal.SIGINT)
-    rest = begun.communicate(timeout=60)[1]
-    assert begun.returncode == 130
+def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process_behind(started):
+    os.killpg(started.pid, signal.SIGINT)
+    rest = started.communicate(timeout=60)[1]
+    assert started.returncode == 130
     assert "Interrupted; run the same command again to resume." in rest
     assert "Traceback" not in rest
     assert list(Path("out/table-7/runs").glob("*.json"))
     assert not Path("out/table-7/table.md").exists()
-    check_gone(begun.pid)
+    check_gone(started.pid)
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_a_run_that_is_ended(begun, end):
-    begun.send_signal(end)
-    begun.communicate(timeout=60)
-    check_gone(begun.pid)
+def test_workers_end_with_their_run(started, end):
+    started.send_signal(end)
+    started.communicate(timeout=60)
+    check_gone(started.pid)

@@ -1,11 +1,11 @@
-"""The command line: parses and prints. What is heavy is imported inside the commands."""
+"""The command line: parses options and prints. Heavy modules are imported inside the commands."""
 
 from __future__ import annotations
 
-from peerclust.cli import experiment, fit, peer, site
+from peerclust.cli import demo, fit, peer_run, peer_setup, reproduce
 from peerclust.cli.app import app
 
-__all__ = ["app", "experiment", "fit", "main", "peer", "site"]
+__all__ = ["app", "demo", "fit", "main", "peer_run", "peer_setup", "reproduce"]
 
 
 def main() -> None:

@@ -11,15 +11,15 @@ import typer
 from typer.core import TyperGroup
 
 from peerclust import __version__
-from peerclust.cli.job import let_first_speak
+from peerclust.cli.mpi_job import wait_for_root
 from peerclust.errors import PeerclustError
 from peerclust.files import explain
 
-# What is raised for words that no command takes; the name of its module differs between versions.
-USAGE: type[Exception] = typer.BadParameter.__mro__[1]
+# Raised for unknown or missing options; the name of its module differs between versions of typer.
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-class Sentences(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands whose expected errors are one sentence on stderr and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -27,10 +27,11 @@ class Sentences(TyperGroup):
         try:
             return super().invoke(ctx)
         except PeerclustError as error:
-            inside = ctx.info_name == "peer"
-            sentence = in_options(str(error), f"peer {ctx.invoked_subcommand}" if inside else "fit")
-        except USAGE:
-            let_first_speak()
+            is_peer = ctx.info_name == "peer"
+            command = f"peer {ctx.invoked_subcommand}" if is_peer else "fit"
+            sentence = with_option_names(str(error), command)
+        except USAGE_ERROR:
+            wait_for_root()
             raise
         except BrokenPipeError:
             raise
@@ -41,12 +42,12 @@ class Sentences(TyperGroup):
 
 
 app = typer.Typer(
-    cls=Sentences, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    cls=CommandGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"peerclust {__version__}")
         raise typer.Exit
 
@@ -58,35 +59,39 @@ def _peerclust(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Cluster data that lives with many users, without pooling it and without a server."""
+    """Cluster data held by many users, without pooling it and without a server."""
 
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="CSV or Parquet files.")]
+Clusters = Annotated[int, typer.Option(min=1, metavar="K", help="Number of clusters.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed; equal seeds give equal results.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result.")]
 
 
-def in_options(sentence: str, command: str = "fit") -> str:
-    """Name the command and its options where a sentence names a function and its parameters.
+def with_option_names(sentence: str, command: str = "fit") -> str:
+    """Replace functions and parameters in a sentence by commands and options.
 
-    `command` is the one that was given the parameters of `cluster`.
+    `command` is the one that passed its options to `cluster`.
+
+    >>> with_option_names("`n_init` of cluster must be at least 1. Got 0.")
+    '`--starts` of fit must be at least 1. Got 0.'
     """
     commands = {"cluster": command, "peer init": "peer init"}
-    words = {"n_clusters": "clusters", "B": "updates", "n_init": "starts", "path": "methods"}
-    words |= {"random_state": "seed", "weights": "weights-column", "links": "graph"}
+    options = {"n_clusters": "clusters", "B": "updates", "n_init": "starts", "path": "methods"}
+    options |= {"random_state": "seed", "weights": "weights-column", "links": "graph"}
     sentence = sentence.replace("with `resume`", "with --resume")
     return re.sub(
         r"`(\w+)` of (cluster|paper\.run|baselines\.load|mnist|cifar10|peer init)\b",
         lambda found: (
-            f"`--{words.get(found[1], found[1].replace('_', '-'))}` of"
+            f"`--{options.get(found[1], found[1].replace('_', '-'))}` of"
             f" {commands.get(found[2], 'reproduce')}"
         ),
         sentence,
     )
 
 
-def tell(line: str, quiet: bool) -> None:
+def print_progress(line: str, quiet: bool) -> None:
     """Print a line of progress to stderr."""
     if not quiet:
         typer.echo(line, err=True)

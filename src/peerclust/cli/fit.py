@@ -8,96 +8,49 @@ from typing import Annotated, Any
 
 import typer
 
-from peerclust.cli import job
-from peerclust.cli.app import Files, Force, Json, Seed, app, print_json
+from peerclust.cli import mpi_job
+from peerclust.cli.app import Clusters, Files, Force, Json, Seed, app, print_json
+from peerclust.cli.help import option
 from peerclust.errors import ParameterError
-
-_data = partial(typer.Option, rich_help_panel="The rows")
-_method = partial(typer.Option, rich_help_panel="The method")
-_long = partial(typer.Option, rich_help_panel="Long runs and many machines")
 
 
 @app.command()
 def fit(
     ctx: typer.Context,
     files: Files,
-    clusters: Annotated[int, typer.Option(min=1, metavar="K", help="How many clusters.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A new directory for the result.")],
-    users_column: Annotated[
-        str | None,
-        _data(metavar="COLUMN", help="The column that names the user; else each file is a user."),
-    ] = None,
-    columns: Annotated[
-        str | None, _data(metavar="A,B,C", help="The columns to cluster by; else all others.")
-    ] = None,
-    weights_column: Annotated[
-        str | None, _data(metavar="COLUMN", help="The column of the rows' weights; else 1.")
-    ] = None,
-    scale: Annotated[
-        str,
-        _data(help="standard: features in units of their joint deviation; none: as they are."),
-    ] = "standard",
-    loss: Annotated[str, _method(help="kmeans, huber, logistic or fair.")] = "kmeans",
-    delta: Annotated[
-        float | None, _method(help="Of huber: rows further away pull no harder (default 1).")
-    ] = None,
-    eta: Annotated[float | None, _method(help="Of fair (default 1).")] = None,
-    distance: Annotated[str, _method(help="euclidean or mahalanobis.")] = "euclidean",
-    matrix: Annotated[
-        Path | None, _method(metavar="A.csv", help="Of mahalanobis: a matrix without a header.")
-    ] = None,
-    graph: Annotated[
-        str,
-        _method(
-            metavar="NAME|FILE",
-            help="Who talks with whom: ring, path, star, complete, grid, or a file of pairs.",
-        ),
-    ] = "ring",
-    solver: Annotated[
-        str,
-        _method(help="accelerated, dgc, admm, group-lasso, auto, or exact, which tells sums, too."),
-    ] = "accelerated",
-    rho: Annotated[
-        str,
-        _method(
-            metavar="auto|X",
-            help="The larger, the closer the users' centers; not of admm and exact.",
-        ),
-    ] = "auto",
-    alpha: Annotated[
-        str, _method(metavar="auto|paper|X", help="The step of accelerated and dgc.")
-    ] = "auto",
-    updates: Annotated[
-        int, _method(min=1, metavar="B", help="Center updates a round of accelerated and dgc.")
-    ] = 1,
-    rounds: Annotated[int, _method(min=1, help="At most so many rounds.")] = 1000,
-    tol: Annotated[float, _method(help="Stop once every residual is below this.")] = 1e-6,
-    init: Annotated[str, _method(help="k-means++, k-means++-local or random.")] = "k-means++",
-    starts: Annotated[int, _method(min=1, help="How many starts; the best is kept.")] = 1,
-    exchange: Annotated[
-        str,
-        _method(help="How numbers travel: float64, float32, float16 or 8-bit; exact: float64."),
-    ] = "float64",
-    certify: Annotated[
-        str, _method(help="Who finds the certificate: onlooker, or users by agreements.")
-    ] = "central",
+    clusters: Clusters,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="New directory for the result.")],
+    users_column: Annotated[str | None, option("users_column", metavar="COLUMN")] = None,
+    columns: Annotated[str | None, option("columns", metavar="A,B,C")] = None,
+    weights_column: Annotated[str | None, option("weights_column", metavar="COLUMN")] = None,
+    scale: Annotated[str, option("scale")] = "standard",
+    loss: Annotated[str, option("loss")] = "kmeans",
+    delta: Annotated[float | None, option("delta")] = None,
+    eta: Annotated[float | None, option("eta")] = None,
+    distance: Annotated[str, option("distance")] = "euclidean",
+    matrix: Annotated[Path | None, option("matrix", metavar="A.csv")] = None,
+    graph: Annotated[str, option("graph", metavar="NAME|FILE")] = "ring",
+    solver: Annotated[str, option("solver")] = "accelerated",
+    rho: Annotated[str, option("rho", metavar="auto|X")] = "auto",
+    alpha: Annotated[str, option("alpha", metavar="auto|paper|X")] = "auto",
+    updates: Annotated[int, option("updates", min=1, metavar="B")] = 1,
+    rounds: Annotated[int, option("rounds", min=1)] = 1000,
+    tol: Annotated[float, option("tol")] = 1e-6,
+    init: Annotated[str, option("init")] = "k-means++",
+    starts: Annotated[int, option("starts", min=1)] = 1,
+    exchange: Annotated[str, option("exchange")] = "float64",
+    certify: Annotated[str, option("certify")] = "central",
     seed: Seed = 0,
-    runtime: Annotated[
-        str, _long(help="simulator, loopback or mpi, for a job that mpiexec has started.")
-    ] = "simulator",
-    per_rank: Annotated[
-        bool, _long("--per-rank", help="Of mpi: each rank writes its own users' result.")
-    ] = False,
-    checkpoint: Annotated[
-        Path | None, _long(metavar="DIR", help="A directory in which to keep where the run is.")
-    ] = None,
+    runtime: Annotated[str, option("runtime")] = "simulator",
+    per_rank: Annotated[bool, option("per_rank", "--per-rank")] = False,
+    checkpoint: Annotated[Path | None, option("checkpoint", metavar="DIR")] = None,
     checkpoint_every: Annotated[
-        int | None, _long(min=1, metavar="N", help="After every so many rounds (default 100).")
+        int | None, option("rounds_between_checkpoints", min=1, metavar="N")
     ] = None,
-    resume: Annotated[
-        bool, _long("--resume", help="Go on from the checkpoint, if there is one.")
+    resume: Annotated[bool, option("resume", "--resume")] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Write trace.csv: one row per round.")
     ] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Write trace.csv, a row a round.")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -122,9 +75,9 @@ def fit(
             ),
         }
 
-    with job.together(runtime) as group:
-        job.check_same_options(group, ctx.params)
-        given = run_on_root(group, parse)
+    with mpi_job.process_group(runtime) as group:
+        mpi_job.check_same_options(group, ctx.params)
+        parsed = run_on_root(group, parse)
         if per_rank:
             result_directory.check_shared(out, group)
         table, network = tables.read_own(
@@ -138,7 +91,7 @@ def fit(
         result_directory.check_features(table)
         with terminal.progress(rounds, quiet=as_json or group.rank > 0) as progress:
             solution = cluster(
-                **options.give_rows(table, group),
+                **options.cluster_input(table, group),
                 n_clusters=clusters,
                 graph=network,
                 B=updates,
@@ -154,7 +107,7 @@ def fit(
                 trace=trace,
                 progress=progress,
                 gather=False,
-                **given,
+                **parsed,
             )
         record = result_directory.describe(solution, table, settings=ctx.params, group=group)
         result_directory.write(
@@ -169,29 +122,31 @@ def fit(
             terminal.clusters_table(solution, table.features, record["cluster_sizes"]),
             terminal.solution_table(solution, len(table.names)),
             f"Written to {out}.",
-            # To a rank stdout is a terminal even if mpiexec writes it to a file.
+            # On a rank, stdout looks like a terminal even if mpiexec redirects it to a file.
             plain=group.size > 1,
         )
 
 
 @app.command()
 def predict(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What fit has written.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Result directory of fit.")],
     files: Files,
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="A .csv or .parquet file for the labels.")
+        Path, typer.Option(metavar="FILE", help="File for the labels, .csv or .parquet.")
     ],
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Label the rows of files by the joint centers that fit has found."""
+    """Label the rows of files by the joint centers of an earlier fit."""
     from peerclust import tables
     from peerclust.files import new_file
     from peerclust.report import result_directory, terminal
 
     tables.check_suffix(out)
     if out.exists() and not force:
-        raise ParameterError(f"`--out` of predict must be a new file, unless --force. Got {out}.")
+        raise ParameterError(
+            f"`--out` of predict must be a new file, unless --force is given. Got {out}."
+        )
     solution, features = result_directory.read(directory)
     table = tables.read(files, columns=features)
     label, score = solution.predict(table.rows), solution.outlier_scores(table.rows)

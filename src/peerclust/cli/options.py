@@ -1,4 +1,4 @@
-"""What the words of a command line stand for: losses, distances, graphs, numbers and names."""
+"""Convert options of the command line to losses, distances, graphs, numbers and names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peerclust.validation import check_name
 
 
 def parse_number(name: str, value: str, *names: str) -> float | str:
-    """Give the number that an option's value is, or the value itself if it is one of the names.
+    """Return an option's value as a number, or unchanged if it is one of the names.
 
     >>> parse_number("--rho", "10", "auto"), parse_number("--rho", "auto", "auto")
     (10.0, 'auto')
@@ -30,7 +30,7 @@ def parse_number(name: str, value: str, *names: str) -> float | str:
 
 
 def split_names(value: str | None) -> list[str] | None:
-    """Give the names between commas.
+    """Return the names in a comma-separated list.
 
     >>> split_names("a, b")
     ['a', 'b']
@@ -41,7 +41,7 @@ def split_names(value: str | None) -> list[str] | None:
 
 
 def parse_scale(value: str) -> str | None:
-    """Give the scale of `cluster` that a word stands for.
+    """Return `scale` of `cluster`.
 
     >>> parse_scale("standard"), parse_scale("none")
     ('standard', None)
@@ -51,7 +51,7 @@ def parse_scale(value: str) -> str | None:
 
 
 def make_loss(name: str, *, delta: float | None, eta: float | None) -> Any:
-    """Give the loss of a name and of the one parameter that belongs to it.
+    """Return a loss by its name, with its one parameter.
 
     >>> make_loss("huber", delta=2.0, eta=None)
     Huber(delta=2.0)
@@ -59,19 +59,19 @@ def make_loss(name: str, *, delta: float | None, eta: float | None) -> Any:
     check_name(name, losses.LOSSES, "--loss", "fit")
     for option, value, owner in (("--delta", delta, "huber"), ("--eta", eta, "fair")):
         if value is not None and name != owner:
-            raise ParameterError(f"`{option}` of fit belongs to --loss {owner}. Got --loss {name}.")
-    given = delta if name == "huber" else eta
-    kind: Any = losses.LOSSES[name]
-    return kind() if given is None else kind(given)
+            raise ParameterError(f"`{option}` of fit requires --loss {owner}. Got --loss {name}.")
+    parameter = delta if name == "huber" else eta
+    make: Any = losses.LOSSES[name]
+    return make() if parameter is None else make(parameter)
 
 
 def make_distance(name: str, matrix: Path | None) -> distances.Distance:
-    """Give the distance of a name and of the file of its matrix."""
+    """Return a distance by its name, with its matrix read from a file."""
     check_name(name, ("euclidean", "mahalanobis"), "--distance", "fit")
     if (name == "mahalanobis") != (matrix is not None):
         got = "no --matrix" if matrix is None else f"--matrix {matrix} and --distance {name}"
         raise ParameterError(
-            f"`--distance mahalanobis` and `--matrix` of fit belong together. Got {got}."
+            f"`--distance mahalanobis` and `--matrix` of fit require each other. Got {got}."
         )
     return (
         distances.Euclidean()
@@ -81,23 +81,23 @@ def make_distance(name: str, matrix: Path | None) -> distances.Distance:
 
 
 def make_graph(value: str, users: Sequence[str]) -> graphs.Graph:
-    """Give the graph of a name, or of a file that names the users, for users in this order."""
+    """Return a graph by its name, or from a file that names exactly these users, in their order."""
     if value in graphs.NAMED or not (Path(value).suffix or Path(value).exists()):
         return graphs.resolve(value, len(users))
     found = graphs.from_file(value)
     numbered = tuple(map(str, range(found.m)))
     if found.names is None and set(numbered) != set(users):
-        # Numbers are names too, where users have names of their own.
+        # Users have names, so numbers in the file are names too.
         found = replace(found, names=numbered)
     return found.matched(users, f"The graph file {value}")
 
 
-def give_rows(table: tables.Table, group: ProcessGroup) -> dict[str, Any]:
-    """Give `parts` and `weights` of `cluster`: flat, or by number if these are some users' only."""
+def cluster_input(table: tables.Table, group: ProcessGroup) -> dict[str, Any]:
+    """Return `parts` and `weights` of `cluster`: flat, or a dict of this rank's own users."""
     users, weights = table.users(), table.weights
     if group.size > 1:
-        shared = "unit" if weights is None else users.split(weights)
-        return {"parts": users.split(table.rows), "weights": shared}
+        own = "unit" if weights is None else users.split(weights)
+        return {"parts": users.split(table.rows), "weights": own}
     return {
         "parts": (users.take(table.rows), users.offsets),
         "weights": "unit" if weights is None else users.take(weights),
@@ -107,16 +107,16 @@ def give_rows(table: tables.Table, group: ProcessGroup) -> dict[str, Any]:
 def make_checkpoint(
     folder: Path | None, *, every: int | None, resume: bool, out: Path
 ) -> Checkpoint | None:
-    """Give where a run is to be written down, if it is.
+    """Return the checkpoint settings, or None without --checkpoint.
 
-    >>> make_checkpoint(Path("kept"), every=None, resume=True, out=Path("result")).every
+    >>> make_checkpoint(Path("checkpoints"), every=None, resume=True, out=Path("result")).every
     100
     """
     if folder is None:
         for option, given in (("--resume", resume), ("--checkpoint-every", every is not None)):
             if given:
                 raise ParameterError(
-                    f"`{option}` of fit belongs to --checkpoint DIR. Got no --checkpoint."
+                    f"`{option}` of fit requires --checkpoint DIR. Got no --checkpoint."
                 )
         return None
     if folder.is_file():
@@ -125,14 +125,14 @@ def make_checkpoint(
         )
     if out.resolve() in (folder.resolve(), *folder.resolve().parents):
         raise ParameterError(
-            f"`--checkpoint` of fit must be outside of --out. Got {folder}, and --out {out}."
+            f"`--checkpoint` of fit must be outside of --out. Got {folder} with --out {out}."
         )
     return Checkpoint(folder, every=100 if every is None else every, resume=resume)
 
 
 def check_per_rank(per_rank: bool, runtime: str) -> None:
-    """Raise if a result in parts is asked of one process alone."""
+    """Raise if --per-rank is given without MPI."""
     if per_rank and runtime != "mpi":
         raise ParameterError(
-            f"`--per-rank` of fit belongs to --runtime mpi. Got --runtime {runtime}."
+            f"`--per-rank` of fit requires --runtime mpi. Got --runtime {runtime}."
         )

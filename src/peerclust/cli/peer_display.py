@@ -1,4 +1,4 @@
-"""What a terminal shows of peers: progress, how a running peer is doing, and what a check found."""
+"""Peers on a terminal: progress, and the tables of peer status, check, replay and demo."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from peerclust.report.terminal import PAUSE, show_residual
 
 @contextmanager
 def rounds(*, quiet: bool) -> Iterator[Callable[[int, float | None, int], None]]:
-    """Give what a site tells its rounds to: one changing line on a terminal, else some lines."""
+    """Yield the progress callback of a run: one changing line on a terminal, otherwise lines."""
     console = Console(stderr=True, highlight=False)
 
     def line(round_: int, residual: float | None, alive: int) -> str:
@@ -31,21 +31,21 @@ def rounds(*, quiet: bool) -> Iterator[Callable[[int, float | None, int], None]]
         yield lambda *_: None
     elif console.is_terminal:
         with console.status("waiting") as shown:
-            yield lambda *told: shown.update(line(*told))
+            yield lambda *progress: shown.update(line(*progress))
     else:
         last = [float("-inf")]
 
-        def tell(*told: Any) -> None:
+        def print_line(*progress: Any) -> None:
             if time.monotonic() - last[0] > PAUSE:
                 last[0] = time.monotonic()
-                console.print(line(*told), soft_wrap=True)
+                console.print(line(*progress), soft_wrap=True)
 
-        yield tell
+        yield print_line
 
 
 @contextmanager
 def waiting(*, quiet: bool) -> Iterator[Callable[[list[str]], None]]:
-    """Give what a check tells whom it waits for: one that changes on a terminal, else lines."""
+    """Yield the callback that shows which neighbors a check is waiting for."""
     console = Console(stderr=True, highlight=False, markup=False)
 
     def line(names: list[str]) -> str:
@@ -61,10 +61,10 @@ def waiting(*, quiet: bool) -> Iterator[Callable[[list[str]], None]]:
 
 
 def check_table(lines: Sequence[Line]) -> Table:
-    """Give the table of what a check found: green and red, yellow what is good for now."""
+    """Return the table of a check: green for good, red for bad, yellow for a warning."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for _ in range(3):
-        # A fingerprint is wider than some terminals, and is to be read to its end.
+        # A fingerprint is wider than some terminals, and must be shown in full.
         table.add_column(overflow="fold")
     for line in lines:
         mark, style = ("good", "green") if line.ok else ("BAD", "red")
@@ -74,15 +74,15 @@ def check_table(lines: Sequence[Line]) -> Table:
     return table
 
 
-def status_table(told: dict[str, Any]) -> Table:
-    """Give the table of a running peer's answer."""
-    residual = "-" if told["residual"] is None else f"{told['residual']:.2g}"
-    title = f"{told['name']} is {told['phase']}: round {told['round']}, residual {residual}"
+def status_table(status: dict[str, Any]) -> Table:
+    """Return the table of a running peer's status."""
+    residual = "-" if status["residual"] is None else f"{status['residual']:.2g}"
+    title = f"{status['name']} is {status['phase']}: round {status['round']}, residual {residual}"
     table = Table(title=title, title_justify="left", box=SIMPLE)
-    for name in ("neighbor", "", "heard, seconds ago", "bytes sent", "bytes heard"):
+    for name in ("neighbor", "", "last heard, s ago", "bytes sent", "bytes received"):
         table.add_column(name, justify="left" if name in ("neighbor", "") else "right")
-    for name, link in told["neighbors"].items():
-        state = "counted" if link["counted"] else "not counted"
+    for name, link in status["neighbors"].items():
+        state = "active" if link["counted"] else "inactive"
         if not link["connected"]:
             state += ", not connected"
         if link["refused"]:
@@ -98,34 +98,34 @@ def status_table(told: dict[str, Any]) -> Table:
     return table
 
 
-def replay_table(told: dict[str, Any]) -> Table:
-    """Give the table of a replay: each site's last round, and whether its centers came out."""
+def replay_table(replayed: dict[str, Any]) -> Table:
+    """Return the table of a replay: each site's last round, and whether its centers are equal."""
     table = Table(box=SIMPLE)
-    for name in ("site", "last round", "computed again"):
+    for name in ("site", "last round", "replay"):
         table.add_column(name, justify="right" if name == "last round" else "left")
-    for name, site in told.items():
-        same = "the same to the last bit" if site["same"] else "DIFFERENT"
+    for name, site in replayed.items():
+        same = "equal to the last bit" if site["same"] else "DIFFERENT"
         table.add_row(name, str(site["rounds"]), same)
     return table
 
 
-def demo_table(told: dict[str, Any]) -> Table:
-    """Give the table of the demo of peers."""
+def demo_table(demo: dict[str, Any]) -> Table:
+    """Return the table of the demo of peers."""
     table = Table(show_header=False, box=SIMPLE)
-    statuses = sorted(set(told["status"].values()))
-    rounds = sorted(set(told["rounds"].values()))
-    spans = ", ".join(f"{first} to {last}" for first, last in told["contributed"])
-    replayed = "the same centers to the last bit" if told["replayed"] else "OTHER CENTERS"
+    statuses = sorted(set(demo["status"].values()))
+    rounds = sorted(set(demo["rounds"].values()))
+    spans = ", ".join(f"{first} to {last}" for first, last in demo["contributed"])
+    replayed = "equal to the last bit" if demo["replayed"] else "DIFFERENT"
     for name, value in (
-        ("peers", str(len(told["status"]))),
+        ("peers", str(len(demo["status"]))),
         ("status", ", ".join(statuses)),
         ("last round", ", ".join(map(str, rounds))),
-        (f"{told['killed']} killed in round", str(told["killed_in_round"])),
-        (f"{told['killed']} took part in rounds", spans),
-        ("largest residual", f"{told['largest_residual']:.2g}"),
-        ("farthest center from the mean", f"{told['farthest']:.2g} cm"),
-        ("computed again, it gives", replayed),
-        ("seconds in all", f"{told['seconds']:.1f}"),
+        (f"{demo['killed']} killed in round", str(demo["killed_in_round"])),
+        (f"{demo['killed']} took part in rounds", spans),
+        ("largest residual", f"{demo['largest_residual']:.2g}"),
+        ("largest distance from the mean", f"{demo['farthest']:.2g} cm"),
+        ("replayed centers", replayed),
+        ("total seconds", f"{demo['seconds']:.1f}"),
     ):
         table.add_row(name, value)
     return table

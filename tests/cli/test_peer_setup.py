@@ -41,7 +41,7 @@ def keys(tmp_path_factory):
 
 @pytest.fixture
 def init(keys, tmp_path, monkeypatch):
-    """Work in a new folder; return the words of an init of so many peers."""
+    """Work in a new directory; return the arguments of an init with n peers."""
     monkeypatch.chdir(tmp_path)
     Path("keys").symlink_to(keys)
 
@@ -62,8 +62,8 @@ def test_keygen_makes_an_identity_and_says_what_to_do_with_it(tmp_path, monkeypa
     assert stat.S_IMODE(identity.key.stat().st_mode) == 0o600
     mark = fingerprint(read_certificate(identity.certificate))
     assert f"{mark} is the fingerprint of bern." in said
-    assert "Send bern.crt to whoever writes the network file." in said
-    assert "Keep bern.key" in said
+    assert "Send bern.crt to the site that writes the network file." in said
+    assert "Keep bern.key secret: anyone with this key can impersonate bern." in said
     assert "PRIVATE" not in said
     result = json.loads(good("keygen", "oslo", "--dir", "keys", "--days", 3, "--json").stdout)
     made = load_identity("oslo", Path(result["key"]), Path(result["certificate"]))
@@ -192,13 +192,13 @@ BAD_OPTIONS = [
     (("--peer", "bern=h:1=keys/bern.crt"), "must have different names. Got bern twice."),
     (("--peer", "x y=h:1=keys/bern.crt"), "The name of a peer in peer init must be 1 to 64"),
     (("--peer", "x=h=keys/bern.crt"), "`address` of peer x in peer init must be host:port"),
-    (("--out", "apart.txt"), "`--out` of peer init must be a new file, unless --force. Got apart"),
+    (("--out", "apart.txt"), "`--out` of peer init must be a new file, unless --force is given."),
     (("--out", "apart.txt/n.toml"), "apart.txt/n.toml cannot be written: "),
 ]
 
 
 @pytest.mark.parametrize(("words", "sentence"), BAD_OPTIONS)
-def test_init_says_in_one_sentence_what_it_cannot_use_and_writes_nothing(init, words, sentence):
+def test_an_error_of_init_is_one_sentence_and_nothing_is_written(init, words, sentence):
     Path("apart.txt").write_text("bern rome\noslo kiev\n")
     Path("others.txt").write_text("bern Rome\noslo bern\n")
     before = sorted(Path.cwd().rglob("*"))
@@ -209,7 +209,7 @@ def test_init_says_in_one_sentence_what_it_cannot_use_and_writes_nothing(init, w
     assert sorted(Path.cwd().rglob("*")) == before
 
 
-def test_a_network_of_one_is_refused(init):
+def test_a_network_of_one_is_rejected(init):
     assert run(*init(1)).stderr == "A network has at least 2 peers. Got 1 in peer init.\n"
 
 

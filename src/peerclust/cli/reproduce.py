@@ -1,4 +1,4 @@
-"""The commands that show and measure: demo and reproduce."""
+"""The command reproduce: tables and figures of the paper."""
 
 from __future__ import annotations
 
@@ -7,32 +7,8 @@ from typing import Annotated
 
 import typer
 
-from peerclust.cli.app import Json, Seed, app, in_options, print_json, tell
+from peerclust.cli.app import Json, Seed, app, print_json, print_progress, with_option_names
 from peerclust.errors import DataError, ParameterError
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(metavar="FILE.png", help="File for the demo_report.")] = Path(
-        "peerclust-demo.png"
-    ),
-    seed: Seed = 0,
-    as_json: Json = False,
-) -> None:
-    """Cluster Iris with 20 % outliers, held by five users on a ring, with K-means and Huber."""
-    from peerclust.files import new_file
-    from peerclust.paper import demo as iris, demo_report
-    from peerclust.report import terminal
-
-    if out.suffix.lower() != ".png":
-        raise ParameterError(f"`--out` of demo must end in .png. Got {out}.")
-    result = iris.run(seed, lambda line: tell(line, as_json))
-    with new_file(out) as file:
-        demo_report.draw(result, file)
-    if as_json:
-        print_json({"seed": seed, **result.as_dict(), "picture": str(out)})
-    else:
-        terminal.show(demo_report.demo_table(result.outcomes), result.sentence, f"Picture: {out}")
 
 
 @app.command()
@@ -41,14 +17,14 @@ def reproduce(
         str,
         typer.Argument(
             metavar="NAME",
-            help="table-1 to 7, figure-2 to 9, splits, cifar-classes, rivals, or all.",
+            help="table-1 to table-7, figure-2 to figure-9, splits, cifar-classes, rivals, or all.",
         ),
     ] = "",
     show_list: Annotated[
         bool, typer.Option("--list", help="List the experiments and exit.")
     ] = False,
     runs: Annotated[
-        int | None, typer.Option(min=1, help="Runs per cell; each experiment has its own default.")
+        int | None, typer.Option(min=1, help="Runs per cell (default: that of the experiment).")
     ] = None,
     seed: Seed = 0,
     out: Annotated[
@@ -56,7 +32,7 @@ def reproduce(
     ] = Path("reproduction"),
     data_dir: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Directory of MNIST and CIFAR-10; without it, OpenML."),
+        typer.Option(metavar="DIR", help="Directory of MNIST and CIFAR-10 (default: OpenML)."),
     ] = None,
     data: Annotated[
         str | None,
@@ -68,11 +44,13 @@ def reproduce(
         bool, typer.Option("--quick", help="Run a smaller version, marked as such.")
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes; by default one per core.")
+        int | None, typer.Option(min=1, help="Number of processes (default: one per core).")
     ] = None,
     own: Annotated[
         list[Path],
-        typer.Option("--methods", metavar="FILE.py", help="Python file that registers methods."),
+        typer.Option(
+            "--methods", metavar="FILE.py", help="Python file that registers your methods."
+        ),
     ] = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
@@ -92,7 +70,7 @@ def reproduce(
             terminal.show(terminal.experiments_table(rows))
         return
     if not name:
-        raise ParameterError("`NAME` of reproduce must be given; --list shows them all.")
+        raise ParameterError("`NAME` of reproduce is required; --list shows the names.")
     if name == "all" and data is not None:
         raise ParameterError(f"`--data` of reproduce must be left out with all. Got {data!r}.")
     check_name(name, (*paper.NAMES, "all"), "NAME", "reproduce")
@@ -117,7 +95,7 @@ def reproduce(
             except DataError as error:
                 if name != "all":
                     raise
-                left_out.append(f"{each} was left out. {in_options(str(error))}")
+                left_out.append(f"{each} was skipped. {with_option_names(str(error))}")
                 continue
             except KeyboardInterrupt:
                 typer.echo("Interrupted; run the same command again to resume.", err=True)
@@ -126,7 +104,7 @@ def reproduce(
         if not as_json:
             terminal.show(result.page, f"Written to {result.directory}.\n")
     for sentence in left_out:
-        tell(sentence, as_json)
+        print_progress(sentence, as_json)
     if as_json:
         print_json({"results": [each.as_dict() for each in results], "left_out": left_out})
     if left_out:

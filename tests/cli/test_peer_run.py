@@ -34,7 +34,7 @@ def site(tmp_path, monkeypatch):
     return ("check", *named, "--seconds", 0.2)
 
 
-def test_check_prints_a_line_each_and_waits_on_stderr(site):
+def test_check_prints_one_line_per_check_and_waits_on_stderr(site):
     result = run(*site)
     assert result.exit_code == 1
     assert result.stderr == "waiting for oslo\n"
@@ -55,7 +55,7 @@ def test_check_has_a_json_form(site):
     assert [line["ok"] for line in lines] == [True] * 6 + [False]
 
 
-def test_check_refuses_addresses_that_are_none(site):
+def test_check_rejects_invalid_addresses(site):
     result = run(*site, "--listen", "here")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "host:port" in result.stderr
@@ -64,7 +64,7 @@ def test_check_refuses_addresses_that_are_none(site):
 
 def test_status_of_a_run_that_has_ended_says_so(tmp_path):
     said = run("status", tmp_path / "nowhere")
-    assert (said.exit_code, said.stderr) == (2, f"There is no folder {tmp_path / 'nowhere'}.\n")
+    assert (said.exit_code, said.stderr) == (2, f"There is no directory {tmp_path / 'nowhere'}.\n")
     said = run("status", tmp_path)
     assert (said.exit_code, said.stderr) == (2, f"No peer is running in {tmp_path}.\n")
     (tmp_path / "certificate.json").write_text("{}")
@@ -72,5 +72,5 @@ def test_status_of_a_run_that_has_ended_says_so(tmp_path):
     where = tmp_path / "certificate.json"
     assert (said.exit_code, said.stderr) == (
         2,
-        f"The run of {tmp_path} has ended; {where} tells how.\n",
+        f"The run in {tmp_path} has ended; see {where}.\n",
     )

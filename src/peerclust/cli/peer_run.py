@@ -1,33 +1,33 @@
-"""The commands of a site that takes part in a run: peer check, run, status, replay and demo."""
+"""The commands that run peers and inspect their runs: peer check, run, status, replay, demo."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from peerclust.cli.app import Force, Json, Seed, print_json, tell
-from peerclust.cli.peer import peer
+from peerclust.cli.app import Force, Json, Seed, print_json, print_progress
+from peerclust.cli.peer_setup import peer
 from peerclust.errors import LeftError, ParameterError, PeerError
 
-Network = Annotated[Path, typer.Option(metavar="FILE", help="The network file.")]
-Me = Annotated[str, typer.Option(metavar="NAME", help="Which of its peers this site is.")]
+Network = Annotated[Path, typer.Option(metavar="FILE", help="Network file, from peer init.")]
+Me = Annotated[str, typer.Option(metavar="NAME", help="Name of this site in the network file.")]
 Data = Annotated[Path, typer.Option(metavar="FILE", help="This site's rows, CSV or Parquet.")]
 Keys = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Where NAME.key and NAME.crt are; else by the network file."),
+    typer.Option(metavar="DIR", help="Directory of the key (default: that of the network file)."),
 ]
 Listen = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="Where to listen; else the network file's address."),
+    typer.Option(
+        metavar="HOST:PORT", help="Address to listen on (default: as in the network file)."
+    ),
 ]
 Dial = Annotated[
     list[str],
-    typer.Option(metavar="NAME=HOST:PORT", help="Reach a neighbor elsewhere, as through a tunnel."),
+    typer.Option(metavar="NAME=HOST:PORT", help="Other address of a neighbor, such as a tunnel."),
 ]
 
 
@@ -40,16 +40,19 @@ def check(
     listen: Listen = None,
     dial: Dial = [],  # noqa: B006
     seconds: Annotated[
-        float, typer.Option(min=0, help="How long to wait for neighbors that do not answer.")
+        float, typer.Option(min=0, help="Seconds to wait for neighbors that do not answer.")
     ] = 10,
     as_json: Json = False,
 ) -> None:
-    """Check files, key, clock, port, data and neighbors; exit code 0 if all is good, else 1."""
+    """Check whether this site is ready to run: files, key, clock, port, data and neighbors.
+
+    Exit code 0: every check passed; 1: a check failed.
+    """
     from peerclust.cli import peer_display
     from peerclust.peers.check import check
     from peerclust.report import terminal
 
-    with peer_display.waiting(quiet=as_json) as tell:
+    with peer_display.waiting(quiet=as_json) as show_waiting:
         lines = check(
             network,
             me,
@@ -58,7 +61,7 @@ def check(
             listen=None if listen is None else parse_endpoint(listen, "listen"),
             dial=dict(_parse_dial(each) for each in dial),
             seconds=seconds,
-            on_wait=tell,
+            on_wait=show_waiting,
         )
     if as_json:
         print_json([asdict(each) for each in lines])
@@ -73,7 +76,7 @@ def run(
     network: Network,
     me: Me,
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A folder for this site's result.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for this site's result.")],
     keys: Keys = None,
     listen: Listen = None,
     dial: Dial = [],  # noqa: B006
@@ -82,42 +85,36 @@ def run(
 ) -> None:
     """Cluster with the other sites.
 
-    Exit code 0: converged, or joined late and has the result; 1: ended otherwise; 2: an error;
-    3: was asked to end (SIGTERM); the same command resumes from the checkpoint.
+    Exit code 0: converged, or joined late and received the result; 1: ended without converging;
+    2: an error; 3: stopped by SIGTERM (the same command resumes from the checkpoint).
     """
     from peerclust.cli import peer_display
     from peerclust.peers import commands
 
-    with _left(), peer_display.rounds(quiet=as_json) as progress:
-        record = commands.run_site(
-            network,
-            me,
-            data,
-            out,
-            keys=keys,
-            listen=None if listen is None else parse_endpoint(listen, "listen"),
-            dial=dict(_parse_dial(each) for each in dial),
-            force=force,
-            progress=progress,
-            on_log=lambda line: tell(line, as_json),
-            on_result=lambda record: _show(record, out, as_json),
-        )
+    try:
+        with peer_display.rounds(quiet=as_json) as progress:
+            record = commands.run_site(
+                network,
+                me,
+                data,
+                out,
+                keys=keys,
+                listen=None if listen is None else parse_endpoint(listen, "listen"),
+                dial=dict(_parse_dial(each) for each in dial),
+                force=force,
+                progress=progress,
+                on_log=lambda line: print_progress(line, as_json),
+                on_result=lambda record: _print_result(record, out, as_json),
+            )
+    except LeftError as stopped:
+        typer.echo(str(stopped), err=True)
+        raise typer.Exit(3) from None
     if record["status"]["name"] not in ("converged", "converged without some peers", "joined late"):
         raise typer.Exit(1)
 
 
-@contextmanager
-def _left() -> Iterator[None]:
-    """Tell that a peer was asked to end, with an exit code of its own."""
-    try:
-        yield
-    except LeftError as left:
-        typer.echo(str(left), err=True)
-        raise typer.Exit(3) from None
-
-
-def _show(record: dict[str, Any], out: Path, as_json: bool) -> None:
-    """Print a result, before the peer takes leave."""
+def _print_result(record: dict[str, Any], out: Path, as_json: bool) -> None:
+    """Print the result; the peer may keep answering late peers for a while."""
     if as_json:
         print_json(record | {"out": str(out)})
         return
@@ -127,7 +124,9 @@ def _show(record: dict[str, Any], out: Path, as_json: bool) -> None:
 
 @peer.command()
 def status(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What --out of peer run is.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Directory given to peer run as --out.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Ask a running peer for its round, residual, neighbors and bytes."""
@@ -137,18 +136,18 @@ def status(
     from peerclust.runtimes.network.status import ask
 
     if not directory.is_dir():
-        raise ParameterError(f"There is no folder {directory}.")
+        raise ParameterError(f"There is no directory {directory}.")
     try:
-        told = ask(status_socket(directory))
+        answer = ask(status_socket(directory))
     except PeerError:
         result = directory / "certificate.json"
         if result.exists():
-            raise PeerError(f"The run of {directory} has ended; {result} tells how.") from None
+            raise PeerError(f"The run in {directory} has ended; see {result}.") from None
         raise
     if as_json:
-        print_json(told)
+        print_json(answer)
     else:
-        terminal.show(peer_display.status_table(told))
+        terminal.show(peer_display.status_table(answer))
 
 
 @peer.command()
@@ -156,26 +155,33 @@ def replay(
     network: Network,
     sites: Annotated[
         list[str],
-        typer.Option("--site", metavar="NAME=DATA=DIR", help="A site's rows and its folder."),
+        typer.Option(
+            "--site",
+            metavar="NAME=DATA=DIR",
+            help="A site, its rows and its result directory; repeat for each site.",
+        ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Compute a run again from the sites' rows and journals; exit code 1 if a bit differs."""
+    """Compute a run again from the sites' rows and journals.
+
+    Exit code 0: all centers are equal to the last bit; 1: some differ.
+    """
     from peerclust.cli import peer_display
     from peerclust.peers import commands
     from peerclust.report import terminal
 
     with peer_display.rounds(quiet=as_json) as progress:
-        told = commands.replay(
+        replayed = commands.replay(
             network,
             [_parse_site(each) for each in sites],
             on_round=lambda round_, here: progress(round_, None, len(here)),
         )
     if as_json:
-        print_json(told)
+        print_json(replayed)
     else:
-        terminal.show(peer_display.replay_table(told))
-    if not all(site["same"] for site in told.values()):
+        terminal.show(peer_display.replay_table(replayed))
+    if not all(site["same"] for site in replayed.values()):
         raise typer.Exit(1)
 
 
@@ -183,29 +189,30 @@ def replay(
 def demo(
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A new folder to keep everything in; else none is kept."),
+        typer.Option(metavar="DIR", help="New directory for all files (default: a temporary one)."),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Run ten real peers on this machine, kill one, start it again, and replay the run."""
+    """Run ten peer processes on this machine, kill and restart one, and replay the run."""
     from tempfile import TemporaryDirectory
 
     from peerclust.cli import peer_display
     from peerclust.report import terminal
-    from peerclust.testing import peer_demo as trial
+    from peerclust.testing import peer_demo
 
     if out is not None and out.exists():
-        raise ParameterError(f"`--out` of peer demo must be a new folder. Got {out}.")
+        raise ParameterError(f"`--out` of peer demo must be a new directory. Got {out}.")
     with TemporaryDirectory(prefix="peerclust-") as folder:
-        found = trial.run(out or Path(folder), seed, lambda line: tell(line, as_json))
-    if as_json:
-        print_json(found.as_dict())
-    else:
-        terminal.show(
-            peer_display.demo_table(found.as_dict()), *([f"Kept in {out}."] if out else [])
+        result = peer_demo.run(
+            out or Path(folder), seed, lambda line: print_progress(line, as_json)
         )
-    if not found.holds:
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        written = [f"Written to {out}."] if out else []
+        terminal.show(peer_display.demo_table(result.as_dict()), *written)
+    if not result.holds:
         raise typer.Exit(1)
 
 
@@ -218,7 +225,7 @@ def _parse_site(value: str) -> tuple[str, Path, Path]:
 
 
 def parse_endpoint(value: str, name: str) -> tuple[str, int]:
-    """Give the host and the port of an option's value."""
+    """Return the host and the port in an option's value."""
     from peerclust.runtimes.network.contract import Peer
     from peerclust.runtimes.network.contract_validation import check_address
 
