@@ -77,7 +77,7 @@ def test_well_connected_graphs_need_few_factors_however_many_their_users():
 
 
 def test_factors_of_more_users_than_have_their_eigenvalues_computed_are_refused():
-    with pytest.raises(GraphError, match=r"at most 1500, as all eigenvalues.*Got 1501"):
+    with pytest.raises(GraphError, match=r"at most 1500 users.*needs all eigenvalues. Got 1501"):
         graphs.ring(1501).averaging_factors  # noqa: B018
 
 

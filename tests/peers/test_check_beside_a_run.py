@@ -34,8 +34,8 @@ def test_a_check_before_the_start_changes_nothing_of_the_run(net):
 
 
 def test_a_check_while_others_run_without_this_peer_changes_nothing_of_the_run(net):
-    everyone = (("a", "b"), ("a", "c"), ("b", "c"))
-    net.agree(everyone, on_absent="start", join_timeout=2.0, tol=0.0, rounds=10**9)
+    triangle = (("a", "b"), ("a", "c"), ("b", "c"))
+    net.agree(triangle, on_absent="start", join_timeout=2.0, tol=0.0, rounds=10**9)
     with net.running("a", "b") as running:
         for name in ("a", "b"):
             before = net.wait(name, lambda status: status["phase"] == "running")

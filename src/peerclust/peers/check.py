@@ -141,7 +141,7 @@ def _port(endpoint: tuple[str, int], probe: Probe | None) -> Line:
     return Line(
         "port",
         False,
-        f"cannot listen on {address}: {probe.listen_error}. Stop the process that uses it, or choose"
+        f"cannot listen on {address}: {probe.listen_error}. Stop the process that uses it or choose"
         " an address of this machine with --listen",
     )
 

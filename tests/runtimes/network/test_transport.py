@@ -131,7 +131,8 @@ def test_a_ping_is_answered_and_the_reason_of_a_close_frame_is_sanitized(context
             events, one, two = await listener.open_pair(client)
             said = []
             one._reader = SimpleNamespace(
-                room=one._reader.room, took=lambda n, took=one._reader.took: keep(said, took(n))
+                get_buffer=one._reader.get_buffer,
+                buffer_updated=lambda n, read=one._reader.buffer_updated: keep(said, read(n)),
             )
             one._tls.write(Frame(Opcode.PING, b"are you there?").serialize(mask=True))
             one._flush()

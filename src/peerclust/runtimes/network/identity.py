@@ -57,8 +57,8 @@ def check_peer_name(name: Any, where: str = "") -> str:
     if isinstance(name, str) and re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         return name
     raise ParameterError(
-        f"The name of a peer{where} must be 1 to 64 letters, digits, dots, dashes and underscores,"
-        f" and begin with a letter or digit. Got {show(name)}."
+        f"The name of a peer{where} must be 1 to 64 characters of A-Z, a-z, 0-9, '.', '-' and '_',"
+        f" and begin with one of A-Z, a-z or 0-9. Got {show(name)}."
     )
 
 
