@@ -184,7 +184,7 @@ BAD = [
     (("--weights-column", "v"), "There is no column 'v' in u0.csv."),
     (("missing.csv",), "There is no file missing.csv for any of the 4 ranks."),
     (("text.csv",), "Column 'b' of text.csv must be numbers. Got 'x' in row 1; choose other"),
-    (("other.csv",), "All files must have the same columns. other.csv lacks 'd', compared with"),
+    (("other.csv",), "must have the same columns. Compared with u0.csv, other.csv lacks 'd'; choo"),
     (
         ("sub/u1.csv",),
         "Each file must be a different user, named by the file. Got u1.csv and sub/u1",
