@@ -83,7 +83,7 @@ clean:  ## Remove the environments and all that was built
 
 # The versions of the lock file, which also has what builds the package.
 .venv/dev: requirements-dev.txt pyproject.toml | .venv/bin/python
-	$(PIP) install --no-compile --require-hashes -r requirements-dev.txt
+	$(PIP) install --require-hashes -r requirements-dev.txt
 	$(PIP) install --no-deps --no-build-isolation -e .
 	touch .venv/all $@
 

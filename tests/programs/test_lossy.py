@@ -189,7 +189,7 @@ def test_a_bad_exchange_gets_one_sentence(exchange, sentence):
     ("form", "times"), [("float16", 1e6), ("float32", 1e39), ("8-bit", 1e35), ("8-bit", 1e-35)]
 )
 def test_numbers_that_do_not_fit_the_format_are_refused(form, times):
-    with pytest.raises(DataError, match="must be a form that holds numbers"):
+    with pytest.raises(DataError, match="must be a format for numbers"):
         pc.cluster([part * times for part in PARTS], exchange=form, **GIVEN)
 
 
