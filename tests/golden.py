@@ -14,9 +14,7 @@ import argparse
 import dataclasses
 import hashlib
 import json
-import os
 import platform
-import subprocess
 import sys
 import tempfile
 from importlib.metadata import version
@@ -164,22 +162,15 @@ def check_restarted_peer() -> None:
 def mpi_numbers() -> dict[str, Numbers]:
     """Return the numbers of cases run as two ranks of an MPI job."""
     from golden_cases import ON_MPI
+    from mpi_jobs import run_ranks
 
     found = {}
-    settings = {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-        "PEERCLUST_THREADS": "1",
-    }
-    mpiexec = Path(sys.prefix, "bin", "mpiexec")
     for name in ON_MPI:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "numbers.npz")
-            command = [sys.executable, "-m", "mpi4py", __file__, "rank", name, str(out)]
-            subprocess.run(
-                [mpiexec, "-n", "2", *command], check=True, env=os.environ | settings, timeout=300
-            )
+            command = [sys.executable, "-m", "mpi4py", __file__, "rank", name, out]
+            done = run_ranks(2, *command, timeout=300)
+            assert done.returncode == 0, done.stderr
             with np.load(out) as held:
                 found[f"mpi-{name}"] = dict(held)
     return found

@@ -30,6 +30,8 @@ SETTINGS = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    # Ranks that wait leave the core to those that compute.
+    "OMPI_MCA_mpi_yield_when_idle": "1",
     "PEERCLUST_THREADS": "1",
     "POLARS_MAX_THREADS": "1",
     "PYTHONPATH": os.pathsep.join(HELPERS),
