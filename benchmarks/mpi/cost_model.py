@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-# Each message ends with two integers, see `runtimes.mpi.exchange`.
+# Each message ends with two integers, see `runtimes.mpi.runtime`.
 _VOTES = 2
 
 

@@ -136,7 +136,7 @@ class _Recorder:
         widths = np.ptp(x, axis=0).max(axis=1)
         if widths.mean() > self._cutoff * self._problem.spread:
             return inf
-        # As in `certify.measure_pooled`, without the cost.
+        # As in `clustering.certificate.measure_pooled`, without the cost.
         mean = x.mean(axis=0, keepdims=True)
         self._pooled.assign(mean)
         residual = np.linalg.norm(self._pooled.gradient(mean), axis=2).max() / self._scale

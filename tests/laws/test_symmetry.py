@@ -38,7 +38,7 @@ def test_permuting_users_permutes_the_result(name, graph):
 
 
 class InTurn:
-    """Gives one start after the other, as `n_init` asks for them."""
+    """One start after the other, as `n_init` asks for them."""
 
     def __init__(self, starts):
         self.left = iter(starts)

@@ -45,7 +45,6 @@ def check_png(path):
     assert 0.0 < (pixels[..., :3] < 0.9).any(axis=2).mean() < 0.7
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
 def test_a_picture_becomes_a_png_of_the_same_bytes_each_time(name, tmp_path):
     for place in ("a.png", "b.png"):

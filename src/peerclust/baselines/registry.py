@@ -44,7 +44,7 @@ _FILES: dict[Path, list[str]] = {}
 def register(name: str, method: Method) -> None:
     """Add your own method to every table that compares methods, under a new name.
 
-    `method.fit(task, watch=None)` returns an `Outcome`; `OverNetwork` makes one of a program.
+    `method.fit(task, on_round=None)` returns an `Outcome`; `OverNetwork` makes one of a program.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
         raise ParameterError(
@@ -53,7 +53,7 @@ def register(name: str, method: Method) -> None:
     if name in METHODS or name in _OWN:
         raise ParameterError(f"`name` of register must be new. Got {name!r}.")
     if not callable(getattr(method, "fit", None)):
-        raise ParameterError(f"`method` of register must have fit(task, watch). Got {method!r}.")
+        raise ParameterError(f"`method` of register must have fit(task, on_round). Got {method!r}.")
     _OWN[name] = method
 
 

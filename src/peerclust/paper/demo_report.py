@@ -1,4 +1,4 @@
-"""The picture of the demo: the rows, the users' centers and the joint centers, a panel a loss."""
+"""The demo's figure (rows, users' and joint centers, one panel per loss) and its table."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def plan_updates(options: RunOptions) -> list[Job]:
     return [
         Job(
             f"{method}-{B}-{seed}",
-            watch_accuracy,
+            trace_accuracy,
             {"method": method, "B": B, "seed": seed, "rho": 10, "rounds": 500},
             500 * (1.0 + B),
         )
@@ -79,7 +79,7 @@ def plan_updates(options: RunOptions) -> list[Job]:
     ]
 
 
-def watch_accuracy(
+def trace_accuracy(
     *, method: str, B: int, seed: int, rho: float, rounds: int
 ) -> list[dict[str, Any]]:
     """Return the users' average accuracy after the kept rounds."""
@@ -125,14 +125,14 @@ def plan_users(options: RunOptions) -> list[Job]:
     for m in USERS:
         for seed in options.seeds():
             given = {"m": m, "seed": seed, "rho": 100.0}
-            jobs.append(Job(f"curve-{m}-{seed}", watch_ari, {**given, "rounds": 4000}, 4.0))
+            jobs.append(Job(f"curve-{m}-{seed}", trace_ari, {**given, "rounds": 4000}, 4.0))
             for start in ("own", "common"):
                 more = {**given, "start": start, "converged": CONVERGED, "arrived": ARRIVED}
                 jobs.append(Job(f"{start}-{m}-{seed}", run_on, more, m / 5))
     return jobs
 
 
-def watch_ari(*, m: int, seed: int, rho: float, rounds: int) -> list[dict[str, Any]]:
+def trace_ari(*, m: int, seed: int, rho: float, rounds: int) -> list[dict[str, Any]]:
     """Return the ARI of all labels after the kept rounds of the paper's run."""
     instance = split_iris(m, seed)
     task = make_task(instance, start="random", rho=rho, rounds=rounds)

@@ -19,7 +19,7 @@ the messages are the same.
 | y           | `state.x`: the message, and where rows are assigned     |
 | x           | `state.stepped`                                         |
 | t           | `state.t`, (u, K)                                       |
-| y - alpha g | `DGC.descend`                                           |
+| y - alpha g | `DGC.gradient_step`                                     |
 | y+          | `kernels.nesterov_extrapolate`                          |
 """
 
@@ -94,7 +94,7 @@ class Accelerated:
     def hear(self, users: Users, state: AcceleratedState, heard: HeardSum) -> AcceleratedState:
         """Assign at the start of a round, take the gradient step, then extrapolate."""
         y = state.x
-        stepped, residual = self._plain.descend(users, y, heard, assign=state.update == 0)
+        stepped, residual = self._plain.gradient_step(users, y, heard, assign=state.update == 0)
         ahead, t, moved = buffers.empty(y.shape), np.empty_like(state.t), np.empty(users.m)
 
         def loop(first: int, last: int) -> None:

@@ -83,10 +83,10 @@ class DGC:
 
     def hear(self, users: Users, state: DGCState, heard: HeardSum) -> DGCState:
         """Assign at the start of a round (steps 2-5), then update the centers (step 9)."""
-        moved, residual = self.descend(users, state.x, heard, assign=state.update == 0)
+        moved, residual = self.gradient_step(users, state.x, heard, assign=state.update == 0)
         return state.next(moved, residual if state.update == 0 else state.residual, self.B)
 
-    def descend(
+    def gradient_step(
         self, users: Users, x: Array, heard: HeardSum, *, assign: bool
     ) -> tuple[Array, Array]:
         """Return the centers after one update, (u, K, d), and the residuals before it, (u,)."""

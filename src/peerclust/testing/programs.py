@@ -72,7 +72,7 @@ class _MaximumFirst(DGC):
         """Move the centers in the second exchange."""
         if state.update == 0:
             return replace(state, update=1)
-        x, residual = self.descend(users, state.x, heard, assign=True)
+        x, residual = self.gradient_step(users, state.x, heard, assign=True)
         return DGCState(x, state.round + 1, 0, residual)
 
 

@@ -121,17 +121,17 @@ class Node(Membership):
             return
         if not link.connected:
             begun = link.seen and (self.at > 0 or self.phase != "agreeing")
-            patience = contract.timeout if begun else contract.join_timeout
+            limit = contract.timeout if begun else contract.join_timeout
             since = link.heard_at if begun else max(self._began, link.heard_at)
-            if now - since > patience:
-                silent = f"nothing was heard from it for {patience:g} s"
-                never = link.refusal or f"it did not connect within {patience:g} s"
+            if now - since > limit:
+                silent = f"nothing was heard from it for {limit:g} s"
+                never = link.refusal or f"it did not connect within {limit:g} s"
                 self.on_loss(link, silent if link.seen else never)
         elif link.number in self._missing and self._awaited is not None:
             # It is alive but makes no progress: it waits for others, which must be lost first.
-            patience = contract.join_timeout + contract.timeout * (2 + len(contract.peers))
-            if now - link.progress_at > patience:
-                self.on_loss(link, f"it was alive but made no progress for {patience:g} s")
+            limit = contract.join_timeout + contract.timeout * (2 + len(contract.peers))
+            if now - link.progress_at > limit:
+                self.on_loss(link, f"it was alive but made no progress for {limit:g} s")
 
     # Received frames
 

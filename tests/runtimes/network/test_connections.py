@@ -1,3 +1,5 @@
+"""Unauthorized clients are rejected, with a reason."""
+
 import ssl
 
 import pytest
