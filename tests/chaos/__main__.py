@@ -36,7 +36,11 @@ def make_parser() -> Parser:
         )
         if name == "schedules":
             command.add_argument(
-                "--count", type=int, default=200, metavar="N", help="number of schedules (200)"
+                "--count",
+                type=int,
+                default=200,
+                metavar="N",
+                help="number of schedules (default: 200)",
             )
         else:
             command.add_argument(
@@ -44,10 +48,14 @@ def make_parser() -> Parser:
                 type=int,
                 default=10_000_000,
                 metavar="N",
-                help="number of mutated frames (10,000,000)",
+                help="number of mutated frames (default: 10,000,000)",
             )
         command.add_argument(
-            "--seed", type=int, default=0, metavar="S", help="the same seed repeats a run (0)"
+            "--seed",
+            type=int,
+            default=0,
+            metavar="S",
+            help="the same seed repeats a run (default: 0)",
         )
         add_json_option(command)
     return parser

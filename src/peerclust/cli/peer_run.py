@@ -27,7 +27,9 @@ Listen = Annotated[
 ]
 Dial = Annotated[
     list[str],
-    typer.Option(metavar="NAME=HOST:PORT", help="Other address of a neighbor, such as a tunnel."),
+    typer.Option(
+        metavar="NAME=HOST:PORT", help="Dial a neighbor at another address, such as a tunnel."
+    ),
 ]
 
 

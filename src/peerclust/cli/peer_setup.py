@@ -12,7 +12,11 @@ from peerclust.cli.help import option
 from peerclust.errors import ParameterError
 
 peer = typer.Typer(cls=CommandGroup, no_args_is_help=True)
-app.add_typer(peer, name="peer", help="Cluster with other sites over the network, as one of them.")
+app.add_typer(
+    peer,
+    name="peer",
+    help="Cluster with other sites over the network; each site runs its own peer.",
+)
 
 
 @peer.command()

@@ -28,7 +28,10 @@ def reproduce(
     ] = None,
     seed: Seed = 0,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Results go to DIR/NAME; an earlier run resumes.")
+        Path,
+        typer.Option(
+            metavar="DIR", help="Results go to DIR/NAME; an interrupted run resumes from there."
+        ),
     ] = Path("reproduction"),
     data_dir: Annotated[
         Path | None,
