@@ -13,11 +13,11 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.measures import Measure, Progress, check_picture, or_not_reached
 from peerclust import graphs, partition
+from peerclust.arrays import Array
 from peerclust.clustering.cluster import cluster
 from peerclust.datasets import iris
 from peerclust.files import new_file
 from peerclust.losses import Fair, Huber, KMeans, Logistic
-from peerclust.types import Array
 
 _SEEDS = 5
 _USERS = 10

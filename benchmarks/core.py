@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.lloyd import choose_centers, time_lloyd
 from benchmarks.measures import Measure, Progress, ratio
 from benchmarks.round_timing import make_users
+from peerclust.arrays import Rows
 from peerclust.datasets import gaussians
-from peerclust.types import Rows
 from peerclust.users import Users
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from peerclust.types import Rows
+from peerclust.arrays import Rows
 
 # The set-up of scikit-learn is averaged over this many iterations.
 ITERATIONS = 25

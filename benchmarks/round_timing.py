@@ -12,10 +12,10 @@ import numpy as np
 
 from benchmarks.lloyd import choose_centers
 from peerclust import graphs
+from peerclust.arrays import Rows
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes import Simulator
 from peerclust.theory import paper_step
-from peerclust.types import Rows
 from peerclust.users import Users
 
 USERS = 10

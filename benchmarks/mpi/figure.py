@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.report import figures
 from peerclust.report.pictures import CurvePanel, Curves, Series
-from peerclust.types import Array
 
 
 def draw(

@@ -20,6 +20,7 @@ from mpi4py import MPI
 from benchmarks.lloyd import choose_centers
 from benchmarks.round_timing import SETUP_ROUNDS
 from peerclust import graphs
+from peerclust.arrays import Array
 from peerclust.datasets import gaussians
 from peerclust.graphs import Graph
 from peerclust.losses import Fair
@@ -27,7 +28,6 @@ from peerclust.programs.dgc import DGC
 from peerclust.ranks.distribution import Distribution, distribute_users
 from peerclust.runtimes.mpi import MPIGroup, MPIRuntime, world
 from peerclust.theory import paper_step
-from peerclust.types import Array
 from peerclust.users import Users
 
 _RHO = 100.0

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.measures import Measure, Progress
 from benchmarks.round_timing import SETUP_ROUNDS, USERS, time_rounds
+from peerclust.arrays import Array
 from peerclust.files import new_file
-from peerclust.types import Array
 
 _ROUNDS = 200
 _REPEATS = 3

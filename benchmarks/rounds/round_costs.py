@@ -17,9 +17,9 @@ from benchmarks.measures import Measure, Progress, check_picture
 from benchmarks.round_timing import USERS, time_rounds
 from benchmarks.rounds.cost_growth import draw, measure_growth
 from peerclust import graphs
+from peerclust.arrays import Rows
 from peerclust.datasets import gaussians, mnist
 from peerclust.losses import Fair, Huber, Logistic
-from peerclust.types import Rows
 
 _REPEATS = 3
 _MILLION = 1_000_000

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from peerclust import graphs, initialize, partition
+from peerclust.arrays import Array, Classes
 from peerclust.clustering.problem import Problem, prepare
 from peerclust.clustering.solvers import (
     PENALIZED,
@@ -21,7 +22,6 @@ from peerclust.clustering.solvers import (
 )
 from peerclust.datasets import gaussians, iris
 from peerclust.graphs import Graph
-from peerclust.types import Array, Classes
 
 # For dgc and accelerated, which need one.
 RHO = 1000.0

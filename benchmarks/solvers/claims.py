@@ -11,10 +11,10 @@ import numpy as np
 from benchmarks.measures import Measure, Progress, or_not_reached
 from benchmarks.solvers.cases import RING_IRIS, Case, tune
 from benchmarks.solvers.trajectories import count_rounds, format_level, record
+from peerclust.arrays import Array
 from peerclust.clustering.certificate import solver_cost
 from peerclust.clustering.problem import Problem
 from peerclust.clustering.solvers import TunedSolver
-from peerclust.types import Array
 
 SEEDS = range(10)
 

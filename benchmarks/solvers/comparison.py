@@ -21,10 +21,10 @@ from benchmarks.solvers.cases import DATA, GRAPHS, RHO, SPLITS, Case, choose_aut
 from benchmarks.solvers.claims import measure_claims
 from benchmarks.solvers.message_formats import measure_formats, trace_formats
 from benchmarks.solvers.trajectories import Effort, Trajectory, format_level, record
+from peerclust.arrays import Array
 from peerclust.clustering.solvers import PENALIZED, SOLVERS
 from peerclust.files import new_file
 from peerclust.losses import KMeans
-from peerclust.types import Array
 
 LEVELS = (1e-3, 1e-6)
 SEEDS = range(5)

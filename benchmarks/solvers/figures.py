@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from benchmarks.solvers.message_formats import Curve
+from peerclust.arrays import Array
 from peerclust.report import figures
 from peerclust.report.figures import DASHES, DPI, GRAY, LINES, MARKERS
 from peerclust.report.panels import SMALL, legend_below, make_panels, set_scale, wrap_texts
 from peerclust.report.pictures import CurvePanel, Curves, Series
-from peerclust.types import Array
 
 # The lower end of the axis of gaps, far below all levels, and the rounding error of a cost.
 _LOWEST = 1e-9

@@ -12,10 +12,10 @@ import numpy as np
 from benchmarks.measures import Measure, Progress
 from benchmarks.solvers.cases import RING_IRIS, Case, tune
 from benchmarks.solvers.trajectories import message_size
+from peerclust.arrays import Array
 from peerclust.clustering.certificate import solver_cost
 from peerclust.clustering.cluster import cluster
 from peerclust.programs.lossy import MESSAGE_DTYPES, Lossy
-from peerclust.types import Array
 from peerclust.users import Users
 
 SEEDS = range(10)

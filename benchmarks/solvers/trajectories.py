@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.clustering.problem import Problem
 from peerclust.programs.protocol import NeighborSum, Program, State
 from peerclust.runtimes.protocol import message_bytes
-from peerclust.types import Array
 from peerclust.users import Users
 
 

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array
 from peerclust.distances import Mahalanobis
 from peerclust.errors import ParameterError
-from peerclust.types import Array
 from peerclust.validation import check_number
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array
 from peerclust.errors import ParameterError
 from peerclust.text import show
-from peerclust.types import Array
 from peerclust.validation import check_name
 
 

@@ -19,10 +19,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from peerclust.arrays import Array
 from peerclust.errors import DataError, ParameterError
 from peerclust.programs.draw import Draw
 from peerclust.runtimes.protocol import Runtime, Traffic, distribution_of
-from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_count, check_name, check_number

@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from peerclust import kernels
+from peerclust.arrays import Array
 from peerclust.bregman import Bregman
 from peerclust.errors import ParameterError
 from peerclust.text import show
-from peerclust.types import Array
 from peerclust.validation import check_name, check_number
 
 

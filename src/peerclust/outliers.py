@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from peerclust import distances, losses, runtimes
+from peerclust.arrays import Array
 from peerclust.clustering.problem import prepare
 from peerclust.initialize import KMeansPlusPlus, sample_distances
 from peerclust.metrics import check_loss_fits
 from peerclust.runtimes.protocol import Traffic
-from peerclust.types import Array
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows
 

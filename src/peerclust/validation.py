@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from peerclust.arrays import Array
 from peerclust.errors import DataError, ParameterError
 from peerclust.text import guess, show
-from peerclust.types import Array
 
 RandomState = int | np.random.Generator | None
 

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.graphs import Graph, erdos_renyi, from_edges, ring
 from peerclust.losses import LOSSES
-from peerclust.types import Array
 
 Rng = np.random.Generator
 Pair = tuple[str, str]

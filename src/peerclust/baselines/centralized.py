@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from peerclust import graphs
+from peerclust.arrays import Array
 from peerclust.baselines.protocol import Outcome, Task, make_outcome, warm_up
 from peerclust.losses import KMeans
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes.protocol import OnRound, check_finite
 from peerclust.runtimes.simulator import Simulator
 from peerclust.theory import SAFETY
-from peerclust.types import Array
 from peerclust.users import Users
 
 

@@ -38,12 +38,12 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust.arrays import Array
 from peerclust.baselines.decentralized import flood
 from peerclust.baselines.protocol import Outcome, Task, make_outcome
 from peerclust.baselines.weighted_kmeans import cost, descend, draw, solve
 from peerclust.graphs import Graph
 from peerclust.runtimes.protocol import OnRound, Traffic
-from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.validation import check_count
 

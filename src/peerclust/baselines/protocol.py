@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust.arrays import Array, Rows
 from peerclust.errors import ParameterError
 from peerclust.graphs import Graph
 from peerclust.runtimes.protocol import OnRound, Traffic
-from peerclust.types import Array, Rows
 from peerclust.users import Users
 from peerclust.validation import check_count, check_number, check_parts
 

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from peerclust.arrays import Array
 from peerclust.distances import Euclidean
 from peerclust.losses import KMeans
-from peerclust.types import Array
 from peerclust.users.nearest import nearest
 
 # Alternation ends when a step lowers the cost by less than this fraction.

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from peerclust import theory
+from peerclust.arrays import Array
 from peerclust.clustering.problem import Problem
 from peerclust.clustering.solvers import TunedSolver
 from peerclust.clustering.trace import Tracer
 from peerclust.runtimes.protocol import Traffic
-from peerclust.types import Array
 
 # A pilot run stops at this residual or after this many rounds. With a residual above the third
 # number it has not converged. Beyond the last number, no larger rho is tried.

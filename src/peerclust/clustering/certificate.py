@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from peerclust import theory
+from peerclust.arrays import Array
 from peerclust.clustering.problem import Problem
 from peerclust.clustering.solution import Certificate, Status
 from peerclust.clustering.solvers import TunedSolver
 from peerclust.programs.certificate import Certify
 from peerclust.runtimes.protocol import Run, Traffic
-from peerclust.types import Array
 
 
 def measure_pooled(problem: Problem, x: Array) -> tuple[float, float]:

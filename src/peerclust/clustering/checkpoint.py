@@ -21,13 +21,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from peerclust import __version__
+from peerclust.arrays import Array
 from peerclust.errors import DataError, ParameterError
 from peerclust.files import write_durably
 from peerclust.programs.protocol import Program
 from peerclust.ranks.group import ProcessGroup, run_on_root
 from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic
 from peerclust.runtimes.stopping import Vote
-from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.validation import check_count
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.clustering.problem import Problem
 from peerclust.errors import DataError, ParameterError
 from peerclust.programs.lossy import MESSAGE_DTYPES, Lossy
 from peerclust.programs.protocol import Program
 from peerclust.text import show
-from peerclust.types import Array
 from peerclust.validation import check_count, check_name, check_number
 
 

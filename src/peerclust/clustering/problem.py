@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from peerclust import distances, graphs, losses, runtimes, theory
+from peerclust.arrays import Array
 from peerclust.bregman import Bregman
 from peerclust.clustering.checkpoint import Journal
 from peerclust.clustering.scaling import Moments, Scale, distributed_moments, nonzero_spread
@@ -26,7 +27,6 @@ from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.fingerprint import check_same
 from peerclust.ranks.inputs import count_users, distribute, local_rows, local_weights
 from peerclust.runtimes.protocol import OnRound, Run, Runtime, Traffic, check_finite
-from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.validation import check_count, check_generator, check_name, check_parts
 

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array
 from peerclust.errors import DataError
 from peerclust.programs.consensus import Average
 from peerclust.runtimes.protocol import Runtime, Traffic
-from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.users.chunks import plan_chunks
 

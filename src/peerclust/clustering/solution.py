@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust import losses
+from peerclust.arrays import Array
 from peerclust.clustering.scaling import Scale
 from peerclust.distances import Distance, Euclidean
 from peerclust.errors import DataError, ParameterError
 from peerclust.ranks.distribution import Distribution, add_up
-from peerclust.types import Array
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from peerclust.arrays import Classes
 from peerclust.datasets.formats import (
     Read,
     explain,
@@ -31,7 +32,6 @@ from peerclust.datasets.formats import (
 )
 from peerclust.errors import DataError, ParameterError
 from peerclust.text import shorten
-from peerclust.types import Classes
 from peerclust.validation import RandomState, check_count, check_generator
 
 Pixels = NDArray[np.float32]

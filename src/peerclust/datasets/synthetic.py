@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust import partition
+from peerclust.arrays import Classes
 from peerclust.errors import ParameterError
-from peerclust.types import Classes
 from peerclust.validation import RandomState, check_count, check_generator, check_rows
 
 Rows = NDArray[np.float64]

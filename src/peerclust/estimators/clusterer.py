@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight
 
+from peerclust.arrays import Array
 from peerclust.bregman import Bregman
 from peerclust.clustering.cluster import cluster
 from peerclust.estimators.base import Estimator, convert_random_state
-from peerclust.types import Array
 from peerclust.users.nearest import measure
 
 

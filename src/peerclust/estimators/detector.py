@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
+from peerclust.arrays import Array
 from peerclust.clustering.cluster import cluster
 from peerclust.clustering.solution import Solution
 from peerclust.estimators.base import Estimator, convert_random_state
@@ -16,7 +17,6 @@ from peerclust.initialize import KMeansPlusPlus
 from peerclust.losses import Huber
 from peerclust.outliers import CAP, estimate_delta, find_threshold
 from peerclust.runtimes.protocol import Traffic
-from peerclust.types import Array
 from peerclust.validation import check_name, check_number
 
 

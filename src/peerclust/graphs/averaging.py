@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from peerclust.types import Array
+from peerclust.arrays import Array
 
 # Eigenvalues that differ by less than this fraction of the largest count as equal.
 SAME = 1e-8

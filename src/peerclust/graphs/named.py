@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from peerclust.arrays import Ints
 from peerclust.errors import ParameterError
 from peerclust.graphs.graph import Graph, Known, build, index_type
-from peerclust.types import Ints
 from peerclust.validation import RandomState, check_count, check_generator, check_number
 
 DRAWS = 1000  # the maximum number of draws of a random graph

@@ -15,7 +15,7 @@ from collections import deque
 
 import numpy as np
 
-from peerclust.types import Array
+from peerclust.arrays import Array
 
 # The least and the largest size (in numbers) of a pooled buffer, and how many the pool holds.
 MIN_POOLED_SIZE = 1 << 20

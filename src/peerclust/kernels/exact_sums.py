@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.kernels.compiling import compiled
-from peerclust.types import Array
 
 SHRUNK = 2.0**-40
 

@@ -56,7 +56,7 @@ def run(
     data_dir: str | os.PathLike[str] | None = None,
     data: Sequence[str] = (),
     workers: int = 1,
-    progress: Progress = lambda *_: None,
+    progress: Progress | None = None,
 ) -> Result:
     """Run a table or figure and write it to the directory `out` / `name` (with `-quick`, if quick).
 

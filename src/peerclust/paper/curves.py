@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.paper.comparison import select
 from peerclust.paper.experiment import Row
 from peerclust.report.pictures import CurvePanel, Series
-from peerclust.types import Array
 
 METHODS = ("DGC-KM", "DGC-HL", "DGC-LL", "DGC-FL")
 

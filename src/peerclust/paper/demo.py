@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import datasets
+from peerclust.arrays import Array
 from peerclust.clustering.cluster import cluster
 from peerclust.clustering.solution import Solution
 from peerclust.datasets import NoisyIris
 from peerclust.losses import Huber, KMeans
-from peerclust.types import Array
 from peerclust.validation import check_generator
 
 NAMES = ("setosa", "versicolor", "virginica")

@@ -10,9 +10,9 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
+from peerclust.arrays import Array
 from peerclust.errors import MissingExtraError
 from peerclust.paper.demo import NAMES, Demo, Outcome
-from peerclust.types import Array
 
 try:
     from matplotlib.axes import Axes

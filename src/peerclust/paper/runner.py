@@ -39,7 +39,7 @@ def run_experiment(
     out: Path,
     *,
     workers: int = 1,
-    progress: Progress = lambda *_: None,
+    progress: Progress | None = None,
 ) -> Result:
     """Run the jobs that are not done yet, then write the results to `out` / the experiment's name.
 
@@ -53,7 +53,7 @@ def run_experiment(
     if experiment.timed:
         jobs = [replace(job, reuse=False) for job in jobs]
         workers = 1
-    rows = _run_jobs(jobs, directory / "runs", workers, progress)
+    rows = _run_jobs(jobs, directory / "runs", workers, progress or (lambda *_: None))
     result = Result(experiment, options, directory, experiment.summarize(rows, options))
     write(result, jobs, rows)
     return result

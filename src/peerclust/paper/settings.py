@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import datasets, graphs, initialize, partition
+from peerclust.arrays import Array, Classes
 from peerclust.baselines import Task
 from peerclust.graphs import Graph
 from peerclust.runtimes.simulator import Simulator
-from peerclust.types import Array, Classes
 from peerclust.users import Users
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from peerclust import theory
+from peerclust.arrays import Array
 from peerclust.clustering.solvers import PENALIZED, make_exact
 from peerclust.graphs import Graph
 from peerclust.programs.certificate import Certify
@@ -19,7 +20,6 @@ from peerclust.runtimes.network.contract_validation import LOSS_TOLERANT
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.rounds import Box
 from peerclust.runtimes.network.setup import active_graph
-from peerclust.types import Array
 
 # Centers may leave the box of the data by this fraction of its width, for rounding.
 _ROUNDING = 1e-6

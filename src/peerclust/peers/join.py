@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from peerclust.arrays import Array
 from peerclust.errors import DataError, PeerError
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
@@ -22,7 +23,6 @@ from peerclust.runtimes.network.messages import Agreed, StateReply, View, unpack
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.setup import SetupRuntime
 from peerclust.runtimes.network.views import MembershipViews
-from peerclust.types import Array
 from peerclust.users import Users
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.errors import DataError
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
@@ -20,7 +21,6 @@ from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import unpack_array
 from peerclust.runtimes.network.setup import active_graph
-from peerclust.types import Array
 from peerclust.users import Users
 
 Events = list[dict[str, Any]]

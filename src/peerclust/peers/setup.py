@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import graphs, theory
+from peerclust.arrays import Array
 from peerclust.clustering.problem import draw_seed
 from peerclust.clustering.scaling import Scale, distributed_moments
 from peerclust.errors import DataError
@@ -30,7 +31,6 @@ from peerclust.runtimes.network.contract_validation import FIXED_GRAPH
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Runtime
-from peerclust.types import Array
 from peerclust.users import Users
 
 # rho = "auto": the factor by which neighbors weigh more than a site's own rows.

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from peerclust.arrays import Array
 from peerclust.errors import LeftError, PeerclustError, PeerError
 from peerclust.peers import configuration, setup
 from peerclust.peers.join import JoinProcedure, JoinResult
@@ -27,7 +28,6 @@ from peerclust.runtimes.network.messages import Agreed, StateReply, pack_centers
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
 from peerclust.runtimes.network.status import StatusSocket
-from peerclust.types import Array
 from peerclust.users import Users
 
 # Seconds between two reports of progress.

@@ -30,12 +30,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerclust import kernels
+from peerclust.arrays import Array
 from peerclust.bregman import Bregman
 from peerclust.kernels import buffers
 from peerclust.kernels.threads import parallel_for
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import HeardSum, NeighborSum
-from peerclust.types import Array
 from peerclust.users import Users
 
 

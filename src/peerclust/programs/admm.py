@@ -46,10 +46,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.programs import relabeling
 from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum
 from peerclust.programs.relabeling import RelabelSchedule
-from peerclust.types import Array
 from peerclust.users import Users
 
 # The penalty is first checked after this many rounds, or D if that is more.

@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax
-from peerclust.types import Array
 from peerclust.users import Users
 
 

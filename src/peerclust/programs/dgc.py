@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from peerclust import kernels
+from peerclust.arrays import Array
 from peerclust.kernels import buffers
 from peerclust.kernels.threads import parallel_for
 from peerclust.programs.protocol import HeardSum, NeighborSum
-from peerclust.types import Array
 from peerclust.users import Users
 
 

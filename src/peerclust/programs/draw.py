@@ -19,9 +19,9 @@ from typing import Literal
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.bregman import Bregman
 from peerclust.programs.protocol import HeardMax, NetworkMax
-from peerclust.types import Array
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
 

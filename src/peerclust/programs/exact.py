@@ -29,9 +29,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.programs.consensus import growth
 from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum
-from peerclust.types import Array
 from peerclust.users import Users
 
 

@@ -37,10 +37,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust.arrays import Array
 from peerclust.programs import relabeling
 from peerclust.programs.protocol import UNKNOWN, HeardValues, NeighborValues
 from peerclust.programs.relabeling import RelabelSchedule
-from peerclust.types import Array
 from peerclust.users import Users
 
 

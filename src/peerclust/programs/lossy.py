@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust.arrays import Array
 from peerclust.programs.protocol import HeardSum, HeardValues, NeighborSum, NeighborValues, Program
-from peerclust.types import Array
 from peerclust.users import Users
 
 MESSAGE_DTYPES = ("float64", "float32", "float16", "8-bit")

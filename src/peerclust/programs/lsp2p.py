@@ -30,8 +30,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.programs.protocol import HeardSum, NeighborSum
-from peerclust.types import Array
 from peerclust.users import Users
 
 

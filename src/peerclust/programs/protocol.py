@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.types import Array
+from peerclust.arrays import Array
 from peerclust.users import Users
 
 # A residual that is not known yet. It is above every threshold, and finite: an infinite residual

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.types import Array
+from peerclust.arrays import Array
 from peerclust.users import Users
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array, Ints
 from peerclust.graphs import Graph
 from peerclust.metrics import MAX_USERS_PAIRWISE, Disagreement, bound_pairs, measure_pairs
 from peerclust.ranks.group import ProcessGroup, SingleProcess
-from peerclust.types import Array, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust.arrays import Array, Ints
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
 from peerclust.ranks.distribution import Distribution, distribute_users
 from peerclust.ranks.fingerprint import digest
 from peerclust.ranks.group import ProcessGroup
-from peerclust.types import Array, Ints
 from peerclust.validation import (
     NO_ROWS,
     check_offsets,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.errors import MissingExtraError
 from peerclust.report.pictures import (
     CurvePanel,
@@ -24,7 +25,6 @@ from peerclust.report.pictures import (
     Series,
     Stacks,
 )
-from peerclust.types import Array
 
 try:
     from matplotlib.axes import Axes

@@ -25,7 +25,7 @@ from matplotlib.ticker import (
     ScalarFormatter,
 )
 
-from peerclust.types import Array
+from peerclust.arrays import Array
 
 # Width in inches by the number of columns: the text is legible when the picture fills a page.
 WIDTHS = {1: 4.8, 2: 7.2, 3: 9.0}

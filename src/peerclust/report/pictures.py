@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust.types import Array
+from peerclust.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

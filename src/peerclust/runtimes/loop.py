@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax, Program
 from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, check_finite
 from peerclust.runtimes.stopping import Vote, first_vote, next_vote
-from peerclust.types import Array
 from peerclust.users import Users
 
 Heard = tuple[Sequence[HeardSum | HeardMax], Traffic]

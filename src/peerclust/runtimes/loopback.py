@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import (
     HeardMax,
@@ -22,7 +23,6 @@ from peerclust.programs.protocol import (
 from peerclust.runtimes.loop import run_rounds
 from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
-from peerclust.types import Array
 from peerclust.users import Users
 
 

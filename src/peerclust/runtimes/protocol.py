@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust.arrays import Array
 from peerclust.errors import DivergedError
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import NeighborSum, Program, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.runtimes.stopping import VOTE_BYTES, Vote
-from peerclust.types import Array
 from peerclust.users import Users
 
 # Called between rounds with the blocks' states and the blocks.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array
 from peerclust.graphs import Graph
 from peerclust.kernels import buffers
 from peerclust.kernels.threads import parallel_for
@@ -24,7 +25,6 @@ from peerclust.programs.protocol import (
 from peerclust.runtimes.loop import run_rounds
 from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
-from peerclust.types import Array
 from peerclust.users import Users
 
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from peerclust.arrays import Ints
 from peerclust.errors import DataError
 from peerclust.graphs import Graph
 from peerclust.ranks.distribution import distribute_users
@@ -34,7 +35,6 @@ from peerclust.tables.frames import Scan, Schema, scan_file
 from peerclust.tables.reading import ReadRequest, combine, index_users, no_rows, read, read_pieces
 from peerclust.tables.table import Table, check_names
 from peerclust.text import sort_names
-from peerclust.types import Ints
 
 T = TypeVar("T")
 MakeGraph = Callable[[Sequence[str]], Graph]

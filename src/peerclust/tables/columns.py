@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import polars as pl
 
+from peerclust.arrays import Array, Ints
 from peerclust.errors import DataError, ParameterError
 from peerclust.ranks.group import ProcessGroup
 from peerclust.text import guess, shorten
-from peerclust.types import Array, Ints
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from peerclust.arrays import Array
 from peerclust.errors import DataError
-from peerclust.types import Array
 
 Schema = dict[str, Any]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from peerclust.arrays import Ints
 from peerclust.errors import DataError
 from peerclust.ranks.group import ProcessGroup, SingleProcess
 from peerclust.tables.columns import (
@@ -26,7 +27,6 @@ from peerclust.tables.columns import (
 from peerclust.tables.frames import read_frame
 from peerclust.tables.table import Table
 from peerclust.text import shorten, sort_names
-from peerclust.types import Ints
 
 
 @dataclass(frozen=True)

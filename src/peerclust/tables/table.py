@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from peerclust.arrays import Array, Ints
 from peerclust.errors import DataError
-from peerclust.types import Array, Ints
 
 
 @dataclass(frozen=True, eq=False)

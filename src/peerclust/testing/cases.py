@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from peerclust import graphs
+from peerclust.arrays import Array
 from peerclust.bregman import generalized_kl, squared_mahalanobis
 from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.graphs import Graph
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.theory import safe_step, smoothness
-from peerclust.types import Array
 from peerclust.users import Users
 
 # Two of the 13 users are empty, and one has more rows than two chunks of the kernels.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust.arrays import Array
 from peerclust.graphs import Graph
 from peerclust.losses import Loss
 from peerclust.programs.protocol import State
@@ -17,7 +18,6 @@ from peerclust.runtimes.protocol import Run, distribution_of
 from peerclust.runtimes.simulator import Simulator
 from peerclust.testing.cases import Case, cases as every_case
 from peerclust.testing.programs import PROGRAMS, Trial
-from peerclust.types import Array
 from peerclust.users import Users
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.errors import PeerError
 from peerclust.graphs import Graph
 from peerclust.peers import commands
@@ -30,7 +31,6 @@ from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.identity import make_identity, read_certificate
 from peerclust.runtimes.network.status import ask
 from peerclust.testing.fault_proxy import FaultProxies, FaultProxy
-from peerclust.types import Array
 
 # Seconds between two polls of a peer.
 _POLL = 0.02

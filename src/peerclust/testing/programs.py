@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.programs.accelerated import Accelerated
 from peerclust.programs.admm import ADMM
 from peerclust.programs.certificate import Certify
@@ -21,7 +22,6 @@ from peerclust.programs.lsp2p import LSP2P
 from peerclust.programs.nk_means import NKMeans
 from peerclust.programs.protocol import UNKNOWN, NeighborSum, NetworkMax, Program
 from peerclust.testing.cases import Case
-from peerclust.types import Array
 from peerclust.users import Users
 
 

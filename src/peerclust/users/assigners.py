@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array, Ints
 from peerclust.kernels.exact_sums import Sums, no_sums
 from peerclust.kernels.threads import parallel_for
-from peerclust.types import Array, Ints
 from peerclust.users.chunks import plan_chunks
 
 # Up to this many features, the loop over small users is compiled for each number of features.

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array, Ints
 from peerclust.kernels.threads import parallel_for
-from peerclust.types import Array, Ints
 from peerclust.users.assigners import Data
 from peerclust.users.chunks import plan_chunks
 

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array, Ints
 from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import parallel_for
-from peerclust.types import Array, Ints
 from peerclust.users.assigners import Assigner, Data, FullAssigner, SmallUsersAssigner
 from peerclust.users.boxes import find_layout
 from peerclust.users.chunks import plan_chunks

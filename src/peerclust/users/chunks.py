@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.types import Array
+from peerclust.arrays import Array
 
 Chunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.types import Array, Ints
+from peerclust.arrays import Array, Ints
 
 
 def distinct_rows(rows: NDArray[Any], offsets: Ints, weights: Array) -> tuple[Ints, Array, Ints]:

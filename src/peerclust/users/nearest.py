@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array, Rows
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance
 from peerclust.kernels.threads import parallel_for
-from peerclust.types import Array, Rows
 
 BATCH_ROWS = 1 << 17
 

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array, Rows
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean
 from peerclust.errors import DivergedError
 from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import parallel_for
 from peerclust.losses import KMeans
-from peerclust.types import Array, Rows
 from peerclust.users import cached
 from peerclust.users.assigners import Assigner, Data, FullAssigner, SmallUsersAssigner, sum_by_user
 from peerclust.users.chunks import plan_chunks, sum_by_label, sum_values

@@ -18,6 +18,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from peerclust import kernels
+from peerclust.arrays import Array, Ints
 from peerclust.kernels import buffers
 from peerclust.kernels.threads import parallel_for
 from peerclust.programs.protocol import (
@@ -33,7 +34,6 @@ from peerclust.ranks.distribution import Distribution, Halo
 from peerclust.runtimes.loop import run_rounds
 from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
-from peerclust.types import Array, Ints
 from peerclust.users import Users
 
 # Two integers go with each message.

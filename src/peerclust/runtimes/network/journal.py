@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.errors import DataError
-from peerclust.types import Array
 
 _EVENTS = ("agreed", "start", "heard", "end")
 

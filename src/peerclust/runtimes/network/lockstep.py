@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.link import Key, Link
 from peerclust.runtimes.network.wire import NO_RUN, TAG_BYTES, Codes, Frame, Kind
 from peerclust.runtimes.stopping import NEVER
-from peerclust.types import Array
 
 # Returns the reason why a received array cannot be used, or "".
 Check = Callable[[Array], str]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from peerclust import kernels
+from peerclust.arrays import Array
 from peerclust.programs.certificate import Certify, Found
 from peerclust.programs.protocol import (
     HeardMax,
@@ -33,7 +34,6 @@ from peerclust.runtimes.network.setup import LARGEST
 from peerclust.runtimes.network.wire import Codes, Frame, Kind
 from peerclust.runtimes.protocol import check_finite
 from peerclust.runtimes.stopping import NEVER, Vote, first_vote, next_vote
-from peerclust.types import Array
 from peerclust.users import Users
 
 # If a step took longer than this, in seconds, the next one runs in a thread, so that heartbeats go

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from peerclust.arrays import Array
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import build
 from peerclust.programs.consensus import Average
@@ -30,7 +31,6 @@ from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.views import Pair, reachable_peers
 from peerclust.runtimes.network.wire import TAG_BYTES, Kind
 from peerclust.runtimes.protocol import OnRound, Run, Traffic
-from peerclust.types import Array
 from peerclust.users import Users
 
 # The largest magnitude in a set-up; sums and squares of such numbers are still finite.
