@@ -30,7 +30,11 @@ def _auc(name: str, options: dict[str, Any], progress: Progress) -> Iterator[Mea
         rows, outlier = scattered_outliers(random_state=seed)
         detector = PeerOutlierDetector(**options, random_state=seed).fit(rows, users=users)
         auc[seed] = roc_auc_score(outlier, -detector.score_samples(rows))
-    detail = f"{detector}, 10 users on a ring, seeds 0 to {_SEEDS - 1}; worst {auc.min():.3f}"
+    given = "".join(f"{key}={value!r}, " for key, value in options.items())
+    detail = (
+        f"PeerOutlierDetector({given}random_state=seed), 10 users on a ring,"
+        f" seeds 0 to {_SEEDS - 1}; worst {auc.min():.3f}"
+    )
     yield Measure(f"{name}_mean_auc", float(auc.mean()), detail, at_least=0.98)
     good = int((auc >= 0.95).sum())
     yield Measure(f"{name}_seeds_at_0.95", good, f"of {_SEEDS} data sets", at_least=95)

@@ -227,7 +227,7 @@ class Site:
             return
         missing = [name for i, name in enumerate(self.contract.names) if not node.views[i].ended]
         names = ", ".join(missing)
-        self.directory.log(f"Waiting {self.contract.linger:g} s for {names}, in case they return.")
+        self.directory.log(f"Waiting {self.contract.linger:g} s for {names} to return.")
         limit = node.loop.time() + self.contract.linger
         while await node.wait_until(limit):
             pass
