@@ -128,3 +128,16 @@ def random_block(sizes, d, K, *, dtype=np.float64, seed=0):
 
 # Users' numbers of rows for a block: none, one, whole tiles and chunks, and around them.
 SIZES = [5, 0, 1, 17, 64, 0, 16, 150, 33, 2]
+
+# The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.CHUNK_ROWS 8192.
+SHAPES = [
+    ([1], 1, 1),
+    ([0], 2, 3),
+    ([0, 0, 0], 1, 2),
+    ([2], 3, 9),
+    ([0, 1, 2, 0, 63, 64, 65, 0], 2, 3),
+    ([200, 7, 1, 130], 5, 4),
+    ([40, 41], 17, 6),
+    ([3] * 20, 1, 2),
+    ([8191, 8193, 0, 5], 2, 3),
+]

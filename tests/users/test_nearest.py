@@ -10,6 +10,7 @@ from all_pairs import by_pairs
 from instances import (
     BREGMANS,
     DISTANCES,
+    SHAPES,
     SIZES,
     random_block,
     spd,
@@ -20,20 +21,6 @@ from peerclust.losses import Huber, KMeans
 from peerclust.users import Users
 from peerclust.users.nearest import measure, nearest
 from reference_impl import same, scores
-
-# The users' numbers of rows, features d and centers K. kernels.TILE is 64, kernels.CHUNK_ROWS 8192.
-SHAPES = [
-    ([1], 1, 1),
-    ([0], 2, 3),
-    ([0, 0, 0], 1, 2),
-    ([2], 3, 9),
-    ([0, 1, 2, 0, 63, 64, 65, 0], 2, 3),
-    ([200, 7, 1, 130], 5, 4),
-    ([40, 41], 17, 6),
-    ([3] * 20, 1, 2),
-    ([8191, 8193, 0, 5], 2, 3),
-]
-
 
 distances = pytest.mark.parametrize("distance", DISTANCES, ids=repr)
 
