@@ -11,7 +11,7 @@ from peerclust.paper.cost_curves import cost_curves, trace_cost
 from peerclust.paper.curves import METHODS, curve, kept_rounds
 from peerclust.paper.experiment import RunOptions
 from peerclust.paper.method_jobs import run_method
-from peerclust.paper.score_curves import run_on, split_iris, watch_accuracy, watch_ari
+from peerclust.paper.score_curves import run_on, split_iris, trace_accuracy, trace_ari
 from peerclust.paper.settings import make_task
 from peerclust.report import figures
 
@@ -71,7 +71,7 @@ def test_figures_2_and_6_never_see_the_cost_rise(name, rounds):
 
 
 def test_figure_8_labels_by_the_centers_after_the_round():
-    rows = watch_accuracy(method="DGC-KM", B=2, seed=0, rho=10.0, rounds=3)
+    rows = trace_accuracy(method="DGC-KM", B=2, seed=0, rho=10.0, rounds=3)
     end = run_method(
         setting="iris", method="DGC-KM", seed=0, start="random", rho=10.0, rounds=3, B=2
     )[0]
@@ -122,7 +122,7 @@ def test_figure_9_compares_the_papers_end_with_the_converged_ones(monkeypatch):
     monkeypatch.setattr(score_curves, "USERS", (10, 15))
     rows = []
     for m in (10, 15):
-        rows += watch_ari(m=m, seed=0, rho=100.0, rounds=5)
+        rows += trace_ari(m=m, seed=0, rho=100.0, rounds=5)
         for start in ("own", "common"):
             given = {"m": m, "seed": 0, "rho": 100.0, "start": start}
             rows += run_on(**given, converged=0.02, arrived=0.1)
