@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peerclust.errors import JobError, MissingExtraError
+from peerclust.kernels.threads import available_cores
 
 # The name of a task in `rank_tasks` and its options.
 Task = tuple[str, dict[str, Any]]
@@ -24,13 +25,6 @@ TIMEOUT = 600.0
 
 # Seconds that mpiexec has to terminate its ranks.
 _GRACE = 10.0
-
-
-def cores() -> int:
-    """Return the number of cores that the ranks may use."""
-    # The affinity mask exists only on Linux.
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def find_mpiexec() -> str:
@@ -51,7 +45,7 @@ def run_job(ranks: int, *tasks: Task, timeout: float = TIMEOUT) -> list[dict[str
     process = subprocess.Popen(
         [find_mpiexec(), "-n", str(ranks), *command, json.dumps(tasks)],
         cwd=_ROOT,
-        env={**os.environ, **make_environment(ranks, cores())},
+        env={**os.environ, **make_environment(ranks, available_cores())},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.measures import Measure, Progress, check_picture
 from benchmarks.mpi.cost_model import Costs, Load, predict, ring_load
-from benchmarks.mpi.jobs import Task, cores, find_mpiexec, run_job
+from benchmarks.mpi.jobs import Task, find_mpiexec, run_job
 from benchmarks.mpi.scaling_runs import (
     IMAGES,
     PLANE,
@@ -20,6 +20,7 @@ from benchmarks.mpi.scaling_runs import (
 )
 from benchmarks.round_timing import USERS
 from peerclust.files import new_file
+from peerclust.kernels.threads import available_cores
 from peerclust.validation import check_count, check_number
 
 # Name, K, d and the fraction of the exchanges that is run. A user sends 8 K d bytes and its votes.
@@ -204,11 +205,11 @@ def _draw(
         for K, d in (PLANE, IMAGES)
     }
     with new_file(path) as file:
-        figure.draw(measured, predicted, cores(), file)
+        figure.draw(measured, predicted, available_cores(), file)
 
 
 def _oversubscribed(ranks: int) -> str:
-    return f" on {cores()} cores" if ranks > cores() else ""
+    return f" on {available_cores()} cores" if ranks > available_cores() else ""
 
 
 def _bandwidth(seconds_per_byte: float) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 
 from benchmarks.measures import Progress
 from benchmarks.mpi.cost_model import Costs, fit_line, fit_row, predict, ring_load
-from benchmarks.mpi.jobs import Task, cores, run_job
+from benchmarks.mpi.jobs import Task, run_job
 from benchmarks.round_timing import USERS
+from peerclust.kernels.threads import available_cores
 
 # K and d: of the paper's Gaussians in the plane, and of images.
 Shape = tuple[int, int]
@@ -45,7 +46,7 @@ class TimedRound:
         """Return the seconds of the round by the model, on the cores of this machine."""
         K, d = self.shape
         load = ring_load(m=self.m, rows=self.rows, ranks=self.ranks, K=K, d=d)
-        return predict(costs, load, ranks=self.ranks, cores=cores())
+        return predict(costs, load, ranks=self.ranks, cores=available_cores())
 
 
 def time_scaling(

@@ -20,7 +20,12 @@ def cores() -> int:
     requested = os.environ.get("PEERCLUST_THREADS", "")
     if requested.isdecimal() and int(requested) > 0:
         return int(requested)
-    # Only Linux reports which cores this process may use.
+    return available_cores()
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    # Only Linux reports which ones.
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
