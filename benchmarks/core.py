@@ -82,10 +82,8 @@ def _first_round(users: Users, centers: Rows) -> Callable[[], object]:
     x = np.repeat(np.asarray(centers, dtype=np.float64)[None], users.m, axis=0)
 
     def assign_and_sum() -> None:
-        # As in a first round: no earlier assignment is cached.
-        users.reset_cache()
-        users.assign(x)
-        users.gradient(x)
+        # As in a first round: there is no earlier assignment.
+        users.gradient(users.assign(x), x)
 
     return assign_and_sum
 

@@ -79,8 +79,8 @@ def find_fixed_point(problem: Problem, tuned: TunedSolver, x: Array) -> FixedPoi
     distance = np.array([np.linalg.norm(each - run.x, axis=2).max() for each in iterates])
     rounds = count_rounds(distance, _NEAR)
     assert rounds is not None  # the last iterate is the fixed point
-    problem.users.assign(run.x)
-    return FixedPoint(rounds, solver_cost(problem, problem.users.cost(run.x), run.x, tuned))
+    costs = problem.users.cost(problem.users.assign(run.x), run.x)
+    return FixedPoint(rounds, solver_cost(problem, costs, run.x, tuned))
 
 
 def _count_rounds(

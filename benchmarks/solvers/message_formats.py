@@ -84,8 +84,7 @@ def _trace(form: str, rounds: int, tol: float) -> Curve:
 
     def on_round(states: Sequence[Any], _: Sequence[Users]) -> None:
         x = states[0].x
-        users.assign(x)
-        cost.append(solver_cost(problem, users.cost(x), x, tuned))
+        cost.append(solver_cost(problem, users.cost(users.assign(x), x), x, tuned))
         disagreement.append(problem.disagreement(x))
         sizes.append(message_size(program, states[0]))
 

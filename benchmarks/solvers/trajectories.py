@@ -138,8 +138,8 @@ class _Recorder:
             return inf
         # As in `clustering.certificate.measure_pooled`, without the cost.
         mean = x.mean(axis=0, keepdims=True)
-        self._pooled.assign(mean)
-        residual = np.linalg.norm(self._pooled.gradient(mean), axis=2).max() / self._scale
+        gradient = self._pooled.gradient(self._pooled.assign(mean), mean)
+        residual = np.linalg.norm(gradient, axis=2).max() / self._scale
         if residual > self._cutoff:
             return inf
         return max(float(residual), self._problem.disagreement(x))

@@ -8,6 +8,9 @@ divergence itself, which for given centers is an affine function of the row plus
 The theory requires that f is convex and `smoothness`-smooth in x, and the square of a metric.
 `squared_euclidean` and `squared_mahalanobis` are; `generalized_kl` is not, and has `in_theory`
 False: the step size that follows from `smoothness` need not be safe there.
+
+A `Bregman` is a loss (`losses.Loss`) and its own geometry (`distances.Geometry`): its value is its
+divergence, with gamma 1.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerclust import kernels
 from peerclust.arrays import Array
-from peerclust.distances import Mahalanobis
-from peerclust.errors import ParameterError
+from peerclust.distances import Distance, Euclidean, Geometry, Linear, Mahalanobis
+from peerclust.errors import DataError, DivergedError, ParameterError
 from peerclust.validation import check_number
 
 
@@ -67,16 +70,61 @@ class Bregman:
                 raise ParameterError(f"`{member}` of Bregman must be a function of points.")
         check_number(self.smoothness, "smoothness", "Bregman", above=0)
 
+    def value(self, r2: ArrayLike) -> Array:
+        """Return the loss of rows at these divergences: the divergences."""
+        return np.asarray(r2, dtype=np.float64)
+
+    def gamma(self, r2: ArrayLike) -> Array:
+        """Return 1 for each divergence."""
+        return np.ones(np.shape(r2))
+
+    @property
+    def compiled(self) -> tuple[int, float]:
+        """The code and parameter in `kernels`: those of K-means, as gamma is 1."""
+        return kernels.KMEANS, 0.0
+
+    @property
+    def steepness(self) -> float:
+        """The factor by which it multiplies gradients: its smoothness."""
+        return float(self.smoothness)
+
+    def inside(self, points: Array) -> NDArray[np.bool_]:
+        """Return which points (..., d) are in the domain of psi's derivatives, (...)."""
+        if self.domain is None:
+            return np.ones(points.shape[:-1], bool)
+        return np.asarray(self.domain(points))
+
     def contains(self, points: Array) -> bool:
         """Return whether all points are in the domain of psi's derivatives."""
-        return self.domain is None or bool(np.all(self.domain(points)))
+        return self.domain is None or bool(self.inside(points).all())
+
+    def check_centers(self, x: Array) -> None:
+        """Raise DivergedError if a center is outside the domain."""
+        if not self.contains(x):
+            raise DivergedError(
+                f"A center left the domain of the {self.name} loss;"
+                " use a larger `smoothness`, or the solver 'dgc' with a smaller `alpha`."
+            )
+
+    def check_rows(self, rows: NDArray[np.floating], of: str) -> None:
+        """Raise if a row is not in the domain of psi."""
+        outside = ~np.isfinite(self.psi(np.asarray(rows, dtype=np.float64)))
+        if outside.any():
+            raise DataError(
+                f"The rows of {of} must be in the domain of the {self.name} loss. Row"
+                f" {int(outside.argmax())} is not."
+            )
+
+    def forward(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Return the points as they are."""
+        return points
 
     def divergence(self, x: Array, y: Array) -> Array:
         """Return f(x, y) for points (..., d) that broadcast."""
         inner = (self.gradient(x) * (y - x)).sum(axis=-1)
         return np.asarray(self.psi(y) - self.psi(x) - inner)
 
-    def affine(self, x: Array) -> tuple[Array, Array]:
+    def scores(self, x: Array) -> tuple[Array, Array]:
         """Return (slope, offset) with f(x, y) = offset - <slope, y> + psi(y)."""
         slope = np.ascontiguousarray(self.gradient(x))
         offset = (slope * x).sum(axis=-1) - self.psi(x)
@@ -156,3 +204,16 @@ def generalized_kl(*, smoothness: float) -> Bregman:
         in_theory=False,
         name="generalized_kl",
     )
+
+
+def geometry_of(loss: object, distance: Distance, of: str = "cluster") -> Geometry:
+    """Return how a loss under a distance compares rows with centers.
+
+    >>> geometry_of(squared_euclidean(), Euclidean()).steepness
+    1.0
+    """
+    if not isinstance(loss, Bregman):
+        return Linear(distance)
+    if not isinstance(distance, Euclidean):
+        raise ParameterError(f"`distance` of {of} must be left out with a Bregman loss.")
+    return loss

@@ -4,12 +4,16 @@ With A = F'F, ||x - y||_A = ||F x - F y||. So a Mahalanobis distance is the Eucl
 other coordinates. `forward` maps rows and centers to them, and `back` maps gradients back:
 
     grad_x h(||F x - F y||) = F' gamma (F x - F y) = gamma A (x - y).
+
+`Geometry` is what the rest of the package works with: a distance, or a Bregman loss, which is its
+own distance (see `bregman`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +41,88 @@ class Distance(Protocol):
 
     def back(self, gradient: Array) -> Array:
         """Return F' v for each vector v (..., d)."""
+
+
+class Geometry(Protocol):
+    """How a center x and a row y are compared: f(x, y) = value(D(x, y)), `value` of the loss.
+
+    D is the squared distance ||F x - F y||^2, or the divergence of a Bregman loss. The gradient of
+    f in x is `back` of gamma(D) (F x - F y).
+    """
+
+    @property
+    def steepness(self) -> float:
+        """The factor by which it multiplies gradients."""
+
+    @property
+    def in_theory(self) -> bool:
+        """Whether the theory covers it: D is the square of a metric."""
+
+    @property
+    def divergence(self) -> Callable[[Array, Array], Array] | None:
+        """D for centers and rows (..., d) that broadcast; None if it is ||F x - F y||^2."""
+
+    def forward(self, points: NDArray[Any]) -> NDArray[Any]:
+        """Return F y for each point y (..., d)."""
+
+    def back(self, x: Array, gradient: Array) -> Array:
+        """Return the gradients at the centers x that belong to gradients in the coordinates F x."""
+
+    def scores(self, x: Array) -> tuple[Array, ...]:
+        """Return () or (slope, offset): the nearest center has the lowest offset - <slope, y>."""
+
+    def inside(self, points: Array) -> NDArray[np.bool_]:
+        """Return which points (..., d) may be centers, (...)."""
+
+    def contains(self, points: Array) -> bool:
+        """Return whether all points may be centers."""
+
+    def check_centers(self, x: Array) -> None:
+        """Raise DivergedError if one of the centers cannot be one."""
+
+    def check_rows(self, rows: NDArray[Any], of: str) -> None:
+        """Raise if the rows (N, d) do not fit."""
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The geometry of a distance: any point may be a center."""
+
+    distance: Distance
+    in_theory: ClassVar[bool] = True
+    divergence: ClassVar[None] = None
+
+    @property
+    def steepness(self) -> float:
+        """The largest eigenvalue of A."""
+        return self.distance.largest
+
+    def forward(self, points: NDArray[Any]) -> NDArray[Any]:
+        """Return F y for each point y (..., d)."""
+        return self.distance.forward(points)
+
+    def back(self, x: Array, gradient: Array) -> Array:  # noqa: ARG002
+        """Return F' v for each vector v (..., d)."""
+        return self.distance.back(gradient)
+
+    def scores(self, x: Array) -> tuple[()]:  # noqa: ARG002
+        """Return (): rows are assigned by their squared distances."""
+        return ()
+
+    def inside(self, points: Array) -> NDArray[np.bool_]:
+        """Return that all points may be centers."""
+        return np.ones(points.shape[:-1], bool)
+
+    def contains(self, points: Array) -> bool:  # noqa: ARG002
+        """Return True."""
+        return True
+
+    def check_centers(self, x: Array) -> None:
+        """Any center is valid."""
+
+    def check_rows(self, rows: NDArray[Any], of: str) -> None:  # noqa: ARG002
+        """Raise if the rows (N, d) do not fit."""
+        self.distance.check(rows.shape[1])
 
 
 @dataclass(frozen=True)

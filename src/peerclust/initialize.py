@@ -132,7 +132,7 @@ class KMeansPlusPlusLocal:
                 at = np.searchsorted(running, generator.random() * running[-1], side="right")
                 row = rows[min(at, len(rows) - 1)]
                 chosen = np.concatenate([chosen, row[None]])
-                far = nearest(rows, chosen, loss=users.loss, distance=users.distance)[1]
+                far = nearest(rows, chosen, users.geometry)[1]
             return chosen
 
         return _each_user(runtime, users, K, seed, choose)

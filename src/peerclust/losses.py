@@ -10,7 +10,8 @@ A loss is any object with three members (`Loss`); no base class is needed:
 - `gamma(r2)`: gamma for the same array, elementwise;
 - `smoothness`: beta, the least upper bound of h''(r).
 
-The built-in losses also have `compiled`: their code and parameter in `kernels`.
+The built-in losses also have `compiled`: their code and parameter in `kernels`. A Bregman loss is a
+function of its divergence in place of r^2 (see `bregman`).
 
 | loss     | h(r)                                    | gamma              | beta     |
 |----------|-----------------------------------------|--------------------|----------|
@@ -23,14 +24,13 @@ The built-in losses also have `compiled`: their code and parameter in `kernels`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from peerclust import kernels
 from peerclust.arrays import Array
-from peerclust.bregman import Bregman
 from peerclust.errors import ParameterError
 from peerclust.text import show
 from peerclust.validation import check_name, check_number
@@ -49,6 +49,24 @@ class Loss(Protocol):
 
     def gamma(self, r2: Array) -> Array:
         """Return h'(r) / r for squared distances r2, elementwise."""
+
+
+@runtime_checkable
+class Compiled(Loss, Protocol):
+    """A loss whose formula is in `kernels`."""
+
+    @property
+    def compiled(self) -> tuple[int, float]:
+        """The code and parameter of the loss in `kernels`."""
+
+
+def compiled_loss(loss: Loss) -> tuple[int, float]:
+    """Return the code and parameter of a loss in `kernels`; a custom loss computes its own gamma.
+
+    >>> compiled_loss(KMeans()) == (kernels.KMEANS, 0.0)
+    True
+    """
+    return loss.compiled if isinstance(loss, Compiled) else (kernels.GIVEN, 0.0)
 
 
 class _Compiled:
@@ -186,15 +204,16 @@ class Fair(_Compiled):
 LOSSES = {"kmeans": KMeans, "huber": Huber, "logistic": Logistic, "fair": Fair}
 
 
-def resolve(loss: Any, of: str = "cluster") -> Any:
+def resolve(loss: object, of: str = "cluster") -> Loss:
     """Return the loss for a name, or the object itself after a check.
 
     >>> resolve("huber")
     Huber(delta=1.0)
     """
     if isinstance(loss, str):
-        return LOSSES[check_name(loss, LOSSES, "loss", of)]()
-    if isinstance(loss, type) or not isinstance(loss, Loss | Bregman):
+        named: Loss = LOSSES[check_name(loss, LOSSES, "loss", of)]()
+        return named
+    if isinstance(loss, type) or not isinstance(loss, Loss):
         raise ParameterError(
             f"`loss` of {of} must be a name, a Bregman loss, or an object with value(r2),"
             f" gamma(r2) and smoothness. Got {show(loss)}."

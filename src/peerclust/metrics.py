@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust import distances, losses
-from peerclust.bregman import Bregman
-from peerclust.errors import DataError, ParameterError
+from peerclust.bregman import geometry_of
+from peerclust.errors import DataError
 from peerclust.users import Users
 from peerclust.validation import check_labels, check_rows, check_weights
 
@@ -128,8 +127,8 @@ def cost(
     rows: ArrayLike,
     centers: ArrayLike,
     *,
-    loss: Any = "kmeans",
-    distance: Any = "euclidean",
+    loss: object = "kmeans",
+    distance: object = "euclidean",
     weights: ArrayLike | None = None,
 ) -> float:
     """Return the clustering cost of one set of centers: the sum of w f(x(k), y), nearest k.
@@ -144,29 +143,13 @@ def cost(
         raise DataError(
             f"`centers` of cost must have the rows' {y.shape[1]} features. Got {x.shape[1]}."
         )
-    loss, metric = losses.resolve(loss, "cost"), distances.resolve(distance, "cost")
-    check_loss_fits(loss, metric, y, "cost")
+    f, metric = losses.resolve(loss, "cost"), distances.resolve(distance, "cost")
+    geometry_of(f, metric, "cost").check_rows(y, "cost")
     offsets = np.array([0, len(y)])
     given = 1.0 if weights is None else check_weights(np.asarray(weights), offsets, "cost")
-    users = Users(y, offsets, weights=given, loss=loss, distance=metric)
+    users = Users(y, offsets, weights=given, loss=f, distance=metric)
     at = x.astype(np.float64)[None]
-    users.assign(at)
-    return float(users.cost(at)[0])
-
-
-def check_loss_fits(loss: Any, distance: distances.Distance, rows: NDArray[Any], of: str) -> None:
-    """Raise unless loss and distance can be combined and are defined for the rows (N, d)."""
-    distance.check(rows.shape[1])
-    if not isinstance(loss, Bregman):
-        return
-    if not isinstance(distance, distances.Euclidean):
-        raise ParameterError(f"`distance` of {of} must be left out with a Bregman loss.")
-    outside = ~np.isfinite(loss.psi(np.asarray(rows, dtype=np.float64)))
-    if outside.any():
-        raise DataError(
-            f"The rows of {of} must be in the domain of the {loss.name} loss. Row"
-            f" {int(outside.argmax())} is not."
-        )
+    return float(users.cost(users.assign(at), at)[0])
 
 
 def _check_pair(

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from peerclust import distances, losses, runtimes
 from peerclust.arrays import Array
+from peerclust.bregman import geometry_of
 from peerclust.clustering.problem import prepare
 from peerclust.initialize import KMeansPlusPlus, sample_distances
-from peerclust.metrics import check_loss_fits
 from peerclust.runtimes.protocol import Traffic
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows
@@ -40,9 +40,9 @@ def outlier_scores(
     """
     of = "outlier_scores"
     y, x = check_rows(rows, of), check_rows(centers, f"the centers of {of}")
-    loss, metric = losses.resolve(loss, of), distances.resolve(distance, of)
-    check_loss_fits(loss, metric, y, of)
-    return np.sqrt(nearest(y, x.astype(np.float64), loss=loss, distance=metric)[1])
+    geometry = geometry_of(losses.resolve(loss, of), distances.resolve(distance, of), of)
+    geometry.check_rows(y, of)
+    return np.sqrt(nearest(y, x.astype(np.float64), geometry)[1])
 
 
 def find_threshold(scores: Array, weights: Array, contamination: float) -> float:

@@ -7,10 +7,9 @@ general form is given: W is the largest total weight of a user.
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
 
-from peerclust.bregman import Bregman
 from peerclust.distances import Distance
+from peerclust.losses import Loss
 
 # alpha="auto" is this fraction of the upper bound on alpha in lm:decr.
 SAFETY = 0.99
@@ -26,7 +25,7 @@ LARGEST_STEP = 10.0
 AVERAGING = 1e-4
 
 
-def smoothness(loss: Any, distance: Distance) -> float:
+def smoothness(loss: Loss, distance: Distance) -> float:
     """Return beta of the loss under the distance: Mahalanobis multiplies it by lambda_max(A).
 
     >>> from peerclust import Huber, Mahalanobis
@@ -167,13 +166,3 @@ def group_lasso_rho(*, beta: float, W_total: float, spread: float) -> float:
     300.0
     """
     return beta * W_total * spread
-
-
-def in_theory(loss: Any) -> bool:
-    """Return whether the theory covers the loss: all radial ones, and Bregman ones marked so.
-
-    >>> from peerclust import KMeans
-    >>> in_theory(KMeans())
-    True
-    """
-    return loss.in_theory if isinstance(loss, Bregman) else True

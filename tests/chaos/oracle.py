@@ -259,9 +259,8 @@ def _check_residuals(
                 contract, setup.make_scale(contract, agreed)
             )
             x = ends[i].x[None]
-            users.assign(x)
             total = np.sum([x - ends[j].x for j in near], axis=0)
-            gradient = users.gradient(x) + agreed.rho * total
+            gradient = users.gradient(users.assign(x), x) + agreed.rho * total
             size = float(np.linalg.norm(gradient, axis=2).max())
             residual = size / setup.residual_scale(agreed, users)
             if residual > tol * (1 + _ROUNDING):

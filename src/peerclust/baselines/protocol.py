@@ -149,14 +149,14 @@ def warm_up(users: Users, x: Array) -> None:
     """
     largest = int(np.diff(users.offsets).argmax())
     one, start = users.single_user(largest), x[largest : largest + 1]
+    assignment = None
     for _ in range(3):
-        one.assign(start)
-        one.gradient(start)
+        assignment = one.assign(start, assignment)
+        one.gradient(assignment, start)
 
 
 def make_outcome(
     users: Users, x: Array, rounds: int, seconds: float, traffic: Traffic | None = None
 ) -> Outcome:
     """Label every row by the centers x (m, K, d) of its user and return the outcome."""
-    users.assign(x)
-    return Outcome(x, users.labels.copy(), rounds, seconds, traffic or Traffic())
+    return Outcome(x, users.assign(x).labels, rounds, seconds, traffic or Traffic())

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from peerclust.arrays import Array
-from peerclust.distances import Euclidean
-from peerclust.losses import KMeans
+from peerclust.distances import Euclidean, Linear
 from peerclust.users.nearest import nearest
 
 # Alternation ends when a step lowers the cost by less than this fraction.
@@ -43,7 +42,7 @@ def cost(points: Array, x: Array, *, median: bool) -> tuple[NDArray[np.int32], A
     >>> label.tolist(), each.tolist()
     ([0, 1], [0.0, 4.0])
     """
-    labels, r2 = nearest(points, x, loss=KMeans(), distance=Euclidean())
+    labels, r2 = nearest(points, x, Linear(Euclidean()))
     return labels, np.sqrt(r2) if median else r2
 
 

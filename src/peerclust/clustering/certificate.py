@@ -13,21 +13,24 @@ from peerclust.clustering.solution import Certificate, Status
 from peerclust.clustering.solvers import TunedSolver
 from peerclust.programs.certificate import Certify
 from peerclust.runtimes.protocol import Run, Traffic
+from peerclust.users import Assignment
 
 
-def measure_pooled(problem: Problem, x: Array) -> tuple[float, float]:
+def measure_pooled(
+    problem: Problem, x: Array, last: Assignment | None = None
+) -> tuple[float, float]:
     """Return (cost, residual) of the pooled problem at the mean of all users' centers.
 
     x is the centers of this process's users, (u, K, d), as everywhere in this module.
     """
     users, distribution = problem.users, problem.distribution
     mean = users.broadcast_centers(distribution.mean(x))
-    users.assign(mean)
-    gradient = distribution.sum_over_users(users.gradient(mean))
+    assignment = users.assign(mean, last)
+    gradient = distribution.sum_over_users(users.gradient(assignment, mean))
     residual = np.linalg.norm(gradient, axis=1).max() / (
         problem.W_total * problem.steepness * problem.spread
     )
-    return float(distribution.gather_users(users.cost(mean)).sum()), float(residual)
+    return float(distribution.gather_users(users.cost(assignment, mean)).sum()), float(residual)
 
 
 def certify_centrally(
@@ -45,12 +48,12 @@ def certify_centrally(
     `setup_rounds` the number of rounds that the choice of rho took.
     """
     users, x = problem.users, run.x
-    users.assign(x)
+    assignment = users.assign(x)
     disagreement = problem.distribution.disagreement(x)
     residual = max(at_mean[1], disagreement.mean / problem.spread)
     if tuned.penalized and tuned.rho is not None:
         rho, c = tuned.rho, tuned.c
-        gradient = users.gradient(x) / rho + c * problem.distribution.differences(x)
+        gradient = users.gradient(assignment, x) / rho + c * problem.distribution.differences(x)
         largest = problem.distribution.max_over_ranks(np.linalg.norm(gradient, axis=2).max())
         residual = float(rho * largest / problem.residual_scale)
     return Certificate(
@@ -59,7 +62,7 @@ def certify_centrally(
         disagreement=disagreement.mean,
         disagreement_stacked=disagreement.stacked,
         disagreement_exact=disagreement.exact,
-        cost=solver_cost(problem, users.cost(x), x, tuned),
+        cost=solver_cost(problem, users.cost(assignment, x), x, tuned),
         pooled_cost=at_mean[0],
         **_effort(problem, run, setup, setup_rounds),
     )
@@ -81,7 +84,6 @@ def certify_decentralized(
     pooled = found.pooled_gradient / (problem.W_total * problem.steepness * problem.spread)
     disagreement = 2.0 * float(found.radius.mean())
     residual = max(pooled, disagreement / problem.spread)
-    users.assign(x)
     return Certificate(
         residual=found.gradient / problem.residual_scale if tuned.penalized else residual,
         pooled_residual=pooled,

@@ -13,7 +13,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -28,7 +28,7 @@ from peerclust.programs.protocol import Program
 from peerclust.ranks.group import ProcessGroup, run_on_root
 from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic
 from peerclust.runtimes.stopping import Vote
-from peerclust.users import Users
+from peerclust.users import Assignment, Users
 from peerclust.validation import check_count
 
 RunCall = Callable[..., Run]
@@ -120,12 +120,9 @@ class Journal:
         return found
 
     def _make_callback(self, number: int, trace: Any) -> OnCheckpoint:
-        def save(snapshot: Snapshot, blocks: Sequence[Users]) -> None:
+        def save(snapshot: Snapshot) -> None:
             round_ = int(snapshot.states[0].round)
             if round_ % self._every == 0:
-                if trace:
-                    # A trace counts how many labels change in the next round.
-                    snapshot = replace(snapshot, labels=[block.labels for block in blocks])
                 self._save(number, snapshot, round_, {"ended": False, "trace": trace})
 
         return save
@@ -205,8 +202,6 @@ def _pack(snapshot: Snapshot, header: dict[str, Any]) -> bytes:
         _flatten(state, f"state-{i}", arrays, plain)
     for i, vote in enumerate(snapshot.votes):
         arrays[f"vote-{i}"] = np.stack([vote.s, vote.R])
-    for i, labels in enumerate(snapshot.labels):
-        arrays[f"labels-{i}"] = labels
     # As an array, because a trace may be long.
     arrays["trace"] = np.array(header["trace"], dtype=np.float64)
     header = header | {"plain": plain, "blocks": len(snapshot.states), "trace": None}
@@ -226,15 +221,16 @@ def _unpack(data: bytes, like: Any) -> tuple[Snapshot, dict[str, Any]]:
     n, values = range(header["blocks"]), arrays | header["plain"]
     states = [_unflatten(like, f"state-{i}", values) for i in n]
     votes = [Vote(*arrays[f"vote-{i}"]) for i in n if f"vote-{i}" in arrays]
-    labels = [arrays[f"labels-{i}"] for i in n if f"labels-{i}" in arrays]
-    return Snapshot(states, votes, Traffic(*header["traffic"]), labels), header
+    return Snapshot(states, votes, Traffic(*header["traffic"])), header
 
 
 def _flatten(state: Any, at: str, arrays: dict[str, Any], plain: dict[str, Any]) -> None:
     """Write each field of a state, and of nested states, to `arrays` or `plain`."""
     for each in fields(state):
         value, name = getattr(state, each.name), f"{at}.{each.name}"
-        if is_dataclass(value):
+        if isinstance(value, Assignment):
+            arrays[name] = value.x
+        elif is_dataclass(value):
             _flatten(value, name, arrays, plain)
         elif isinstance(value, np.ndarray):
             arrays[name] = value
@@ -247,5 +243,10 @@ def _unflatten(like: Any, at: str, values: dict[str, Any]) -> Any:
     own = {}
     for each in fields(like):
         value, name = getattr(like, each.name), f"{at}.{each.name}"
-        own[each.name] = _unflatten(value, name, values) if is_dataclass(value) else values[name]
+        if is_dataclass(value):
+            own[each.name] = _unflatten(value, name, values)
+        elif each.name == "assignment" and values[name] is not None:
+            own[each.name] = Assignment.at(values[name])
+        else:
+            own[each.name] = values[name]
     return replace(like, **own)

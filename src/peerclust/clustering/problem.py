@@ -15,13 +15,12 @@ import numpy as np
 
 from peerclust import distances, graphs, losses, runtimes, theory
 from peerclust.arrays import Array
-from peerclust.bregman import Bregman
+from peerclust.bregman import Bregman, geometry_of
 from peerclust.clustering.checkpoint import Journal
 from peerclust.clustering.scaling import Moments, Scale, distributed_moments, nonzero_spread
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import DENSE
-from peerclust.metrics import check_loss_fits
 from peerclust.programs.protocol import UNKNOWN, Program, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.fingerprint import check_same
@@ -97,11 +96,10 @@ class Problem:
 
     def check_start(self, x: Array) -> None:
         """Raise if an initial center lies outside the domain of a Bregman loss."""
-        loss = self.users.loss
-        if isinstance(loss, Bregman) and self.distribution.any_rank(not loss.contains(x)):
+        if self.distribution.any_rank(not self.users.geometry.contains(x)):
             raise DataError(
-                f"The start must lie in the domain of the {loss.name} loss, and a center of it"
-                " does not; pass centers that do as `init`."
+                f"The start must lie in the domain of the {self.users.geometry} loss, and a center"
+                " of it does not; pass centers that do as `init`."
             )
 
     def run(
@@ -147,7 +145,7 @@ class Problem:
             return step, "1 / (2 m |D_max| / rho + lambda_max(L) + 1), the paper's step size"
         step = theory.safe_step(beta=self.beta, W=self.W, rho=rho, lambda_max=lambda_max.value, c=c)
         bound = "" if lambda_max.exact else f" ({lambda_max.how})"
-        outside = "" if theory.in_theory(self.users.loss) else "; outside the theory"
+        outside = "" if self.users.geometry.in_theory else "; outside the theory"
         return step, (
             f"{theory.SAFETY} / (beta W / rho + c lambda_max(L)) with beta = {self.beta:.4g},"
             f" W = {self.W:.4g}, c = {c:.4g},"
@@ -189,7 +187,8 @@ def prepare(
     rows, offsets = flat or local_rows(parts, distribution)
     given = local_weights(weights, parts, distribution, offsets)
     with group.raise_on_all():
-        check_loss_fits(loss, distance, rows, "cluster")
+        geometry = geometry_of(loss, distance)
+        geometry.check_rows(rows, "cluster")
     resolved = runtimes.resolve(runtime, distribution)
     moments: Moments | None = None
     sent = Traffic()
@@ -210,7 +209,7 @@ def prepare(
         K=K,
         seed=seed,
         spread=_spread(users, distribution) if moments is None else moments.scaled_spread,
-        steepness=float(loss.smoothness if isinstance(loss, Bregman) else distance.largest),
+        steepness=geometry.steepness,
         weights=distribution.gather_users(users.total_weights),
         scale=None if moments is None else moments.scale,
         sent=sent,
@@ -238,11 +237,11 @@ def _spread(users: Users, distribution: Distribution) -> float:
     probe = Users(users.rows, users.offsets, weights=users.weights)
     total = distribution.gather_users(probe.total_weights).sum()
     origin = np.zeros((users.m, 1, users.d))
-    probe.assign(origin)
-    mean = -distribution.sum_over_users(probe.gradient(origin)) / total
+    assignment = probe.assign(origin)
+    mean = -distribution.sum_over_users(probe.gradient(assignment, origin)) / total
     at_mean = users.broadcast_centers(mean)
     # A K-means cost is half the sum of squares.
-    squares = 2.0 * distribution.gather_users(probe.cost(at_mean)).sum()
+    squares = 2.0 * distribution.gather_users(probe.cost(assignment, at_mean)).sum()
     return nonzero_spread(float(np.sqrt(squares / total)), mean)
 
 

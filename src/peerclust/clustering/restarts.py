@@ -113,7 +113,7 @@ def select_best(
     x = best.run.x if scale is None else scale.back(best.run.x)
     return Solution(
         centers=x,
-        labels=np.split(users.labels, users.offsets[1:-1]),
+        labels=np.split(users.assign(best.run.x).labels, users.offsets[1:-1]),
         status=decide_status(certificate, best.tuned, tol=settings.request.tol, **how),
         certificate=certificate,
         solver=settings.chosen.name,

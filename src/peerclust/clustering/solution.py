@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerclust import losses
 from peerclust.arrays import Array
+from peerclust.bregman import geometry_of
 from peerclust.clustering.scaling import Scale
-from peerclust.distances import Distance, Euclidean
+from peerclust.distances import Distance, Euclidean, Geometry
 from peerclust.errors import DataError, ParameterError
 from peerclust.ranks.distribution import Distribution, add_up
 from peerclust.users.nearest import nearest
@@ -200,6 +201,16 @@ class Solution:
             self, centers=distribution.gather_users(self.centers), labels=labels, part=None
         )
 
+    @property
+    def geometry(self) -> Geometry:
+        """How rows and centers are compared; raises if the loss or the distance is not known."""
+        if self.loss is None or self.distance is None:
+            raise ParameterError(
+                "This solution was made with a custom loss or distance; load it with"
+                " Solution.load(path, loss=..., distance=...)."
+            )
+        return geometry_of(self.loss, self.distance)
+
     def predict(self, rows: ArrayLike) -> NDArray[np.int32]:
         """Return the index of the nearest consensus center for each row (N, d)."""
         return self._nearest(rows, self.consensus)[0]
@@ -218,14 +229,10 @@ class Solution:
         d = self.centers.shape[2]
         if y.shape[1] != d:
             raise DataError(f"The rows of predict must have {d} features. Got {y.shape[1]}.")
-        if self.loss is None or self.distance is None:
-            raise ParameterError(
-                "This solution was made with a custom loss or distance; load it with"
-                " Solution.load(path, loss=..., distance=...)."
-            )
+        geometry = self.geometry
         if self.scale is not None:
             y, centers = self.scale.forward(y), np.asarray(self.scale.forward(centers))
-        return nearest(y, centers, loss=self.loss, distance=self.distance)
+        return nearest(y, centers, geometry)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole solution to one .npz file, or nothing.

@@ -11,7 +11,7 @@ from peerclust.clustering.problem import Problem
 from peerclust.clustering.solution import Trace
 from peerclust.clustering.solvers import TunedSolver
 from peerclust.programs.protocol import State
-from peerclust.users import Users
+from peerclust.users import Assignment, Users
 
 # With several processes, progress is reported once in this many rounds.
 EVERY = 10
@@ -41,11 +41,15 @@ class Tracer:
         residual = self._problem.residual(states)
         if self._record:
             x = np.concatenate([state.x for state in states])
-            costs = np.concatenate([b.cost(s.x) for b, s in zip(blocks, states, strict=True)])
+            costs = np.concatenate(
+                [b.cost(_assigned(s), s.x) for b, s in zip(blocks, states, strict=True)]
+            )
             cost = solver_cost(self._problem, costs, x, self._tuned)
             found = self._problem.distribution.disagreement(x)
             changed = sum(
-                self._problem.distribution.group.allgather(sum(block.changed for block in blocks))
+                self._problem.distribution.group.allgather(
+                    sum(_assigned(state).changed for state in states)
+                )
             )
             self.rows.append((cost, found.mean, found.stacked, changed, residual))
         if report and self._progress is not None:
@@ -60,3 +64,8 @@ class Tracer:
         if not self._record:
             return None
         return Trace(*(np.array(column) for column in zip(*self.rows, strict=True)))
+
+
+def _assigned(state: State) -> Assignment:
+    assert state.assignment is not None
+    return state.assignment

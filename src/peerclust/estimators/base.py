@@ -75,8 +75,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _nearest(self, rows: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return each row's nearest of `cluster_centers_`, and its squared distance."""
-        solution = self.solution_
-        return nearest(rows, self.cluster_centers_, loss=solution.loss, distance=solution.distance)
+        return nearest(rows, self.cluster_centers_, self.solution_.geometry)
 
     def _check_fitted(self, X: Any) -> NDArray[Any]:
         """Check that the model is fitted, and return the checked rows."""

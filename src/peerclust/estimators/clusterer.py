@@ -10,7 +10,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.validation import _check_sample_weight
 
 from peerclust.arrays import Array
-from peerclust.bregman import Bregman
 from peerclust.clustering.cluster import cluster
 from peerclust.estimators.base import Estimator, convert_random_state
 from peerclust.users.nearest import measure
@@ -148,17 +147,14 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         For a Bregman loss the distance is the square root of its divergence.
         """
         rows = self._check_fitted(X)
-        loss, distance = self.solution_.loss, self.solution_.distance
-        r2 = measure(rows, self.cluster_centers_, loss=loss, distance=distance)
+        r2 = measure(rows, self.cluster_centers_, self.solution_.geometry)
         return np.sqrt(r2, out=r2)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return minus the clustering cost of X at `cluster_centers_`; higher is better."""
         rows = self._check_fitted(X)
         _, r2 = self._nearest(rows)
-        loss = self.solution_.loss
-        # The divergence of a Bregman loss is its value.
-        values = r2 if isinstance(loss, Bregman) else loss.value(r2)
+        values = self.solution_.loss.value(r2)
         if sample_weight is None:
             return -float(values.sum())
         return -float(_check_sample_weight(sample_weight, rows, dtype=np.float64) @ values)

@@ -89,10 +89,10 @@ def trace_cost(*, method: str, rho: float, B: int, rounds: int, seed: int) -> li
     assert solution.trace is not None
     # With the cost of the start in front, cost[t] is the cost after round t.
     users = Users(instance.rows, instance.offsets, loss=loss)
-    users.assign(start)
-    first = float(users.cost(start).sum()) / rho + 0.5 * Distribution.of_all(instance.graph).energy(
-        start
-    )
+    assignment = users.assign(start)
+    first = float(users.cost(assignment, start).sum()) / rho + 0.5 * Distribution.of_all(
+        instance.graph
+    ).energy(start)
     cost = np.concatenate([[first], solution.trace.cost])
     # A rise within the rounding error of the sum does not count.
     rises = int((np.diff(cost) > 1e-12 * cost[:-1]).sum())

@@ -57,8 +57,7 @@ def score_rounds(
     def on_round(states: Sequence[State], blocks: Sequence[Users]) -> None:  # noqa: ARG001
         if (t := states[0].round) in kept:
             # The blocks' labels are those by the centers before this round.
-            users.assign(states[0].x)
-            found.append((t, score(users.labels)))
+            found.append((t, score(users.assign(states[0].x).labels)))
 
     baselines.get(method).fit(task, on_round)
     return found

@@ -16,7 +16,7 @@ from peerclust.arrays import Array
 from peerclust.errors import DataError
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
-from peerclust.programs.protocol import Program, reduce_messages, set_round
+from peerclust.programs.protocol import Program, reduce_messages
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import unpack_array
@@ -108,9 +108,8 @@ def _enter(contract: Contract, program: Program, sites: dict[int, _Site], exchan
     for site in sites.values():
         for segment in site.segments if update == 0 else ():
             if segment.round == round_:
-                site.users.reset_cache()
                 site.segment = segment
-                site.state = set_round(program.start(site.users, segment.x[None]), round_)
+                site.state = program.start(site.users, segment.x[None]).at_round(round_)
         if site.end and site.end["round"] == round_ and update == 0 and site.state is not None:
             site.final, site.last, site.state = site.state.x[0], site.state, None
 

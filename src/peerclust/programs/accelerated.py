@@ -19,8 +19,8 @@ the messages are the same.
 | y           | `state.x`: the message, and where rows are assigned     |
 | x           | `state.stepped`                                         |
 | t           | `state.t`, (u, K)                                       |
-| y - alpha g | `DGC.gradient_step`                                     |
-| y+          | `kernels.nesterov_extrapolate`                          |
+| y - alpha g | `DGC.hear`, from y                                      |
+| y+          | `extrapolate`                                           |
 """
 
 from __future__ import annotations
@@ -31,24 +31,19 @@ import numpy as np
 
 from peerclust import kernels
 from peerclust.arrays import Array
-from peerclust.bregman import Bregman
 from peerclust.kernels import buffers
 from peerclust.kernels.threads import parallel_for
 from peerclust.programs.dgc import DGC
-from peerclust.programs.protocol import HeardSum, NeighborSum
+from peerclust.programs.protocol import HeardSum, NeighborSum, State
 from peerclust.users import Users
 
 
-@dataclass(frozen=True, eq=False)
-class AcceleratedState:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AcceleratedState(State):
     """The centers of the block's users, where their last steps ended, and their momentum."""
 
-    x: Array
     stepped: Array
     t: Array
-    round: int
-    update: int
-    residual: Array
 
 
 @dataclass(frozen=True)
@@ -76,16 +71,9 @@ class Accelerated:
         """
         return 10.0 * condition
 
-    def start(self, users: Users, x: Array) -> AcceleratedState:
+    def start(self, users: Users, x: Array) -> AcceleratedState:  # noqa: ARG002
         """Start at the centers x, (u, K, d), without momentum."""
-        return AcceleratedState(
-            x=x,
-            stepped=x,
-            t=np.ones(x.shape[:2]),
-            round=0,
-            update=0,
-            residual=np.full(users.m, np.inf),
-        )
+        return AcceleratedState(x=x, stepped=x, t=np.ones(x.shape[:2]))
 
     def say(self, state: AcceleratedState) -> NeighborSum:
         """Send the centers to the neighbors."""
@@ -93,43 +81,48 @@ class Accelerated:
 
     def hear(self, users: Users, state: AcceleratedState, heard: HeardSum) -> AcceleratedState:
         """Assign at the start of a round, take the gradient step, then extrapolate."""
-        y = state.x
-        stepped, residual = self._plain.gradient_step(users, y, heard, assign=state.update == 0)
-        ahead, t, moved = buffers.empty(y.shape), np.empty_like(state.t), np.empty(users.m)
-
-        def loop(first: int, last: int) -> None:
-            kernels.nesterov_extrapolate(
-                y, stepped, state.stepped, state.t, first, last, ahead, t, moved
-            )
-
-        parallel_for(loop, users.m, y.size)
-        if isinstance(users.loss, Bregman) and not users.loss.contains(ahead):
-            # Extrapolation may leave the domain; the gradient step alone stays in it.
-            inside = np.asarray(users.loss.domain(ahead))  # type: ignore[misc]
-            ahead = np.where(inside[..., None], ahead, stepped)
-            t = np.where(inside, t, 1.0)
-        last = state.update + 1 == self.B
+        y, residual = state.x, state.residual
+        end = self._plain.hear(users, state, heard)
+        ahead, t, moved = extrapolate(y, end.x, state.stepped, state.t)
+        if not users.geometry.contains(ahead):
+            # Extrapolation may leave the domain of a loss; the gradient step alone stays in it.
+            inside = users.geometry.inside(ahead)
+            ahead, t = np.where(inside[..., None], ahead, end.x), np.where(inside, t, 1.0)
+        if state.update == 0:
+            # With momentum a small gradient does not imply a fixed point, so motion counts, too.
+            stiffness = self.stiffness(users, heard.degree.reshape(-1))
+            residual = np.maximum(end.residual, stiffness * moved)
         return AcceleratedState(
             x=ahead,
-            stepped=stepped,
+            stepped=end.x,
             t=t,
-            round=state.round + last,
-            update=0 if last else state.update + 1,
-            residual=(
-                np.maximum(residual, self.stiffness(users, heard.degree.reshape(-1)) * moved)
-                if state.update == 0
-                else state.residual
-            ),
+            assignment=end.assignment,
+            residual=residual,
+            round=end.round,
+            update=end.update,
         )
 
     def stiffness(self, users: Users, degree: Array) -> Array:
-        """Return an estimate of how much users' gradients change per unit of their own motion.
-
-        With momentum a small gradient does not imply a fixed point, so motion counts, too.
-        """
+        """Return an estimate of how much users' gradients change per unit of their own motion."""
         own = float(users.loss.smoothness) * users.distance.largest * users.total_weights
         return np.asarray(self.rho * self.consensus_factor * degree + own)
 
     @property
     def _plain(self) -> DGC:
         return DGC(self.rho, self.alpha, self.B, self.consensus_factor)
+
+
+def extrapolate(y: Array, stepped: Array, x: Array, t: Array) -> tuple[Array, Array, Array]:
+    """Return y+, t+ and the largest distance of a user's y+(k) from x+(k), (u,); x+ is `stepped`.
+
+    >>> y, stepped, x = np.array([[[4.0]]]), np.array([[[3.0]]]), np.array([[[5.0]]])
+    >>> extrapolate(y, stepped, x, np.array([[2.0]]))[0].round(4).tolist()
+    [[[2.2192]]]
+    """
+    ahead, t_next, moved = buffers.empty(y.shape), np.empty_like(t), np.empty(len(y))
+
+    def loop(first: int, last: int) -> None:
+        kernels.nesterov_extrapolate(y, stepped, x, t, first, last, ahead, t_next, moved)
+
+    parallel_for(loop, len(y), y.size)
+    return ahead, t_next, moved

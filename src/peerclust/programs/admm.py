@@ -31,7 +31,7 @@ Users whose labels keep changing assign their rows more rarely: see `relabeling`
 
 | symbol            | here                                                       |
 |-------------------|------------------------------------------------------------|
-| c, a              | `state.c`, (u, K); `relaxation`                            |
+| c, a              | `state.penalty.c`, (u, K); `relaxation`                    |
 | x, p              | `state.x`, `state.p`, (u, K, d)                            |
 | H, g              | `users.curvature`, `users.gradient`                        |
 | sum_j [x_i - x_j] | `heard.degree * x - heard.total`                           |
@@ -42,13 +42,13 @@ the largest disagreement between neighbors and the largest motion that it has he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.programs import relabeling
-from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum
+from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum, State
 from peerclust.programs.relabeling import RelabelSchedule
 from peerclust.users import Users
 
@@ -67,24 +67,27 @@ _DISAGREEMENT = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class ADMMState:
-    """Centers, multipliers and penalties of the block's users, and when rows are assigned.
+class Penalty:
+    """The penalties c of the block's users and centers, (u, K), and when they are checked.
 
     `max_seen`, (u, 2 K), is the largest disagreement and motion of each center that users have
     heard of. `next_check` is the round of the current or the next check, and `check_interval` the
     number of rounds between two checks.
     """
 
-    x: Array
-    p: Array
     c: Array
     max_seen: Array
     next_check: int
     check_interval: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ADMMState(State):
+    """Centers, multipliers and penalties of the block's users, and when rows are assigned."""
+
+    p: Array
+    penalty: Penalty
     relabel_schedule: RelabelSchedule
-    round: int
-    residual: Array
-    update: int = 0
 
 
 @dataclass(frozen=True)
@@ -137,86 +140,70 @@ class ADMM:
         """
         return 10.0 * condition
 
-    def start(self, users: Users, x: Array) -> ADMMState:
+    def start(self, users: Users, x: Array) -> ADMMState:  # noqa: ARG002
         """Start at the centers x, (u, K, d), with multipliers of zero."""
         u, K = x.shape[:2]
-        next_check = max(self.D, _FIRST_CHECK)
+        first = max(self.D, _FIRST_CHECK)
         return ADMMState(
             x=x,
             p=np.zeros_like(x),
-            c=np.full((u, K), self.c),
-            max_seen=np.zeros((u, 2 * K)),
-            next_check=next_check,
-            check_interval=next_check,
-            relabel_schedule=relabeling.start(x),
-            round=0,
-            residual=np.full(users.m, np.inf),
+            penalty=Penalty(np.full((u, K), self.c), np.zeros((u, 2 * K)), first, first),
+            relabel_schedule=relabeling.start(u),
         )
 
     def say(self, state: ADMMState) -> NeighborSum:
         """Send the centers to the neighbors; for D rounds after a check, the maxima as well."""
-        spreading = state.next_check < state.round <= state.next_check + self.D
-        return NeighborSum(
-            state.x, extra_max=state.max_seen if spreading and np.isfinite(self.balance) else None
-        )
+        check = state.penalty.next_check
+        spreading = check < state.round <= check + self.D and np.isfinite(self.balance)
+        return NeighborSum(state.x, extra_max=state.penalty.max_seen if spreading else None)
 
     def hear(self, users: Users, state: ADMMState, heard: HeardSum) -> ADMMState:
         """Update the multipliers, assign, then update the centers."""
-        x, degree, a = state.x, heard.degree, self.relaxation
-        schedule = self._assign(users, state)
-        disagreement = degree * x - heard.total
-        force = state.c[..., None] * disagreement
+        x, p, a = state.x, state.p, self.relaxation
+        c = state.penalty.c[..., None]
+        assignment, schedule = relabeling.assign(users, state, state.relabel_schedule, self.backoff)
+        disagreement = heard.degree * x - heard.total
+        force = c * disagreement
         # In the first round the disagreement is that of the starts: no multiplier accumulates it.
-        local = users.gradient(x) + state.p + (force if state.round > 0 else 0.0)
-        stiff = users.curvature(x)[..., None] + 2.0 * state.c[..., None] * degree
+        p_change = force if state.round > 0 else np.zeros_like(force)
+        local = users.gradient(assignment, x) + p + p_change
+        stiff = users.curvature(assignment, x)[..., None] + 2.0 * c * heard.degree
         # A user without neighbors keeps the center of an empty cluster.
         step = np.divide(local + force, stiff, out=np.zeros_like(x), where=stiff > 0)
         # At rest a user's rows and multipliers balance, and its neighbors agree with it.
         off = self.disagreement_weight * _norm(disagreement)
         residual = np.maximum(_norm(local), off).max(axis=1)
-        max_seen, c, next_check, check_interval = self._adapt(
-            state, heard, disagreement, 2.0 * degree * step
-        )
         return ADMMState(
             x=x - a * step,
-            p=state.p + a * force if state.round > 0 else state.p,
-            c=c,
-            max_seen=max_seen,
-            next_check=next_check,
-            check_interval=check_interval,
+            p=p + a * p_change,
+            penalty=self._adapt(state, heard, disagreement, 2.0 * heard.degree * step),
             relabel_schedule=schedule,
+            assignment=assignment,
             round=state.round + 1,
             residual=np.where(schedule.changed & (self.backoff > 0), UNKNOWN, residual),
         )
 
-    def _assign(self, users: Users, state: ADMMState) -> RelabelSchedule:
-        if self.backoff > 0:
-            return relabeling.assign(users, state.relabel_schedule, state.x, self.backoff)
-        users.assign(state.x)
-        return state.relabel_schedule
-
     def _adapt(
         self, state: ADMMState, heard: HeardSum, disagreement: Array, motion: Array
-    ) -> tuple[Array, Array, int, int]:
-        """Return the next `max_seen`, `c`, `next_check` and `check_interval`."""
-        max_seen, c = state.max_seen, state.c
-        next_check, check_interval = state.next_check, state.check_interval
-        if not np.isfinite(self.balance) or state.round < next_check:
-            return max_seen, c, next_check, check_interval
+    ) -> Penalty:
+        """Return the penalties of the next round."""
+        now = state.penalty
+        if not np.isfinite(self.balance) or state.round < now.next_check:
+            return now
         if heard.extra_max is None:
             max_seen = np.concatenate([_DISAGREEMENT * _norm(disagreement), _norm(motion)], axis=1)
         else:
-            max_seen = np.maximum(max_seen, heard.extra_max)
-        if state.round < next_check + self.D:
-            return max_seen, c, next_check, check_interval
+            max_seen = np.maximum(now.max_seen, heard.extra_max)
+        if state.round < now.next_check + self.D:
+            return replace(now, max_seen=max_seen)
         far, moved = np.split(max_seen, 2, axis=1)
         known = (far > 0) & (moved > 0)
         ratio = np.divide(far, moved, out=np.ones_like(far), where=known)
         change = np.clip(np.sqrt(ratio), 1.0 / _MAX_CHANGE, _MAX_CHANGE)
         change[(ratio < self.balance) & (ratio > 1.0 / self.balance)] = 1.0
-        c = np.clip(c * change, self.c / _MAX_TOTAL_CHANGE, self.c * _MAX_TOTAL_CHANGE)
-        check_interval = max(self.D + 1, int(_INTERVAL_GROWTH * check_interval) + 1)
-        return max_seen, c, next_check + check_interval, check_interval
+        c = np.clip(now.c * change, self.c / _MAX_TOTAL_CHANGE, self.c * _MAX_TOTAL_CHANGE)
+        interval = max(self.D + 1, int(_INTERVAL_GROWTH * now.check_interval) + 1)
+        return Penalty(c, max_seen, now.next_check + interval, interval)
 
 
 def _norm(vectors: Array) -> Array:

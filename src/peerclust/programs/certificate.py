@@ -21,24 +21,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax
+from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax, State
 from peerclust.users import Users
 
 
-@dataclass(frozen=True, eq=False)
-class CertifyState:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CertifyState(State):
     """The users' centers x, the values being averaged, (u, 1, w), and the results, (u, f)."""
 
-    x: Array
     values: Array
     found: Array
-    round: int = 0
-    update: int = 0
-
-    @property
-    def residual(self) -> Array:
-        """Infinity: a certificate always takes the same number of rounds."""
-        return np.full(len(self.x), np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +100,8 @@ class Certify:
 
     def start(self, users: Users, x: Array) -> CertifyState:
         """Start at the centers x, (u, K, d)."""
-        return CertifyState(x, np.zeros((users.m, 1, 0)), np.zeros((users.m, 0)))
+        u = users.m
+        return CertifyState(x=x, values=np.zeros((u, 1, 0)), found=np.zeros((u, 0)))
 
     def say(self, state: CertifyState) -> NeighborSum | NetworkMax:
         """Send the centers, then the values that are averaged, and finally the results."""
@@ -118,13 +111,12 @@ class Certify:
 
     def hear(self, users: Users, state: CertifyState, heard: HeardSum | HeardMax) -> CertifyState:
         """Continue the average, or start what follows it."""
-        q, x = len(self.factors), state.x
+        q = len(self.factors)
         if isinstance(heard, HeardMax):
             found = np.repeat(heard.v[None], users.m, axis=0)
             return replace(state, found=found, round=state.round + 1)
         if state.round == 0:
-            values, found = self._evaluate(users, x, heard)
-            state = replace(state, values=values, found=found)
+            state = self._evaluate(users, state, heard)
         else:
             factor = self.factors[(state.round - 1) % q]
             values = state.values - factor * (heard.degree * state.values - heard.total)
@@ -148,15 +140,18 @@ class Certify:
             radius_stacked=float(stacked),
         )
 
-    def _evaluate(self, users: Users, x: Array, heard: HeardSum) -> tuple[Array, Array]:
-        users.assign(x)
+    def _evaluate(self, users: Users, state: CertifyState, heard: HeardSum) -> CertifyState:
+        """Store the largest gradients; average centers and costs next."""
+        x = state.x
+        assignment = users.assign(x)
         disagreement = heard.degree * x - heard.total
-        cost, gradient = users.cost(x), users.gradient(x)
+        cost, gradient = users.cost(assignment, x), users.gradient(assignment, x)
         if self.rho is not None:
             cost = cost / self.rho + 0.5 * self.c * (x * disagreement).sum(axis=2).sum(axis=1)
             gradient = gradient + self.rho * self.c * disagreement
         values = np.concatenate([x.reshape(users.m, -1), cost[:, None]], axis=1)[:, None]
-        return values, np.sqrt((gradient * gradient).sum(axis=2)).max(axis=1)[:, None]
+        largest = np.sqrt((gradient * gradient).sum(axis=2)).max(axis=1)[:, None]
+        return replace(state, values=values, found=largest, assignment=assignment)
 
     def _evaluate_at_mean(self, users: Users, state: CertifyState) -> CertifyState:
         """Store the distances from the mean centers; average gradients and costs there next."""
@@ -165,9 +160,10 @@ class Certify:
         off = ((x - mean) * (x - mean)).sum(axis=2)
         far = np.sqrt(np.concatenate([off.sum(axis=1)[:, None], off], axis=1))
         cost = self.m * average[:, -1:]
-        users.assign(mean)
-        gradient = users.gradient(mean).reshape(users.m, -1)
-        values = np.concatenate([gradient, users.cost(mean)[:, None]], axis=1)[:, None]
+        assignment = users.assign(mean, state.assignment)
+        gradient = users.gradient(assignment, mean).reshape(users.m, -1)
+        costs = users.cost(assignment, mean)[:, None]
+        values = np.concatenate([gradient, costs], axis=1)[:, None]
         return replace(state, values=values, found=np.concatenate([state.found, far, cost], axis=1))
 
     def _finish(self, state: CertifyState) -> CertifyState:

@@ -23,25 +23,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from peerclust.arrays import Array
-from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax
+from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax, State
 from peerclust.users import Users
-
-
-@dataclass(frozen=True, eq=False)
-class ConsensusState:
-    """The numbers of the block's users, (u, k, w), and how many rounds are done."""
-
-    x: Array
-    round: int = 0
-    update: int = 0
-
-    @property
-    def residual(self) -> Array:
-        """Infinity: consensus always takes the same number of rounds."""
-        return np.full(len(self.x), np.inf)
 
 
 def growth(factors: Sequence[float], degree: float) -> float:
@@ -59,6 +43,7 @@ def growth(factors: Sequence[float], degree: float) -> float:
 class Average:
     """Compute the average of all users' numbers, in `rounds` rounds.
 
+    >>> import numpy as np
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = Average(factors=(0.5,))
     >>> state = program.start(users, np.array([[[1.0]], [[4.0]]]))
@@ -78,17 +63,15 @@ class Average:
         """Return a bound on the numbers sent in a round, relative to the largest initial one."""
         return growth(self.factors[:round_], degree)
 
-    def start(self, users: Users, x: Array) -> ConsensusState:  # noqa: ARG002
+    def start(self, users: Users, x: Array) -> State:  # noqa: ARG002
         """Start at each user's own numbers x, (u, k, w)."""
-        return ConsensusState(x)
+        return State(x=x)
 
-    def say(self, state: ConsensusState) -> NeighborSum | NetworkMax:
+    def say(self, state: State) -> NeighborSum | NetworkMax:
         """Send the numbers to the neighbors, and in the last round to all."""
         return NeighborSum(state.x) if state.round < len(self.factors) else NetworkMax(state.x)
 
-    def hear(
-        self, users: Users, state: ConsensusState, heard: HeardSum | HeardMax
-    ) -> ConsensusState:
+    def hear(self, users: Users, state: State, heard: HeardSum | HeardMax) -> State:
         """Take one step towards the average; in the last round, take the maximum of all users."""
         if isinstance(heard, HeardMax):
             return replace(state, x=users.broadcast_centers(heard.v), round=state.round + 1)
@@ -100,6 +83,7 @@ class Average:
 class Maximum:
     """Compute the elementwise maximum of all users' numbers, in one round.
 
+    >>> import numpy as np
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = Maximum()
     >>> state = program.start(users, np.array([[[1.0, 7.0]], [[4.0, 0.0]]]))
@@ -107,14 +91,14 @@ class Maximum:
     [[[4.0, 7.0]], [[4.0, 7.0]]]
     """
 
-    def start(self, users: Users, x: Array) -> ConsensusState:  # noqa: ARG002
+    def start(self, users: Users, x: Array) -> State:  # noqa: ARG002
         """Start at each user's own numbers x, (u, k, w)."""
-        return ConsensusState(x)
+        return State(x=x)
 
-    def say(self, state: ConsensusState) -> NetworkMax:
+    def say(self, state: State) -> NetworkMax:
         """Send the numbers to all."""
         return NetworkMax(state.x)
 
-    def hear(self, users: Users, state: ConsensusState, heard: HeardMax) -> ConsensusState:
+    def hear(self, users: Users, state: State, heard: HeardMax) -> State:
         """Take the maximum."""
         return replace(state, x=users.broadcast_centers(heard.v), round=state.round + 1)

@@ -11,46 +11,26 @@ which is gradient descent on J_rho(x, C) = 1/rho J(x, C) + c/2 <x, L x>   (eq. d
 |--------------------|---------------------------------------------------------------|
 | rho, alpha, B, c   | `rho`, `alpha`, `B`, `consensus_factor`                       |
 | x_i(k)             | `state.x[i, k]`                                               |
-| C_i(k)             | `users.labels`, set by `users.assign`                         |
-| sum w grad f       | `users.gradient_terms`                                        |
+| C_i(k)             | `state.assignment.labels`                                     |
+| sum w grad f       | `users.gradient(assignment, x)`                               |
 | sum_j [x_i - x_j]  | `heard.degree * x - heard.total`                              |
-| the update         | `kernels.gradient_step`, `small_gradient_step`: the same bits |
+| the update         | `users.gradient_step`: both sums and the step, in one loop    |
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-
-from peerclust import kernels
 from peerclust.arrays import Array
-from peerclust.kernels import buffers
-from peerclust.kernels.threads import parallel_for
-from peerclust.programs.protocol import HeardSum, NeighborSum
+from peerclust.programs.protocol import HeardSum, NeighborSum, State
 from peerclust.users import Users
-
-
-@dataclass(frozen=True, eq=False)
-class DGCState:
-    """The centers of the block's users, and the current round and update."""
-
-    x: Array
-    round: int
-    update: int
-    residual: Array
-
-    def next(self, x: Array, residual: Array, B: int) -> DGCState:
-        """Return the state one update later."""
-        if self.update + 1 < B:
-            return replace(self, x=x, update=self.update + 1, residual=residual)
-        return DGCState(x=x, round=self.round + 1, update=0, residual=residual)
 
 
 @dataclass(frozen=True)
 class DGC:
     """Distributed gradient clustering with penalty rho, step size alpha and B updates per round.
 
+    >>> import numpy as np
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = DGC(rho=1.0, alpha=0.25)
     >>> state = program.start(users, np.array([[[0.0]], [[1.0]]]))
@@ -73,40 +53,32 @@ class DGC:
         """
         return condition - 1.0
 
-    def start(self, users: Users, x: Array) -> DGCState:
+    def start(self, users: Users, x: Array) -> State:  # noqa: ARG002
         """Start at the centers x, (u, K, d)."""
-        return DGCState(x=x, round=0, update=0, residual=np.full(users.m, np.inf))
+        return State(x=x)
 
-    def say(self, state: DGCState) -> NeighborSum:
+    def say(self, state: State) -> NeighborSum:
         """Send the centers to the neighbors (step 8)."""
         return NeighborSum(state.x)
 
-    def hear(self, users: Users, state: DGCState, heard: HeardSum) -> DGCState:
+    def hear(self, users: Users, state: State, heard: HeardSum) -> State:
         """Assign at the start of a round (steps 2-5), then update the centers (step 9)."""
-        moved, residual = self.gradient_step(users, state.x, heard, assign=state.update == 0)
-        return state.next(moved, residual if state.update == 0 else state.residual, self.B)
-
-    def gradient_step(
-        self, users: Users, x: Array, heard: HeardSum, *, assign: bool
-    ) -> tuple[Array, Array]:
-        """Return the centers after one update, (u, K, d), and the residuals before it, (u,)."""
-        if assign:
-            users.assign(x)
-        moved, size = buffers.empty(x.shape), np.empty(users.m)
-        degree = heard.degree.reshape(-1)
-        step = float(self.rho), self.alpha, self.consensus_factor
-        if self.B == 1 and users.all_small is not None:
-            users.all_small.gradient_step(
-                x, users.labels, heard.total, degree, *step, out=moved, size=size
-            )
-        else:
-            s0, s1 = users.gradient_terms(x)
-            flat = [each.reshape(users.m, -1) for each in (x, s1, heard.total, moved)]
-
-            def loop(first: int, last: int) -> None:
-                kernels.gradient_step(
-                    flat[0], s0, *flat[1:3], degree, first, last, *step, flat[3], size
-                )
-
-            parallel_for(loop, users.m, x.size)
-        return moved, self.rho * size
+        x, assignment, first = state.x, state.assignment, state.update == 0
+        if first or assignment is None:
+            assignment = users.assign(x, assignment)
+        # x - alpha (1/rho sum_{r in C} w_r grad f(x, y_r) + c sum_j [x - x_j])
+        moved, gradient = users.gradient_step(
+            assignment,
+            x,
+            heard.total,
+            heard.degree,
+            rho=self.rho,
+            alpha=self.alpha,
+            c=self.consensus_factor,
+        )
+        return State(
+            x=moved,
+            assignment=assignment,
+            residual=self.rho * gradient if first else state.residual,
+            **state.next_update(self.B),
+        )

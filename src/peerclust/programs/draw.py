@@ -20,31 +20,22 @@ from typing import Literal
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.bregman import Bregman
-from peerclust.programs.protocol import HeardMax, NetworkMax
+from peerclust.programs.protocol import HeardMax, NetworkMax, State
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
 
 
-@dataclass(frozen=True, eq=False)
-class DrawState:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DrawState(State):
     """The block's keys (u, n), its candidates' values (u, n, width), and the results.
 
     `drawn` is (n, width) after two rounds; a row of it is NaN if no row had any mass.
     """
 
-    x: Array
     keys: Array
     values: Array
-    round: int = 0
-    update: int = 0
     best: Array = field(default_factory=lambda: np.empty(0))
     drawn: Array = field(default_factory=lambda: np.empty((0, 0)))
-
-    @property
-    def residual(self) -> Array:
-        """Infinity: a draw always takes two rounds."""
-        return np.full(len(self.keys), np.inf)
 
 
 @dataclass(frozen=True)
@@ -79,9 +70,8 @@ class Draw:
         agreed = x[0]
         far = users.nearest(agreed)[1][rows] if len(agreed) else np.ones(len(rows))
         mass = weights * (1.0 if self.reveal == "distance" else np.minimum(far, self.cap))
-        if isinstance(users.loss, Bregman) and users.loss.domain is not None:
-            # A row outside the domain cannot be a center.
-            mass = mass * users.loss.domain(users.rows[rows].astype(np.float64))
+        # A row outside the domain of a loss cannot be a center.
+        mass = mass * users.geometry.inside(users.rows[rows].astype(np.float64))
         width = 1 if self.reveal == "distance" else users.d
         keys = np.full((users.m, self.n), -np.inf)
         values = np.full((users.m, self.n, width), -np.inf)
@@ -108,7 +98,7 @@ class Draw:
 
     def _mean(self, users: Users, own: Array, weights: Array, at: int) -> Array:
         """Return the weighted mean of the distinct rows nearest to the row own[at]."""
-        far = nearest(own, own[at : at + 1], loss=users.loss, distance=users.distance)[1]
+        far = nearest(own, own[at : at + 1], users.geometry)[1]
         near = np.argsort(far, kind="stable")[: self.mean_of]
         return np.asarray(np.average(own[near], axis=0, weights=weights[near]))
 

@@ -31,24 +31,20 @@ import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.programs.consensus import growth
-from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum
+from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum, State
 from peerclust.users import Users
 
 
-@dataclass(frozen=True, eq=False)
-class ExactState:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExactState(State):
     """The users' centers, and the sums that they are averaging.
 
     `stepped` is true once the starts have been averaged, so that these are sums of rows.
     """
 
-    x: Array
     sums: Array
-    step: int
-    stepped: bool
-    round: int
-    residual: Array
-    update: int = 0
+    step: int = 0
+    stepped: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,8 +86,7 @@ class Exact:
     def start(self, users: Users, x: Array) -> ExactState:
         """Start by averaging the centers x, (u, K, d)."""
         first = np.concatenate([np.ones((*x.shape[:2], 1)), x], axis=2)
-        unknown = np.full(users.m, UNKNOWN)
-        return ExactState(x=x, sums=first, step=0, stepped=False, round=0, residual=unknown)
+        return ExactState(x=x, sums=first, residual=np.full(users.m, UNKNOWN))
 
     def say(self, state: ExactState) -> NeighborSum:
         """Send the sums to the neighbors."""
@@ -103,7 +98,7 @@ class Exact:
         if self.factors:
             sums = sums - self.factors[step] * (heard.degree * sums - heard.total)
             step += 1
-        residual, stepped = state.residual, state.stepped
+        residual, stepped, assignment = state.residual, state.stepped, state.assignment
         if step == len(self.factors):
             H, S = sums[..., :1], sums[..., 1:]
             if stepped:
@@ -111,10 +106,16 @@ class Exact:
                 residual = self.weight_ratio * np.sqrt((off * off).sum(axis=2)).max(axis=1)
             # A cluster without rows keeps its center.
             x = np.divide(S, H, out=x.copy(), where=H > 0)
-            sums, step, stepped = self._sum_rows(users, x), 0, True
-        return ExactState(x, sums, step, stepped, state.round + 1, residual)
-
-    def _sum_rows(self, users: Users, x: Array) -> Array:
-        users.assign(x)
-        H = users.curvature(x)[..., None]
-        return np.concatenate([H, H * x - users.gradient(x)], axis=2)
+            assignment = users.assign(x, assignment)
+            H = users.curvature(assignment, x)[..., None]
+            sums = np.concatenate([H, H * x - users.gradient(assignment, x)], axis=2)
+            step, stepped = 0, True
+        return ExactState(
+            x=x,
+            sums=sums,
+            step=step,
+            stepped=stepped,
+            assignment=assignment,
+            round=state.round + 1,
+            residual=residual,
+        )

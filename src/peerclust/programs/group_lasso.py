@@ -39,13 +39,13 @@ from numpy.typing import NDArray
 
 from peerclust.arrays import Array
 from peerclust.programs import relabeling
-from peerclust.programs.protocol import UNKNOWN, HeardValues, NeighborValues
+from peerclust.programs.protocol import UNKNOWN, HeardValues, NeighborValues, State
 from peerclust.programs.relabeling import RelabelSchedule
 from peerclust.users import Users
 
 
-@dataclass(frozen=True, eq=False)
-class GroupLassoState:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupLassoState(State):
     """Centers of the block's users, multipliers of their links, and when rows are assigned.
 
     `p` is None until the first messages arrive, as only they show how many links there are.
@@ -53,12 +53,8 @@ class GroupLassoState:
 
     by_link: ClassVar[tuple[str, ...]] = ("p",)
 
-    x: Array
     p: Array | None
     relabel_schedule: RelabelSchedule
-    round: int
-    residual: Array
-    update: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,15 +80,9 @@ class GroupLasso:
         """Return how far centers may leave the bounding box of rows and starts, as for `admm`."""
         return 10.0 * condition
 
-    def start(self, users: Users, x: Array) -> GroupLassoState:
+    def start(self, users: Users, x: Array) -> GroupLassoState:  # noqa: ARG002
         """Start at the centers x, (u, K, d), with multipliers of zero."""
-        return GroupLassoState(
-            x=x,
-            p=None,
-            relabel_schedule=relabeling.start(x),
-            round=0,
-            residual=np.full(users.m, np.inf),
-        )
+        return GroupLassoState(x=x, p=None, relabel_schedule=relabeling.start(len(x)))
 
     def say(self, state: GroupLassoState) -> NeighborValues:
         """Send the centers to the neighbors."""
@@ -107,10 +97,10 @@ class GroupLasso:
         p = before + self.c * (np.repeat(x, np.diff(offsets), axis=0) - near)
         size = np.sqrt((p * p).sum(axis=2, keepdims=True))
         p *= np.divide(self.rho, size, out=np.ones_like(size), where=size > self.rho)
-        schedule = relabeling.assign(users, state.relabel_schedule, x, self.backoff)
-        stiff = users.curvature(x)[..., None] + 2.0 * self.c * heard.degree
+        assignment, schedule = relabeling.assign(users, state, state.relabel_schedule, self.backoff)
+        stiff = users.curvature(assignment, x)[..., None] + 2.0 * self.c * heard.degree
         balance, motion = _by_user(p, offsets), _by_user(p - before, offsets)
-        local = users.gradient(x) + balance
+        local = users.gradient(assignment, x) + balance
         step = np.divide(local + motion, stiff, out=np.zeros_like(x), where=stiff > 0)
         far = np.maximum((local * local).sum(axis=2), (self.disagreement_weight / self.c) ** 2
                          * (motion * motion).sum(axis=2))  # fmt: skip
@@ -118,6 +108,7 @@ class GroupLasso:
             x=x - a * step,
             p=before + a * (p - before),
             relabel_schedule=schedule,
+            assignment=assignment,
             round=state.round + 1,
             residual=np.where(schedule.changed, UNKNOWN, np.sqrt(far).max(axis=1)),
         )

@@ -21,15 +21,23 @@ every runtime. Votes on stopping, and the maxima of `NeighborSum.extra_max`, arr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.arrays import Array
-from peerclust.programs.protocol import HeardSum, HeardValues, NeighborSum, NeighborValues, Program
+from peerclust.programs.protocol import (
+    AnyProgram,
+    HeardSum,
+    HeardValues,
+    NeighborSum,
+    NeighborValues,
+    State,
+    ToNeighbors,
+)
 from peerclust.users import Users
 
 MESSAGE_DTYPES = ("float64", "float32", "float16", "8-bit")
@@ -46,38 +54,50 @@ COMPACT_BYTES = 5
 _BYTES = {"float32": 4, "float16": 2}
 
 
-@dataclass(frozen=True, eq=False)
-class LossyState:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LossyState(State):
     """The inner program's state, the numbers that its users send, (u, ...), and their codes.
 
     `codes` are int8, (u, ...), and `exponents` (u,) of 8-bit messages. `exchange` counts exchanges.
     """
 
-    inner: Any
+    inner: State
     sent: Array
     codes: NDArray[np.int8]
     exponents: NDArray[np.int16]
     exchange: int
 
-    @property
-    def x(self) -> Array:
-        """The centers of the block's users, (u, K, d)."""
-        return np.asarray(self.inner.x)
+    @classmethod
+    def around(
+        cls,
+        inner: State,
+        sent: Array,
+        codes: NDArray[np.int8],
+        exponents: NDArray[np.int16],
+        exchange: int,
+    ) -> LossyState:
+        """Return the state whose centers, counters, residual and assignment are the inner ones."""
+        return cls(
+            x=inner.x,
+            round=inner.round,
+            update=inner.update,
+            residual=inner.residual,
+            assignment=inner.assignment,
+            inner=inner,
+            sent=sent,
+            codes=codes,
+            exponents=exponents,
+            exchange=exchange,
+        )
 
-    @property
-    def round(self) -> int:
-        """The number of completed rounds."""
-        return int(self.inner.round)
+    def attach(self, users: Users) -> Self:
+        """Return the state, as read from a checkpoint, of these users: they assign again."""
+        inner = self.inner.attach(users)
+        return replace(self, inner=inner, assignment=inner.assignment)
 
-    @property
-    def update(self) -> int:
-        """The number of completed exchanges of the present round."""
-        return int(self.inner.update)
-
-    @property
-    def residual(self) -> Array:
-        """The residual of the inner program."""
-        return np.asarray(self.inner.residual)
+    def at_round(self, round_: int) -> Self:
+        """Return the state as of the start of a round."""
+        return replace(self, inner=self.inner.at_round(round_), round=round_, update=0)
 
 
 @dataclass(frozen=True)
@@ -112,7 +132,7 @@ class Lossy:
     (np.float64(4.5), 12180)
     """
 
-    program: Program
+    program: AnyProgram
     dtype: str = "float64"
     noise: float = 0.0
     drop: float = 0.0
@@ -124,23 +144,16 @@ class Lossy:
 
         Dither and rounding carry them a little further than centers go; one width is generous.
         """
-        inner: Any = self.program
-        return float(inner.max_overshoot(condition)) + (self.dtype != "float64")
-
-    def __getattr__(self, name: str) -> Any:
-        # Whatever else the inner program declares (`rho`) holds for this one.
-        if name.startswith("__") or name == "program":
-            raise AttributeError(name)
-        return getattr(self.program, name)
+        return self.program.max_overshoot(condition) + (self.dtype != "float64")
 
     def start(self, users: Users, x: Array) -> LossyState:
         """Start the inner program."""
         inner = self.program.start(users, x)
         sent = self._round(self._said(inner).x)
-        u = len(sent)
-        return LossyState(inner, sent, np.zeros(sent.shape, np.int8), np.zeros(u, np.int16), 0)
+        codes, exponents = np.zeros(sent.shape, np.int8), np.zeros(len(sent), np.int16)
+        return LossyState.around(inner, sent, codes, exponents, 0)
 
-    def say(self, state: LossyState) -> NeighborSum:
+    def say(self, state: LossyState) -> ToNeighbors[HeardSum]:
         """Send what the inner program says, encoded."""
         said = self._said(state.inner)
         one_by_one = self.drop > 0 or self.noise > 0 or isinstance(said, NeighborValues)
@@ -151,23 +164,26 @@ class Lossy:
 
     def hear(self, users: Users, state: LossyState, heard: HeardSum) -> LossyState:
         """Let the inner program hear what arrived."""
-        said, at = self._said(state.inner).x, state.exchange
+        at = state.exchange
         if self.noise > 0 or self.drop > 0:
             heard = self._channel(users, heard, state.sent, at)
-        off = said - state.sent
-        heard = replace(heard, total=heard.total + heard.degree * off)
-        if isinstance(heard, HeardValues):
-            own = np.repeat(off, np.diff(heard.offsets), axis=0)
-            heard = replace(heard, values=heard.values + own)
-        noisy: Any = users
+        heard = _shift(heard, self._said(state.inner).x - state.sent)
         if self.gradient_noise > 0:
-            noisy = _NoisyUsers(users, lambda i: self._draw(users, i, _GRADIENT, at), self)
-        inner = self.program.hear(noisy, state.inner, heard)
+            scale = self.gradient_noise * users.total_weights[:, None, None]
+            draw = partial(self._draw, users, stream=_GRADIENT, at=at)
+            noisy = users.with_noise(
+                lambda shape: (
+                    scale * np.stack([draw(i).normal(size=shape[1:]) for i in range(users.m)])
+                )
+            )
+            inner = self.program.hear(noisy, state.inner, heard)
+        else:
+            inner = self.program.hear(users, state.inner, heard)
         return self._encode(users, state, inner)
 
-    def _said(self, inner: Any) -> NeighborSum:
+    def _said(self, inner: State) -> ToNeighbors[HeardSum]:
         said = self.program.say(inner)
-        if not isinstance(said, NeighborSum):
+        if not isinstance(said, ToNeighbors):
             raise TypeError(
                 "Lossy must be given a program that says NeighborSum or NeighborValues."
             )
@@ -176,7 +192,7 @@ class Lossy:
     def _round(self, x: Array) -> Array:
         return x.astype(self.dtype).astype(np.float64) if self.dtype in _BYTES else x
 
-    def _size(self, said: NeighborSum, compact: bool) -> int | None:
+    def _size(self, said: ToNeighbors[HeardSum], compact: bool) -> int | None:
         extra = 0 if said.extra_max is None else said.extra_max[0].nbytes
         if compact:
             return int(said.x[0].size) + extra + COMPACT_BYTES
@@ -187,11 +203,11 @@ class Lossy:
     def _draw(self, users: Users, i: int, stream: np.int64, at: int) -> np.random.Generator:
         return users.generator(i, self.seed, int(stream) + at)
 
-    def _encode(self, users: Users, state: LossyState, inner: Any) -> LossyState:
+    def _encode(self, users: Users, state: LossyState, inner: State) -> LossyState:
         """Return the state in which the users send what the inner program says now."""
         s, at = self._said(inner).x, state.exchange + 1
         if self.dtype != "8-bit":
-            return LossyState(inner, self._round(s), state.codes, state.exponents, at)
+            return LossyState.around(inner, self._round(s), state.codes, state.exponents, at)
         gap = s - state.sent
         _, exponents = np.frexp(np.abs(gap).reshape(len(gap), -1).max(axis=1) / _LARGEST_CODE)
         # Smaller differences are rounding errors, and an exponent must fit into one byte.
@@ -202,7 +218,7 @@ class Lossy:
         )
         codes = np.clip(np.round(gap / unit + dither - 0.5), -127, 127)
         sent = state.sent + codes * unit
-        return LossyState(inner, sent, codes.astype(np.int8), exponents.astype(np.int16), at)
+        return LossyState.around(inner, sent, codes.astype(np.int8), exponents.astype(np.int16), at)
 
     def _channel(self, users: Users, heard: HeardSum, sent: Array, at: int) -> HeardSum:
         """Return what arrived: with noise on every number, and without the lost messages.
@@ -221,7 +237,7 @@ class Lossy:
         total = np.stack(
             [_add(values[offsets[i] : offsets[i + 1]], sent[i].shape) for i in range(users.m)]
         )
-        return replace(heard, total=total, values=values)
+        return HeardValues(total, heard.degree, heard.extra_max, values=values, offsets=offsets)
 
 
 def _add(messages: Array, shape: tuple[int, ...]) -> Array:
@@ -231,25 +247,10 @@ def _add(messages: Array, shape: tuple[int, ...]) -> Array:
     return total
 
 
-class _NoisyUsers:
-    """Users whose gradients are noisy."""
-
-    # The loop for small users computes gradients itself, without noise.
-    all_small = None
-
-    def __init__(self, users: Users, draw: Callable[[int], np.random.Generator], of: Lossy) -> None:
-        self._users, self._draw, self._size = users, draw, of.gradient_noise
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._users, name)
-
-    def gradient(self, x: Array) -> Array:
-        """Return the users' gradients with noise."""
-        noise = np.stack([self._draw(i).normal(size=x.shape[1:]) for i in range(self._users.m)])
-        return (
-            self._users.gradient(x) + self._size * self._users.total_weights[:, None, None] * noise
-        )
-
-    def gradient_terms(self, x: Array) -> tuple[Array, Array]:
-        """Return them in the form of `Users.gradient_terms`."""
-        return np.zeros(x.shape[:2]), -self.gradient(x)
+def _shift(heard: HeardSum, off: Array) -> HeardSum:
+    """Return what was heard with off[i], (u, ...), added to every message to user i."""
+    total = heard.total + heard.degree * off
+    if not isinstance(heard, HeardValues):
+        return HeardSum(total, heard.degree, heard.extra_max)
+    values = heard.values + np.repeat(off, np.diff(heard.offsets), axis=0)
+    return HeardValues(total, heard.degree, heard.extra_max, values=values, offsets=heard.offsets)

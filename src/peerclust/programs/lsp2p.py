@@ -15,8 +15,8 @@ on the curvature (`users.curvature`), and the step is a majorized one.
 | symbol        | here                                                           |
 |---------------|----------------------------------------------------------------|
 | x_i(k)        | `state.x[i, k]`                                                |
-| C_i(k)        | `users.labels`, set by `users.assign`                          |
-| S0_i(k)       | `users.curvature(x)[i, k]`, stored in `state.sums[i, k, -1]`   |
+| C_i(k)        | `state.assignment.labels`                                      |
+| S0_i(k)       | `users.curvature`, stored in `state.sums[i, k, -1]`            |
 | S1_i(k)       | S0 x - `users.gradient`, stored in `state.sums[i, k, :-1]`     |
 | sum_j         | `state.sums + heard.total`                                     |
 
@@ -31,19 +31,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.programs.protocol import HeardSum, NeighborSum
-from peerclust.users import Users
+from peerclust.programs.protocol import HeardSum, NeighborSum, State
+from peerclust.users import Assignment, Users
 
 
-@dataclass(frozen=True, eq=False)
-class LSP2PState:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LSP2PState(State):
     """The centers of the block's users, and the sums S1 and S0 at them, (u, K, d + 1)."""
 
-    x: Array
     sums: Array
-    round: int
-    residual: Array
-    update: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,8 @@ class LSP2P:
 
     def start(self, users: Users, x: Array) -> LSP2PState:
         """Start at the centers x, (u, K, d), and assign."""
-        return LSP2PState(x=x, sums=_sums(users, x), round=0, residual=np.full(users.m, np.inf))
+        assignment = users.assign(x)
+        return LSP2PState(x=x, sums=_sums(users, assignment), assignment=assignment)
 
     def say(self, state: LSP2PState) -> NeighborSum:
         """Send the sum and the number of each cluster's rows to the neighbors."""
@@ -75,11 +72,18 @@ class LSP2P:
         off = S0 * state.x - S1
         x = np.divide(S1, S0, out=state.x.copy(), where=S0 > 0)
         residual = np.sqrt((off * off).sum(axis=2)).max(axis=1)
-        return LSP2PState(x=x, sums=_sums(users, x), round=state.round + 1, residual=residual)
+        assignment = users.assign(x, state.assignment)
+        return LSP2PState(
+            x=x,
+            sums=_sums(users, assignment),
+            assignment=assignment,
+            round=state.round + 1,
+            residual=residual,
+        )
 
 
-def _sums(users: Users, x: Array) -> Array:
-    """Assign, then return S1 and S0 side by side, (u, K, d + 1)."""
-    users.assign(x)
-    S0 = users.curvature(x)[..., None]
-    return np.concatenate([S0 * x - users.gradient(x), S0], axis=2)
+def _sums(users: Users, assignment: Assignment) -> Array:
+    """Return S1 and S0 at the centers of an assignment, side by side, (u, K, d + 1)."""
+    x = assignment.x
+    S0 = users.curvature(assignment, x)[..., None]
+    return np.concatenate([S0 * x - users.gradient(assignment, x), S0], axis=2)

@@ -14,7 +14,7 @@ It has the fixed points of DGC-F_rho with the K-means loss.
 |-------------------|------------------------------------------------------------|
 | rho, alpha        | `rho`, `alpha`                                             |
 | x_i(k)            | `state.x[i, k]`                                            |
-| C_i(k), its size  | `users.labels`, `users.curvature`                          |
+| C_i(k), its size  | `state.assignment.labels`, `users.curvature`               |
 | sum (x - y)       | `users.gradient`                                           |
 | sum_j [x_i - x_j] | `heard.degree * x - heard.total`                           |
 """
@@ -26,8 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.programs.dgc import DGCState
-from peerclust.programs.protocol import HeardSum, NeighborSum
+from peerclust.programs.protocol import HeardSum, NeighborSum, State
 from peerclust.users import Users
 
 
@@ -46,21 +45,21 @@ class NKMeans:
     rho: float
     alpha: float
 
-    def start(self, users: Users, x: Array) -> DGCState:
+    def start(self, users: Users, x: Array) -> State:  # noqa: ARG002
         """Start at the centers x, (u, K, d)."""
-        return DGCState(x=x, round=0, update=0, residual=np.full(users.m, np.inf))
+        return State(x=x)
 
-    def say(self, state: DGCState) -> NeighborSum:
+    def say(self, state: State) -> NeighborSum:
         """Send the centers to the neighbors."""
         return NeighborSum(state.x)
 
-    def hear(self, users: Users, state: DGCState, heard: HeardSum) -> DGCState:
+    def hear(self, users: Users, state: State, heard: HeardSum) -> State:
         """Assign, then update the centers."""
         x = state.x
-        users.assign(x)
-        gradient = users.gradient(x) / self.rho + (heard.degree * x - heard.total)
-        scale = users.curvature(x)[..., None] / self.rho + heard.degree
+        assignment = users.assign(x, state.assignment)
+        gradient = users.gradient(assignment, x) / self.rho + (heard.degree * x - heard.total)
+        scale = users.curvature(assignment, x)[..., None] / self.rho + heard.degree
         # A user without neighbors keeps the center of an empty cluster.
         step = np.divide(self.alpha * gradient, scale, out=np.zeros_like(x), where=scale > 0)
         residual = self.rho * np.sqrt((gradient * gradient).sum(axis=2)).max(axis=1)
-        return state.next(x - step, residual, 1)
+        return State(x=x - step, assignment=assignment, round=state.round + 1, residual=residual)

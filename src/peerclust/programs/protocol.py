@@ -7,7 +7,8 @@ of its parameters with three methods; only its state changes:
     state = program.hear(users, state, deliver(program.say(state)))    # repeated
 
 A runtime is that loop together with a way to deliver messages. States and messages are never
-written to.
+written to. The type of a message determines what is heard in reply: a `Message[HeardSum]` is
+answered by a `HeardSum`.
 """
 
 from __future__ import annotations
@@ -15,44 +16,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, Self, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.arrays import Array
-from peerclust.users import Users
+from peerclust.users import Assignment, Users
 
 # A residual that is not known yet. It is above every threshold, and finite: an infinite residual
 # means that the run diverged.
 UNKNOWN = float(np.finfo(np.float64).max)
-
-
-@dataclass(frozen=True, eq=False)
-class NeighborSum:
-    """Send x[i], (u, ...), to every neighbor; hear the neighbors' total and how many they are.
-
-    With `extra_max`, (u, w), hear also the elementwise maximum of the neighbors' extra_max[j].
-    `size` is the size of one message in bytes, votes included, where that differs from what `x` and
-    `extra_max` take in memory. `codes` encode the difference from the last message: see `lossy`.
-    """
-
-    x: Array
-    extra_max: Array | None = None
-    size: int | None = None
-    codes: tuple[NDArray[np.int8], NDArray[np.int16]] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class NeighborValues(NeighborSum):
-    """As `NeighborSum`, but hear each neighbor's own x[j] as well."""
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkMax:
-    """Send v[i], (u, ...), to the whole network; hear the elementwise maximum over all users."""
-
-    v: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +60,127 @@ class HeardMax:
     v: Array
 
 
+Heard = HeardSum | HeardMax
+S = TypeVar("S", bound="State")
+H = TypeVar("H", bound=Heard)
+H_co = TypeVar("H_co", bound=Heard, covariant=True)
+
+
+class Message(Generic[H_co]):
+    """What a program says; H is what it hears in reply."""
+
+
+@dataclass(frozen=True, eq=False)
+class ToNeighbors(Message[H_co]):
+    """Send x[i], (u, ...), to every neighbor.
+
+    With `extra_max`, (u, w), hear also the elementwise maximum of the neighbors' extra_max[j].
+    `size` is the size of one message in bytes, votes included, where that differs from what `x` and
+    `extra_max` take in memory. `codes` encode the difference from the last message: see `lossy`.
+    """
+
+    x: Array
+    extra_max: Array | None = None
+    size: int | None = None
+    codes: tuple[NDArray[np.int8], NDArray[np.int16]] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborSum(ToNeighbors[HeardSum]):
+    """Send x[i] to every neighbor; hear the neighbors' total and how many they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborValues(ToNeighbors[HeardValues]):
+    """As `NeighborSum`, but hear each neighbor's own x[j] as well."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkMax(Message[HeardMax]):
+    """Send v[i], (u, ...), to the whole network; hear the elementwise maximum over all users."""
+
+    v: Array
+
+
+class Counters(TypedDict):
+    """The counters of a state; see `State`."""
+
+    round: int
+    update: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class State:
+    """What every program's state has; a program adds its own arrays and counters in a subclass.
+
+    Attributes
+    ----------
+    x : (u, K, d) array
+        The centers of the block's users.
+    round : int
+        The number of completed rounds.
+    update : int
+        The number of completed exchanges of the present round; 0 between rounds.
+    residual : (u,) array
+        The distance of each user from a fixed point at the start of its last round. It is in the
+        units of a gradient of the cost J; the runtime compares it with a threshold. Infinite
+        before the first round, and in programs that end after a fixed number of rounds.
+    assignment : Assignment, optional
+        The last assignment of the users' rows to centers.
+    """
+
+    x: Array
+    round: int = 0
+    update: int = 0
+    residual: Array = field(default_factory=lambda: np.full(1, np.inf))
+    assignment: Assignment | None = None
+
+    def next_update(self, B: int) -> Counters:
+        """Return `round` and `update` after one more exchange, with B of them per round."""
+        if self.update + 1 < B:
+            return {"round": self.round, "update": self.update + 1}
+        return {"round": self.round + 1, "update": 0}
+
+    def attach(self, users: Users) -> Self:
+        """Return the state, as read from a checkpoint, of these users: they assign again."""
+        return replace(self, assignment=self.assignment and users.assign(self.assignment.x))
+
+    def at_round(self, round_: int) -> Self:
+        """Return the state as of the start of a round."""
+        return replace(self, round=round_, update=0)
+
+
+class Program(Protocol[S, H]):
+    """An algorithm from the view of a block of users; S is its state and H is what it hears."""
+
+    def start(self, users: Users, x: Array) -> S:
+        """Return the state before the first round."""
+
+    def say(self, state: S) -> Message[H]:
+        """Return the users' next message; its kind and shape depend on counters only."""
+
+    def hear(self, users: Users, state: S, heard: H) -> S:
+        """Return the next state."""
+
+
+class Solver(Program[S, H], Protocol):
+    """A program that peers may run: the centers that neighbors may send are bounded."""
+
+    def max_overshoot(self, condition: float) -> float:
+        """Return how far centers may leave the bounding box of rows and starts, in widths of it.
+
+        `condition` is the condition number of the distance's matrix A, 1 for the Euclidean.
+        """
+
+
+# A program of some state and some messages, where it does not matter which: Python has no type for
+# "there is an S", so these two are the only explicit Any of programs and runtimes.
+AnyProgram = Program[Any, Any]  # type: ignore[explicit-any]
+AnySolver = Solver[Any, Any]  # type: ignore[explicit-any]
+
+
 def reduce_messages(
-    said: NeighborSum, messages: Sequence[Array], extra_max: Sequence[Array] = ()
+    said: ToNeighbors[HeardSum], messages: Sequence[Array], extra_max: Sequence[Array] = ()
 ) -> HeardSum:
     """Return what a block of one user, which said `said`, hears in its neighbors' messages.
 
@@ -120,50 +213,3 @@ def _degree(n: int, ndim: int) -> Array:
     degree = np.full((1,) * ndim, float(n))
     degree.setflags(write=False)
     return degree
-
-
-class State(Protocol):
-    """The attributes that every state has; a program adds its own arrays and counters."""
-
-    @property
-    def x(self) -> Array:
-        """The centers of the block's users, (u, K, d)."""
-
-    @property
-    def round(self) -> int:
-        """The number of completed rounds."""
-
-    @property
-    def update(self) -> int:
-        """The number of completed exchanges of the present round; 0 between rounds."""
-
-    @property
-    def residual(self) -> Array:
-        """The distance of each user from a fixed point at the start of its last round, (u,).
-
-        It is in the units of a gradient of the cost J; the runtime compares it with a threshold.
-        """
-
-
-def set_round(state: Any, round_: int) -> Any:
-    """Return the state as of the start of a round; if it wraps an inner state, that one as well."""
-    if hasattr(state, "inner"):
-        return replace(state, inner=set_round(state.inner, round_))
-    return replace(state, round=round_, update=0)
-
-
-class Program(Protocol):
-    """An algorithm from the view of a block of users.
-
-    A solver that peers run also has `max_overshoot(condition)`, a bound on the centers that
-    neighbors may send; an average that they run also has `max_growth(round_, degree)`.
-    """
-
-    def start(self, users: Users, x: Array) -> State:
-        """Return the state before the first round."""
-
-    def say(self, state: Any) -> NeighborSum | NetworkMax:
-        """Return the users' next message; its kind and shape depend on counters only."""
-
-    def hear(self, users: Users, state: Any, heard: Any) -> Any:
-        """Return the next state."""

@@ -17,57 +17,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.arrays import Array
-from peerclust.users import Users
+from peerclust.programs.protocol import State
+from peerclust.users import Assignment, Users
 
 
 @dataclass(frozen=True, eq=False)
 class RelabelSchedule:
-    """The centers at which each user of a block last assigned its rows, and when it does so next.
+    """When each user of a block assigns its rows next.
 
     Attributes
     ----------
-    x : (u, K, d) array
-        The centers of the last assignment.
     interval, rounds_left : (u,) arrays
         The number of rounds between two assignments, and until the next one.
     changed : (u,) bool array
         Whether labels changed in the present round.
     """
 
-    x: Array
     interval: Array
     rounds_left: Array
     changed: NDArray[np.bool_]
 
 
-def start(x: Array) -> RelabelSchedule:
-    """Return the initial schedule: an assignment in every round."""
-    u = len(x)
-    return RelabelSchedule(x, np.ones(u), np.zeros(u), np.ones(u, bool))
+def start(u: int) -> RelabelSchedule:
+    """Return the initial schedule of u users: an assignment in every round."""
+    return RelabelSchedule(np.ones(u), np.zeros(u), np.ones(u, bool))
 
 
-def assign(users: Users, schedule: RelabelSchedule, x: Array, backoff: float) -> RelabelSchedule:
-    """Assign the rows of users that are due to the centers x, and return the next schedule.
+def assign(
+    users: Users, state: State, schedule: RelabelSchedule, backoff: float
+) -> tuple[Assignment, RelabelSchedule]:
+    """Assign the rows of users that are due to the centers state.x; return the next schedule.
 
-    Where labels changed, the interval grows by `backoff`.
+    Other users keep their assignment. Where labels changed, the interval grows by `backoff`.
 
     >>> users = Users(np.array([[0.0], [4.0]]), np.array([0, 2]))
-    >>> first = start(np.array([[[0.0], [9.0]]]))
-    >>> then = assign(users, first, np.array([[[0.0], [5.0]]]), backoff=1.0)
-    >>> then.interval.tolist(), then.rounds_left.tolist(), users.labels.tolist()
+    >>> far, near = np.array([[[0.0], [9.0]]]), np.array([[[0.0], [5.0]]])
+    >>> first = State(x=near, assignment=users.assign(far))
+    >>> assignment, then = assign(users, first, start(1), backoff=1.0)
+    >>> then.interval.tolist(), then.rounds_left.tolist(), assignment.labels.tolist()
     ([2.0], [1.0], [0, 1])
-    >>> last = assign(users, then, np.array([[[0.0], [9.0]]]), backoff=1.0)
-    >>> last.rounds_left, users.labels.tolist()
+    >>> assignment, last = assign(users, State(x=far, assignment=assignment), then, backoff=1.0)
+    >>> last.rounds_left, assignment.labels.tolist()
     (array([0.]), [0, 1])
     """
-    due = schedule.rounds_left <= 0
-    anchor = np.where(due[:, None, None], x, schedule.x)
-    # From the last centers, so that a resumed run has the same labels.
-    users.assign(schedule.x)
-    before = users.labels.copy()
-    users.assign(anchor)
-    moved = np.concatenate([[0], np.cumsum(users.labels != before)])
-    changed = np.diff(moved[users.offsets]) > 0
+    due, last = schedule.rounds_left <= 0, state.assignment
+    x = np.where(due[:, None, None], state.x, state.x if last is None else last.x)
+    changed = np.zeros(len(x), bool)
+    if last is None:
+        assignment = users.assign(x)
+    else:
+        before = last.labels
+        assignment = users.assign(x, last)
+        moved = np.concatenate([[0], np.cumsum(assignment.labels != before)])
+        changed = np.diff(moved[users.offsets]) > 0
     interval = np.where(changed, schedule.interval + backoff, schedule.interval)
     rounds_left = np.where(due, np.floor(interval), schedule.rounds_left) - 1.0
-    return RelabelSchedule(anchor, interval, rounds_left, changed)
+    return assignment, RelabelSchedule(interval, rounds_left, changed)

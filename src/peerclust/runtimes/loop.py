@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,14 +37,13 @@ def run_rounds(
     `neighbor_min` returns the smallest votes among each user's neighbors. Votes are sent with every
     message; they are read in the first exchange of a round.
     """
-    for block in blocks:
-        block.reset_cache()
     if resume_from is None:
         states = [program.start(b, x) for b, x in zip(blocks, starts, strict=True)]
         resume_from = Snapshot(states, [first_vote(block.m) for block in blocks], Traffic())
+    else:
+        states = [state.attach(b) for b, state in zip(blocks, resume_from.states, strict=True)]
+        resume_from = replace(resume_from, states=states)
     states, votes, traffic = list(resume_from.states), resume_from.votes, resume_from.traffic
-    for block, labels in zip(blocks, resume_from.labels, strict=False):
-        block.reset_cache(labels)
     with np.errstate(over="ignore", invalid="ignore"):
         while states[0].round < rounds:
             now, voting = states[0].round, threshold >= 0 and states[0].update == 0
@@ -61,7 +61,7 @@ def run_rounds(
                 if on_round is not None:
                     on_round(states, blocks)
                 if on_checkpoint is not None:
-                    on_checkpoint(Snapshot(states, votes, traffic), blocks)
+                    on_checkpoint(Snapshot(states, votes, traffic))
                 if votes[0].due(now):
                     break
     done = states[0].round

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust.arrays import Array
 from peerclust.errors import DivergedError
@@ -64,19 +63,15 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The state of a run between two rounds: all that is needed to resume it.
-
-    Without the blocks' last `labels`, all labels count as changed in the next round.
-    """
+    """The state of a run between two rounds: all that is needed to resume it."""
 
     states: Sequence[Any]
     votes: Sequence[Vote]
     traffic: Traffic
-    labels: Sequence[NDArray[np.int32]] = ()
 
 
-# Called between rounds with a snapshot, without labels, and the blocks.
-OnCheckpoint = Callable[[Snapshot, Sequence[Users]], None]
+# Called between rounds with a snapshot.
+OnCheckpoint = Callable[[Snapshot], None]
 
 
 class Runtime(Protocol):

@@ -18,7 +18,7 @@ from peerclust.runtimes.protocol import Run, distribution_of
 from peerclust.runtimes.simulator import Simulator
 from peerclust.testing.cases import Case, cases as every_case
 from peerclust.testing.programs import PROGRAMS, Trial
-from peerclust.users import Users
+from peerclust.users import Assignment, Users
 
 
 def check_loss(loss: Loss) -> None:
@@ -105,8 +105,8 @@ def _end(
     made = runtime(case.graph)
     distribution = distribution_of(made)
 
-    def on_round(_: Sequence[State], blocks: Sequence[Users]) -> None:
-        changes.append(sum(block.changed for block in blocks))
+    def on_round(states: Sequence[State], _: Sequence[Users]) -> None:
+        changes.append(sum(state.assignment.changed for state in states if state.assignment))
 
     run: Run = made.run(
         trial.make(case),
@@ -117,40 +117,51 @@ def _end(
         threshold=trial.threshold,
         on_round=on_round if watched else None,
     )
-    all_states = [state for states in distribution.group.allgather(run.states) for state in states]
+    own = [_describe(state) for state in run.states]
+    described = [each for rank in distribution.group.allgather(own) for each in rank]
     end = {"rounds": run.rounds, "stopped": run.stopped, "traffic": run.traffic}
     if watched:
         end["labels changed"] = np.sum(distribution.group.allgather(changes), axis=0).tolist()
-    return end | _join(all_states, np.concatenate(distribution.members), case.graph)
+    return end | _join(described, np.concatenate(distribution.members), case.graph)
 
 
-def _join(states: Sequence[Any], numbers: NDArray[np.int64], graph: Graph) -> dict[str, Any]:
-    """Return every field of the blocks' states, arrays as bytes; common fields must be equal.
+def _describe(state: Any, at: str = "") -> dict[str, Any]:
+    """Return every field of a state and of nested ones, each with what its rows belong to.
 
-    An array has one row per user if its length is the number of users, or one row per link if the
-    state lists it in `by_link`; both are sorted by the users' `numbers`.
+    An array has one row per "user", or per "link" if the state lists it in `by_link`; other fields
+    are common to "all".
     """
-    joined: dict[str, Any] = {}
-    by_link = getattr(states[0], "by_link", ())
+    found: dict[str, Any] = {}
+    by_link = getattr(state, "by_link", ())
+    for each in fields(state):
+        name, value = f"{at}{each.name}", getattr(state, each.name)
+        if isinstance(value, Assignment):
+            found[f"{name}.x"] = "user", value.x
+        elif is_dataclass(value):
+            found |= _describe(value, f"{name}.")
+        elif isinstance(value, np.ndarray):
+            found[name] = "link" if each.name in by_link else "user", value
+        else:
+            found[name] = "all", value
+    return found
+
+
+def _join(
+    states: Sequence[dict[str, Any]], numbers: NDArray[np.int64], graph: Graph
+) -> dict[str, Any]:
+    """Return the blocks' states as one, by the users' `numbers`; common fields must be equal."""
     owner = np.repeat(numbers, np.diff(graph.indptr)[numbers])
-    for each in fields(states[0]):
-        values = [getattr(state, each.name) for state in states]
-        if is_dataclass(values[0]):
-            inner = _join(values, numbers, graph)
-            joined |= {f"{each.name}.{name}": value for name, value in inner.items()}
-            continue
-        rows_of = None
-        if values[0] is not None and each.name in by_link:
-            rows_of = owner
-        elif isinstance(values[0], np.ndarray) and len(values[0]) == len(states[0].x):
-            rows_of = numbers
-        if rows_of is not None:
+    joined: dict[str, Any] = {}
+    for name, (kind, _) in states[0].items():
+        values = [state[name][1] for state in states]
+        rows_of = {"user": numbers, "link": owner}.get(kind)
+        if rows_of is not None and sum(map(len, values)) == len(rows_of):
             ordered = np.concatenate(values)[np.argsort(rows_of, kind="stable")]
-            joined[each.name] = ordered.tobytes()
+            joined[name] = ordered.tobytes()
             continue
         plain = [v.tobytes() if isinstance(v, np.ndarray) else v for v in values]
-        assert all(value == plain[0] for value in plain), f"users differ in {each.name}"
-        joined[each.name] = plain[0]
+        assert all(value == plain[0] for value in plain), f"users differ in {name}"
+        joined[name] = plain[0]
     return joined
 
 
@@ -176,4 +187,6 @@ def _check_resume(trial: Trial, case: Case) -> None:
     resumed = advance(case.users(), advance(case.users(), state, rounds // 2), rounds)
     where = f"resumed half way, {case.name}"
     all_users = np.arange(case.graph.m), case.graph
-    _check_same(where, _join([whole], *all_users), _join([resumed], *all_users))
+    _check_same(
+        where, _join([_describe(whole)], *all_users), _join([_describe(resumed)], *all_users)
+    )

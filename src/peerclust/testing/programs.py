@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,14 +12,22 @@ from peerclust.programs.accelerated import Accelerated
 from peerclust.programs.admm import ADMM
 from peerclust.programs.certificate import Certify
 from peerclust.programs.consensus import Average, Maximum
-from peerclust.programs.dgc import DGC, DGCState
+from peerclust.programs.dgc import DGC
 from peerclust.programs.draw import Draw
 from peerclust.programs.exact import Exact
 from peerclust.programs.group_lasso import GroupLasso
 from peerclust.programs.lossy import Lossy
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.programs.nk_means import NKMeans
-from peerclust.programs.protocol import UNKNOWN, NeighborSum, NetworkMax, Program
+from peerclust.programs.protocol import (
+    UNKNOWN,
+    AnyProgram,
+    HeardMax,
+    HeardSum,
+    NeighborSum,
+    NetworkMax,
+    State,
+)
 from peerclust.testing.cases import Case
 from peerclust.users import Users
 
@@ -33,7 +40,7 @@ class Trial:
     users never stop. `rounds` may depend on the case.
     """
 
-    make: Callable[[Case], Program]
+    make: Callable[[Case], AnyProgram]
     common_start: bool = False
     rounds: int | Callable[[Case], int] = 100
     threshold: float = 20.0
@@ -57,23 +64,24 @@ def _certify(case: Case) -> Certify:
 
 
 @dataclass(frozen=True)
-class _MaximumFirst(DGC):
+class _MaximumFirst:
     """DGC whose rounds start with a maximum over all users, which is not used."""
 
-    def start(self, users: Users, x: Array) -> DGCState:
-        """Start without a residual."""
-        return replace(super().start(users, x), residual=np.full(users.m, UNKNOWN))
+    program: DGC
 
-    def say(self, state: DGCState) -> Any:
+    def start(self, users: Users, x: Array) -> State:
+        """Start without a residual."""
+        return State(x=x, residual=np.full(users.m, UNKNOWN))
+
+    def say(self, state: State) -> NeighborSum | NetworkMax:
         """Say the centers' magnitudes to all users, then the centers to the neighbors."""
         return NetworkMax(np.abs(state.x)) if state.update == 0 else NeighborSum(state.x)
 
-    def hear(self, users: Users, state: DGCState, heard: Any) -> DGCState:
+    def hear(self, users: Users, state: State, heard: HeardSum | HeardMax) -> State:
         """Move the centers in the second exchange."""
-        if state.update == 0:
+        if isinstance(heard, HeardMax):
             return replace(state, update=1)
-        x, residual = self.gradient_step(users, state.x, heard, assign=True)
-        return DGCState(x, state.round + 1, 0, residual)
+        return self.program.hear(users, replace(state, update=0), heard)
 
 
 PROGRAMS = {
@@ -114,7 +122,7 @@ PROGRAMS = {
         threshold=-1.0,
     ),
     "dgc, a maximum first": Trial(
-        lambda case: _MaximumFirst(rho=20.0, alpha=case.step(20.0)), rounds=60, threshold=40.0
+        lambda case: _MaximumFirst(DGC(rho=20.0, alpha=case.step(20.0))), rounds=60, threshold=40.0
     ),
     "maximum": Trial(lambda _: Maximum(), rounds=1, threshold=-1.0),
 }

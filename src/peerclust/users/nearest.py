@@ -13,61 +13,53 @@ from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.arrays import Array, Rows
-from peerclust.bregman import Bregman
-from peerclust.distances import Distance
+from peerclust.distances import Geometry
 from peerclust.kernels.threads import parallel_for
 
 BATCH_ROWS = 1 << 17
 
 
 def nearest(
-    rows: Rows,
-    centers: Array,
-    *,
-    loss: Any,
-    distance: Distance,
-    transformed: Rows | None = None,
+    rows: Rows, centers: Array, geometry: Geometry, *, transformed: Rows | None = None
 ) -> tuple[NDArray[np.int32], Array]:
     """Return each row's nearest center among (K, d), and its squared distance (or divergence).
 
-    `transformed` are the rows after `distance.forward`, if the caller has them.
+    `transformed` are the rows after `geometry.forward`, if the caller has them.
 
-    >>> from peerclust import Euclidean, KMeans
-    >>> label, r2 = nearest(np.array([[0.0], [4.0]]), np.array([[0.0], [5.0]]),
-    ...                     loss=KMeans(), distance=Euclidean())
+    >>> from peerclust.distances import Euclidean, Linear
+    >>> rows, centers = np.array([[0.0], [4.0]]), np.array([[0.0], [5.0]])
+    >>> label, r2 = nearest(rows, centers, Linear(Euclidean()))
     >>> label.tolist(), r2.tolist()
     ([0, 1], [0.0, 1.0])
     """
     labels = np.zeros(len(rows), np.int32)
     r2 = np.full(len(rows), np.inf)
-    slope, offset = np.empty((0, 0)), np.empty(0)
-    if isinstance(loss, Bregman):
-        slope, offset = loss.affine(centers)
-    z = np.ascontiguousarray(distance.forward(centers), dtype=np.float64)
+    scores = geometry.scores(centers) or (np.empty((0, 0)), np.empty(0))
+    z = np.ascontiguousarray(geometry.forward(centers), dtype=np.float64)
     for here in _batches(len(rows)):
-        y = distance.forward(rows[here]) if transformed is None else transformed[here]
-        _run(kernels.nearest, y, z, slope, offset, labels[here], r2[here])
-        if isinstance(loss, Bregman):
-            r2[here] = _divergence(loss, centers[labels[here]], rows[here])
+        y = geometry.forward(rows[here]) if transformed is None else transformed[here]
+        _run(kernels.nearest, y, z, *scores, labels[here], r2[here])
+        if geometry.divergence is not None:
+            r2[here] = _measure(geometry.divergence, centers[labels[here]], rows[here])
     return labels, r2
 
 
-def measure(rows: Rows, centers: Array, *, loss: Any, distance: Distance) -> Array:
+def measure(rows: Rows, centers: Array, geometry: Geometry) -> Array:
     """Return each row's squared distance (or divergence) to each of the centers (K, d), (N, K).
 
-    >>> from peerclust import Euclidean, KMeans
-    >>> measure(np.array([[0.0], [4.0]]), np.array([[0.0], [5.0]]),
-    ...         loss=KMeans(), distance=Euclidean()).tolist()
+    >>> from peerclust.distances import Euclidean, Linear
+    >>> rows, centers = np.array([[0.0], [4.0]]), np.array([[0.0], [5.0]])
+    >>> measure(rows, centers, Linear(Euclidean())).tolist()
     [[0.0, 25.0], [16.0, 1.0]]
     """
     r2 = np.empty((len(rows), len(centers)))
-    z = np.ascontiguousarray(distance.forward(centers), dtype=np.float64)
+    z = np.ascontiguousarray(geometry.forward(centers), dtype=np.float64)
     for here in _batches(len(rows)):
-        if isinstance(loss, Bregman):
+        if geometry.divergence is not None:
             for k, center in enumerate(centers):
-                r2[here, k] = _divergence(loss, center, rows[here])
+                r2[here, k] = _measure(geometry.divergence, center, rows[here])
         else:
-            _run(kernels.distances2, distance.forward(rows[here]), z, r2[here])
+            _run(kernels.distances2, geometry.forward(rows[here]), z, r2[here])
     return r2
 
 
@@ -85,6 +77,6 @@ def _run(kernel: Callable[..., None], y: Rows, z: Array, *rest: Array | NDArray[
     parallel_for(loop, ends, y.size * len(z))
 
 
-def _divergence(loss: Bregman, centers: Array, rows: Rows) -> Array:
+def _measure(divergence: Callable[[Array, Array], Array], centers: Array, rows: Rows) -> Array:
     # Rounding may make it negative.
-    return np.maximum(loss.divergence(centers, np.asarray(rows, dtype=np.float64)), 0.0)
+    return np.maximum(divergence(centers, np.asarray(rows, dtype=np.float64)), 0.0)

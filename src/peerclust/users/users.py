@@ -1,4 +1,4 @@
-"""A block of users: their rows, weights and labels, and what they compute from these alone.
+"""A block of users: their rows and weights, and what they compute from these alone.
 
 A block may have all users, some or one. What it computes for a user does not depend, to the last
 bit, on the other users of the block. Nothing here knows of neighbors.
@@ -6,26 +6,57 @@ bit, on the other users of the block. Nothing here knows of neighbors.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.arrays import Array, Rows
-from peerclust.bregman import Bregman
+from peerclust.bregman import geometry_of
 from peerclust.distances import Distance, Euclidean
-from peerclust.errors import DivergedError
+from peerclust.kernels import buffers
 from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import parallel_for
-from peerclust.losses import KMeans
+from peerclust.losses import KMeans, Loss, compiled_loss
 from peerclust.users import cached
 from peerclust.users.assigners import Assigner, Data, FullAssigner, SmallUsersAssigner, sum_by_user
+from peerclust.users.assignment import Assignment, Labels
 from peerclust.users.chunks import plan_chunks, sum_by_label, sum_values
 from peerclust.users.distinct import distinct_rows
 from peerclust.users.nearest import nearest
+
+# The sums of w gamma and of w gamma y by user and label, (u, K) and (u, K, d).
+Terms = tuple[Array, Array]
+
+
+class _Cache:
+    """What the assigners know of the latest assignment; it only saves work.
+
+    It is dropped while it is brought up to date, which may be interrupted.
+    """
+
+    def __init__(self) -> None:
+        self.token: object = None
+        self.assigners: list[Assigner] = []
+        self.passes = 0
+        self.labels: Labels = np.empty(0, np.int32)
+        # The last sums, and of which assignment (its token) and at which centers they are.
+        self.terms: tuple[object, Array, Terms] | None = None
+
+    def drop(self) -> None:
+        self.token, self.terms = object(), None
+        self.assigners, self.passes = [], 0
+
+    def is_at(self, assignment: Assignment) -> bool:
+        return assignment.token is self.token
+
+    def read_labels(self) -> Labels:
+        for assigner in self.assigners:
+            assigner.write(self.labels)
+        return self.labels
 
 
 class Users:
@@ -48,9 +79,11 @@ class Users:
     --------
     >>> users = Users(np.array([[0.0], [2.0], [10.0]]), np.array([0, 2, 3]))
     >>> x = np.array([[[0.0], [9.0]], [[0.0], [9.0]]])
-    >>> users.assign(x)
-    >>> users.labels.tolist(), users.gradient(x).tolist(), users.cost(x).tolist()
-    ([0, 0, 1], [[[-2.0], [0.0]], [[0.0], [-1.0]]], [2.0, 0.5])
+    >>> assignment = users.assign(x)
+    >>> assignment.labels.tolist(), users.cost(assignment, x).tolist()
+    ([0, 0, 1], [2.0, 0.5])
+    >>> users.gradient(assignment, x).tolist()
+    [[[-2.0], [0.0]], [[0.0], [-1.0]]]
     """
 
     def __init__(
@@ -59,28 +92,31 @@ class Users:
         offsets: NDArray[np.int64],
         *,
         weights: float | Array = 1.0,
-        loss: Any = None,
+        loss: Loss | None = None,
         distance: Distance | None = None,
         ids: Sequence[int] | None = None,
     ) -> None:
         self.rows = rows
         self.offsets = offsets
         self.weights = weights
-        self.loss: Any = KMeans() if loss is None else loss
+        self.loss: Loss = KMeans() if loss is None else loss
         self.distance = Euclidean() if distance is None else distance
         self.ids = tuple(range(len(offsets) - 1) if ids is None else ids)
+        self.geometry = geometry_of(self.loss, self.distance)
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
-        self._y = self.distance.forward(rows)
-        whole = isinstance(weights, float)
-        self._weights: Array = np.empty(0) if whole else weights  # type: ignore[assignment]
-        self._unit = weights if whole else 1.0
-        known = (kernels.KMEANS if isinstance(self.loss, Bregman) else kernels.GIVEN), 0.0
-        compiled: tuple[int, float] = getattr(self.loss, "compiled", known)
-        self._code, self._parameter = compiled
-        self._data = Data(self._y, offsets, self._weights, float(self._unit), *compiled)
+        self._y = self.geometry.forward(rows)
+        self._weights = np.empty(0) if isinstance(weights, float) else weights
+        self._unit = weights if isinstance(weights, float) else 1.0
+        self._code, self._parameter = compiled_loss(self.loss)
+        self._data = Data(
+            self._y, offsets, self._weights, float(self._unit), self._code, self._parameter
+        )
         self._owner, self._start, self._stop = self._chunks = plan_chunks(offsets)
         self._ends = np.cumsum(self._stop - self._start)
-        self.reset_cache()
+        # Whether the terms of the gradient are all that is needed to take a step.
+        self._linear = isinstance(self.distance, Euclidean) and self.geometry.divergence is None
+        self._cache = _Cache()
+        self._noise: Callable[[tuple[int, ...]], Array] | None = None
 
     @property
     def m(self) -> int:
@@ -91,30 +127,6 @@ class Users:
     def d(self) -> int:
         """The number of features."""
         return int(self.rows.shape[1])
-
-    @property
-    def labels(self) -> NDArray[np.int32]:
-        """Each row's cluster by the last assignment, (N,); -1 before the first."""
-        for assigner in self._assigners:
-            assigner.write(self._labels)
-        return self._labels
-
-    @property
-    def changed(self) -> int:
-        """The number of labels that the last assignment changed."""
-        return sum(int(np.sum(assigner.changed)) for assigner in self._assigners)
-
-    @property
-    def rows_scanned(self) -> int:
-        """The number of rows that the last assignment measured against the centers."""
-        return sum(int(np.sum(assigner.rows_scanned)) for assigner in self._assigners)
-
-    @property
-    def all_small(self) -> SmallUsersAssigner | None:
-        """The assigner of all users, if all have a handful of rows only; for `DGC`."""
-        plain = isinstance(self.distance, Euclidean) and self._code != kernels.GIVEN
-        only = self._assigners[0] if plain and len(self._assigners) == 1 else None
-        return only if isinstance(only, SmallUsersAssigner) else None
 
     @cached_property
     def total_weights(self) -> Array:
@@ -127,15 +139,6 @@ class Users:
         """Return a copy of common centers (k, d) for each user of the block, (u, k, d)."""
         return np.repeat(centers[None], self.m, axis=0)
 
-    def reset_cache(self, labels: NDArray[np.int32] | None = None) -> None:
-        """Drop labels and sums, as before the first assignment; or set labels and drop all else."""
-        self._labels = np.full(len(self.rows), -1, np.int32) if labels is None else labels.copy()
-        self._sums: tuple[Array, Array] | None = None
-        self._sums_at: Array | None = None
-        self._shape: tuple[int, ...] = ()
-        self._n_passes = 0
-        self._assigners: list[Assigner] = []
-
     def single_user(self, i: int) -> Users:
         """Return a block of user i of this block alone; its rows are a view."""
         here = slice(self.offsets[i], self.offsets[i + 1])
@@ -147,24 +150,33 @@ class Users:
         """Return the same users with other weights, one per row."""
         return self._copy_with(self.rows, self.offsets, weights, self.ids)
 
-    def assign(self, x: Array) -> None:
+    def with_noise(self, noise: Callable[[tuple[int, ...]], Array]) -> Users:
+        """Return the same users with noise(shape) added to their gradients, (u, K, d)."""
+        noisy = copy.copy(self)
+        noisy._noise = noise
+        return noisy
+
+    def assign(self, x: Array, last: Assignment | None = None) -> Assignment:
         """Label each row with its nearest center among its user's x[i] (steps 2-5 of Algorithm 1).
 
-        Of equally near centers the first is taken. From the third time on, a row is not read if
-        the centers have moved too little for its label to change (see `cached`).
+        Of equally near centers the first is taken. `last` is the assignment before: the changed
+        labels are counted from there, all of them if there is none. If it is the latest one, a row
+        is not read where the centers have moved too little for its label to change (see `cached`).
         """
-        z = np.ascontiguousarray(self.distance.forward(x))
-        affine: tuple[Array, ...] = ()
-        if isinstance(self.loss, Bregman):
-            self._check_domain(x)
-            affine = self.loss.affine(x)
-        # The cache is dropped until labels and sums are complete: this may be interrupted.
-        assigners = self._assigners
-        labels = self.labels if self._shape != z.shape else self._labels
-        passes = self._n_passes if self._shape == z.shape else 0
-        self._sums = self._sums_at = None
-        self._shape, self._n_passes, self._assigners = z.shape, 0, []
-        if affine:
+        z = np.ascontiguousarray(self.geometry.forward(x))
+        self.geometry.check_centers(x)
+        scores = self.geometry.scores(x)
+        cache, assigners, passes = self._cache, self._cache.assigners, 0
+        if last is None:
+            labels = np.full(len(self.rows), -1, np.int32)
+        elif not cache.is_at(last):
+            labels = last.labels.copy()
+        elif last.x.shape != x.shape:
+            labels = cache.read_labels()
+        else:
+            labels, passes = cache.labels, cache.passes
+        cache.drop()
+        if scores:
             assigners = [FullAssigner(self._data, np.arange(self.m), z.shape[1])]
         elif passes == 0:
             assigners = cached.first_pass(self._data, z.shape[1])
@@ -172,59 +184,103 @@ class Users:
             assigners.clear()
             assigners = cached.cached_pass(self._data, z.shape[1])
         for assigner in assigners:
-            assigner.assign(z, labels, *affine)
-        self._n_passes, self._assigners, self._sums_at = passes + 1, assigners, x
+            assigner.assign(z, labels, *scores)
+        cache.labels, cache.passes, cache.assigners = labels, passes + 1, assigners
+        return Assignment(
+            x,
+            cache.token,
+            self._read_labels,
+            tuple(assigner.changed for assigner in assigners),
+            tuple(assigner.rows_scanned for assigner in assigners),
+        )
 
-    def gradient(self, x: Array) -> Array:
+    def gradient(self, assignment: Assignment, x: Array) -> Array:
         """Return the gradient of the local cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
 
-        The labels are those of the last `assign`. For K-means and Bregman losses rows are read at
-        most once. For other losses this holds if x is the very array that was assigned, so it must
-        not be written to in between.
+        For K-means and Bregman losses rows are read at most once. For other losses this holds if x
+        is the very array that was assigned.
         """
-        z = np.ascontiguousarray(self.distance.forward(x))
-        s0, s1 = self._find_sums(x, z)
-        gradient = s0[..., None] * z - s1
-        if isinstance(self.loss, Bregman):
-            self._check_domain(x)
-            return self.loss.back(x, gradient)
-        return self.distance.back(gradient)
+        z = np.ascontiguousarray(self.geometry.forward(x))
+        s0, s1 = self._find_terms(assignment, x, z)
+        self.geometry.check_centers(x)
+        gradient = self.geometry.back(x, s0[..., None] * z - s1)
+        if self._noise is not None:
+            gradient = gradient + self._noise(x.shape)
+        return gradient
 
-    def gradient_terms(self, x: Array) -> tuple[Array, Array]:
+    def gradient_terms(self, assignment: Assignment, x: Array) -> Terms:
         """Return (s0, s1), (u, K) and (u, K, d), such that the gradient is s0 x - s1.
 
         They are valid until the next `assign` and must not be written to.
         """
-        if isinstance(self.distance, Euclidean) and not isinstance(self.loss, Bregman):
-            return self._find_sums(x, np.ascontiguousarray(x))
-        return np.zeros(x.shape[:2]), -self.gradient(x)
+        if self._linear and self._noise is None:
+            return self._find_terms(assignment, x, np.ascontiguousarray(x))
+        return np.zeros(x.shape[:2]), -self.gradient(assignment, x)
 
-    def curvature(self, x: Array) -> Array:
+    def gradient_step(
+        self,
+        assignment: Assignment,
+        x: Array,
+        total: Array,
+        degree: Array,
+        *,
+        rho: float,
+        alpha: float,
+        c: float,
+    ) -> tuple[Array, Array]:
+        """Return x - alpha g and the largest ||g(k)|| of each user, (u,); g is grad J_rho.
+
+            g = 1/rho gradient + c (degree x - total)
+
+        `total`, (u, K, d), and `degree`, (u, 1, 1), are those of the neighbors' centers. One loop
+        over the users computes both.
+        """
+        moved, size = buffers.empty(x.shape), np.empty(self.m)
+        degree, step = degree.reshape(-1), (rho, alpha, c)
+        small = self._small_users(assignment)
+        if small is not None:
+            small.gradient_step(x, self._cache.labels, total, degree, *step, out=moved, size=size)
+            return moved, size
+        s0, s1 = self.gradient_terms(assignment, x)
+        flat = [each.reshape(self.m, -1) for each in (x, s1, total, moved)]
+
+        def loop(first: int, last: int) -> None:
+            kernels.gradient_step(
+                flat[0], s0, *flat[1:3], degree, first, last, *step, flat[3], size
+            )
+
+        parallel_for(loop, self.m, x.size)
+        return moved, size
+
+    def curvature(self, assignment: Assignment, x: Array) -> Array:
         """Return a bound on the curvature of each user's cost, (u, K).
 
         A step x - gradient / curvature never raises the cost (with a Bregman loss: where its
-        smoothness holds). Labels are those of the last `assign`. The bound is beta times the weight
-        of C_i(k); for Huber and K-means, which are concave in r^2, it is the sum of w gamma.
+        smoothness holds). The bound is beta times the weight of C_i(k); for Huber and K-means,
+        which are concave in r^2, it is the sum of w gamma.
         """
         if self._code in (kernels.KMEANS, kernels.HUBER):
-            weights = self._find_sums(x, np.ascontiguousarray(self.distance.forward(x)))[0]
+            z = np.ascontiguousarray(self.geometry.forward(x))
+            weights = self._find_terms(assignment, x, z)[0]
         else:
-            weights = sum_by_label(self.offsets, self.labels, self._each_weight(), x.shape[1])
+            weights = sum_by_label(
+                self.offsets, self._labels_of(assignment), self._each_weight(), x.shape[1]
+            )
         return np.asarray(weights * (float(self.loss.smoothness) * self.distance.largest))
 
-    def cost(self, x: Array) -> Array:
+    def cost(self, assignment: Assignment, x: Array) -> Array:
         """Return each user's cost, the sum of w f(x_i(label), y) over its rows, (u,)."""
-        if isinstance(self.loss, Bregman):
-            self._check_domain(x)
-        z = np.ascontiguousarray(self.distance.forward(x))
-        labels = self.labels
+        self.geometry.check_centers(x)
+        z = np.ascontiguousarray(self.geometry.forward(x))
+        labels, divergence = self._labels_of(assignment), self.geometry.divergence
 
         def values(first: int, last: int) -> Array:
-            if isinstance(self.loss, Bregman):
+            if divergence is not None:
                 here = slice(self._start[first], self._stop[last - 1])
                 owner = np.repeat(self._owner[first:last], (self._stop - self._start)[first:last])
-                centers = x[owner, labels[here]]
-                return self.loss.divergence(centers, self.rows[here].astype(np.float64))
+                return self.loss.value(
+                    divergence(x[owner, labels[here]], self.rows[here].astype(np.float64))
+                )
             r2 = np.empty(self._stop[last - 1] - self._start[first])
             kernels.own_distance2(self._y, *self._chunks, first, last, z, labels, r2)
             r2[:] = self.loss.value(r2)
@@ -237,9 +293,7 @@ class Users:
 
         For a Bregman loss the divergence replaces the squared distance.
         """
-        return nearest(
-            self.rows, centers, loss=self.loss, distance=self.distance, transformed=self._y
-        )
+        return nearest(self.rows, centers, self.geometry, transformed=self._y)
 
     @cached_property
     def distinct(self) -> tuple[NDArray[np.int64], Array, NDArray[np.int64]]:
@@ -256,29 +310,69 @@ class Users:
         children = np.random.SeedSequence(seed, spawn_key=(self.ids[i], step))
         return np.random.default_rng(children)
 
-    def _copy_with(self, rows: Rows, offsets: Any, weights: Any, ids: tuple[int, ...]) -> Users:
-        same: Any = {"loss": self.loss, "distance": self.distance}
-        return Users(rows, offsets, weights=weights, ids=ids, **same)
+    def _copy_with(
+        self,
+        rows: Rows,
+        offsets: NDArray[np.int64],
+        weights: float | Array,
+        ids: tuple[int, ...],
+    ) -> Users:
+        return Users(
+            rows, offsets, weights=weights, loss=self.loss, distance=self.distance, ids=ids
+        )
 
     def _each_weight(self) -> Array:
         return self._weights if self._weights.size else np.full(len(self.rows), self._unit)
 
-    def _find_sums(self, x: Array, z: Array) -> tuple[Array, Array]:
-        """Return each user's sums of w gamma and w gamma y by label; z is distance.forward(x)."""
-        known = self._sums_at is x or self._code == kernels.KMEANS
-        if known and self._sums is None and self._assigners and self._code != kernels.GIVEN:
-            for assigner in self._assigners:
-                assigner.sum(z, self._labels)
-            self._sums = sum_by_user(self._assigners, x.shape)
-        elif not known or self._sums is None:
-            self._sum_by_labels(x, z)
-        assert self._sums is not None
-        return self._sums
+    def _small_users(self, assignment: Assignment) -> SmallUsersAssigner | None:
+        """Return the latest assigner, if it has all users, and can take their gradient steps."""
+        assigners = self._cache.assigners
+        if (
+            len(assigners) == 1
+            and isinstance(assigners[0], SmallUsersAssigner)
+            and self._cache.is_at(assignment)
+            and self._linear
+            and self._noise is None
+            and self._code != kernels.GIVEN
+        ):
+            return assigners[0]
+        return None
 
-    def _sum_by_labels(self, x: Array, z: Array) -> None:
-        """Sum all rows by their current labels, with gamma at the centers x."""
+    def _labels_of(self, assignment: Assignment) -> Labels:
+        """Return the labels without a copy; they must be read before the next `assign`."""
+        if self._cache.is_at(assignment):
+            return self._cache.read_labels()
+        return assignment.labels
+
+    def _read_labels(self, assignment: Assignment) -> Labels:
+        if self._cache.is_at(assignment):
+            return self._cache.read_labels().copy()
+        elsewhere = copy.copy(self)
+        elsewhere._cache = _Cache()
+        elsewhere.assign(assignment.x)
+        return elsewhere._cache.read_labels()
+
+    def _find_terms(self, assignment: Assignment, x: Array, z: Array) -> Terms:
+        """Return each user's sums of w gamma and w gamma y by label; z is geometry.forward(x)."""
+        cache = self._cache
+        as_assigned = assignment.x is x or self._code == kernels.KMEANS
+        if cache.terms is not None:
+            of, at, terms = cache.terms
+            if of is assignment.token and (at is x or self._code == kernels.KMEANS):
+                return terms
+        if as_assigned and cache.is_at(assignment) and self._code != kernels.GIVEN:
+            for assigner in cache.assigners:
+                assigner.sum(z, cache.labels)
+            terms = sum_by_user(cache.assigners, x.shape)
+        else:
+            terms = self._sum_by_labels(self._labels_of(assignment), x, z)
+        cache.terms = assignment.token, x, terms
+        return terms
+
+    def _sum_by_labels(self, labels: Labels, x: Array, z: Array) -> Terms:
+        """Sum all rows by their labels, with gamma at the centers x."""
         sums = no_sums(len(self._owner), *x.shape[1:])
-        labels, given = self.labels, np.empty(0)
+        given = np.empty(0)
         if self._code == kernels.GIVEN and len(self.rows):
             given = np.empty(len(self.rows))
             kernels.own_distance2(self._y, *self._chunks, 0, len(self._owner), z, labels, given)
@@ -291,15 +385,7 @@ class Users:
             )  # fmt: skip
 
         parallel_for(loop, self._ends, self._y.size)
-        summed = [Assigner(self._data, self._owner, [sums])]
-        self._sums, self._sums_at = sum_by_user(summed, x.shape), x
+        return sum_by_user([Assigner(self._data, self._owner, [sums])], x.shape)
 
     def _sum_values(self, values: Callable[[int, int], Array]) -> Array:
         return sum_values(values, self._weights, float(self._unit), self._chunks, self.m)
-
-    def _check_domain(self, x: Array) -> None:
-        if not self.loss.contains(x):
-            raise DivergedError(
-                f"A center left the domain of the {self.loss.name} loss;"
-                " use a larger `smoothness`, or the solver 'dgc' with a smaller `alpha`."
-            )

@@ -23,7 +23,6 @@ from peerclust.programs.protocol import (
     NetworkMax,
     Program,
     reduce_messages,
-    set_round,
 )
 from peerclust.runtimes.network import wire
 from peerclust.runtimes.network.journal import Journal
@@ -109,7 +108,7 @@ class RoundLoop:
 
     def run(self, x: Array, round_: int) -> Outcome:
         """Run from centers x, (1, K, d), at a round."""
-        self.state = set_round(self.program.start(self.users, x), round_)
+        self.state = self.program.start(self.users, x).at_round(round_)
         self.journal.start(round_, x[0])
         return self.node.loop.run_until_complete(self._run())
 
@@ -170,7 +169,7 @@ class RoundLoop:
 
     def _jump(self, round_: int) -> None:
         """Continue from a later round, which the neighbors have already reached."""
-        self.state = set_round(self.program.start(self.users, self.state.x), round_)
+        self.state = self.program.start(self.users, self.state.x).at_round(round_)
         self.node.at = round_ * self.node.contract.B
         self.journal.start(round_, self.state.x[0])
         self._vote = first_vote(1)
