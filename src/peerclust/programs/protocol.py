@@ -102,6 +102,9 @@ class NetworkMax(Message[HeardMax]):
     v: Array
 
 
+_NO_RESIDUAL = np.empty(0)
+
+
 class Counters(TypedDict):
     """The counters of a state; see `State`."""
 
@@ -132,8 +135,12 @@ class State:
     x: Array
     round: int = 0
     update: int = 0
-    residual: Array = field(default_factory=lambda: np.full(1, np.inf))
+    residual: Array = field(default_factory=lambda: _NO_RESIDUAL)
     assignment: Assignment | None = None
+
+    def __post_init__(self) -> None:
+        if self.residual is _NO_RESIDUAL:
+            object.__setattr__(self, "residual", np.full(len(self.x), np.inf))
 
     def next_update(self, B: int) -> Counters:
         """Return `round` and `update` after one more exchange, with B of them per round."""

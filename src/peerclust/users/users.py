@@ -238,7 +238,7 @@ class Users:
         moved, size = buffers.empty(x.shape), np.empty(self.m)
         degree, step = degree.reshape(-1), (rho, alpha, c)
         small = self._small_users(assignment)
-        if small is not None:
+        if small is not None and x is assignment.x:
             small.gradient_step(x, self._cache.labels, total, degree, *step, out=moved, size=size)
             return moved, size
         s0, s1 = self.gradient_terms(assignment, x)
