@@ -16,7 +16,7 @@ import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.clustering.problem import Problem
-from peerclust.programs.protocol import NeighborSum, Program, State
+from peerclust.programs.protocol import AnyProgram, NeighborSum, State
 from peerclust.runtimes.protocol import message_bytes
 from peerclust.users import Users
 
@@ -80,7 +80,7 @@ def format_level(level: float) -> str:
 
 def record(
     problem: Problem,
-    program: Program,
+    program: AnyProgram,
     x: Array,
     *,
     rounds: int,
@@ -101,7 +101,7 @@ def record(
 class _Recorder:
     """Measures the gap after each round, with the clock stopped."""
 
-    def __init__(self, problem: Problem, program: Program, x: Array, cutoff: float) -> None:
+    def __init__(self, problem: Problem, program: AnyProgram, x: Array, cutoff: float) -> None:
         users = problem.users
         self._program = program
         self.sizes = [message_size(program, program.start(users, x))]
@@ -145,7 +145,7 @@ class _Recorder:
         return max(float(residual), self._problem.disagreement(x))
 
 
-def message_size(program: Program, state: State) -> int:
+def message_size(program: AnyProgram, state: State) -> int:
     """Return the bytes of a message that a user in this state sends."""
     said = program.say(state)
     assert isinstance(said, NeighborSum)

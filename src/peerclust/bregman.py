@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerclust import kernels
 from peerclust.arrays import Array
-from peerclust.distances import Distance, Euclidean, Geometry, Linear, Mahalanobis
+from peerclust.distances import Mahalanobis
 from peerclust.errors import DataError, DivergedError, ParameterError
 from peerclust.validation import check_number
 
@@ -98,14 +98,6 @@ class Bregman:
         """Return whether all points are in the domain of psi's derivatives."""
         return self.domain is None or bool(self.inside(points).all())
 
-    def check_centers(self, x: Array) -> None:
-        """Raise DivergedError if a center is outside the domain."""
-        if not self.contains(x):
-            raise DivergedError(
-                f"A center left the domain of the {self.name} loss;"
-                " use a larger `smoothness`, or the solver 'dgc' with a smaller `alpha`."
-            )
-
     def check_rows(self, rows: NDArray[np.floating], of: str) -> None:
         """Raise if a row is not in the domain of psi."""
         outside = ~np.isfinite(self.psi(np.asarray(rows, dtype=np.float64)))
@@ -124,11 +116,16 @@ class Bregman:
         inner = (self.gradient(x) * (y - x)).sum(axis=-1)
         return np.asarray(self.psi(y) - self.psi(x) - inner)
 
-    def scores(self, x: Array) -> tuple[Array, Array]:
-        """Return (slope, offset) with f(x, y) = offset - <slope, y> + psi(y)."""
+    def place(self, x: Array) -> tuple[Array, tuple[Array, Array]]:
+        """Return the centers and (slope, offset) with f(x, y) = offset - <slope, y> + psi(y)."""
+        if not self.contains(x):
+            raise DivergedError(
+                f"A center left the domain of the {self.name} loss;"
+                " use a larger `smoothness`, or the solver 'dgc' with a smaller `alpha`."
+            )
         slope = np.ascontiguousarray(self.gradient(x))
         offset = (slope * x).sum(axis=-1) - self.psi(x)
-        return slope, np.ascontiguousarray(offset)
+        return np.ascontiguousarray(x), (slope, np.ascontiguousarray(offset))
 
     def back(self, x: Array, gradient: Array) -> Array:
         """Return H(x) v for centers x and vectors v, both (u, K, d)."""
@@ -204,16 +201,3 @@ def generalized_kl(*, smoothness: float) -> Bregman:
         in_theory=False,
         name="generalized_kl",
     )
-
-
-def geometry_of(loss: object, distance: Distance, of: str = "cluster") -> Geometry:
-    """Return how a loss under a distance compares rows with centers.
-
-    >>> geometry_of(squared_euclidean(), Euclidean()).steepness
-    1.0
-    """
-    if not isinstance(loss, Bregman):
-        return Linear(distance)
-    if not isinstance(distance, Euclidean):
-        raise ParameterError(f"`distance` of {of} must be left out with a Bregman loss.")
-    return loss

@@ -55,6 +55,10 @@ class Geometry(Protocol):
         """The factor by which it multiplies gradients."""
 
     @property
+    def name(self) -> str:
+        """Its name in messages."""
+
+    @property
     def in_theory(self) -> bool:
         """Whether the theory covers it: D is the square of a metric."""
 
@@ -65,20 +69,21 @@ class Geometry(Protocol):
     def forward(self, points: NDArray[Any]) -> NDArray[Any]:
         """Return F y for each point y (..., d)."""
 
+    def place(self, x: Array) -> tuple[Array, tuple[Array, ...]]:
+        """Return the centers in the coordinates of `forward`, and their scores, if any.
+
+        With scores (slope, offset) the nearest center has the lowest offset - <slope, y>, else the
+        lowest squared distance. Raise DivergedError if a point cannot be a center.
+        """
+
     def back(self, x: Array, gradient: Array) -> Array:
         """Return the gradients at the centers x that belong to gradients in the coordinates F x."""
-
-    def scores(self, x: Array) -> tuple[Array, ...]:
-        """Return () or (slope, offset): the nearest center has the lowest offset - <slope, y>."""
 
     def inside(self, points: Array) -> NDArray[np.bool_]:
         """Return which points (..., d) may be centers, (...)."""
 
     def contains(self, points: Array) -> bool:
         """Return whether all points may be centers."""
-
-    def check_centers(self, x: Array) -> None:
-        """Raise DivergedError if one of the centers cannot be one."""
 
     def check_rows(self, rows: NDArray[Any], of: str) -> None:
         """Raise if the rows (N, d) do not fit."""
@@ -93,6 +98,11 @@ class Linear:
     divergence: ClassVar[None] = None
 
     @property
+    def name(self) -> str:
+        """The name of the distance's class."""
+        return type(self.distance).__name__
+
+    @property
     def steepness(self) -> float:
         """The largest eigenvalue of A."""
         return self.distance.largest
@@ -101,13 +111,13 @@ class Linear:
         """Return F y for each point y (..., d)."""
         return self.distance.forward(points)
 
+    def place(self, x: Array) -> tuple[Array, tuple[()]]:
+        """Return F x for the centers x; any point may be one."""
+        return np.ascontiguousarray(self.distance.forward(x), dtype=np.float64), ()
+
     def back(self, x: Array, gradient: Array) -> Array:  # noqa: ARG002
         """Return F' v for each vector v (..., d)."""
         return self.distance.back(gradient)
-
-    def scores(self, x: Array) -> tuple[()]:  # noqa: ARG002
-        """Return (): rows are assigned by their squared distances."""
-        return ()
 
     def inside(self, points: Array) -> NDArray[np.bool_]:
         """Return that all points may be centers."""
@@ -116,9 +126,6 @@ class Linear:
     def contains(self, points: Array) -> bool:  # noqa: ARG002
         """Return True."""
         return True
-
-    def check_centers(self, x: Array) -> None:
-        """Any center is valid."""
 
     def check_rows(self, rows: NDArray[Any], of: str) -> None:  # noqa: ARG002
         """Raise if the rows (N, d) do not fit."""

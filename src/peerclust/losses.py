@@ -31,6 +31,8 @@ from numpy.typing import ArrayLike
 
 from peerclust import kernels
 from peerclust.arrays import Array
+from peerclust.bregman import Bregman
+from peerclust.distances import Distance, Euclidean, Geometry, Linear
 from peerclust.errors import ParameterError
 from peerclust.text import show
 from peerclust.validation import check_name, check_number
@@ -219,4 +221,17 @@ def resolve(loss: object, of: str = "cluster") -> Loss:
             f" gamma(r2) and smoothness. Got {show(loss)}."
         )
     check_number(loss.smoothness, "smoothness", type(loss).__name__, above=0)
+    return loss
+
+
+def geometry_of(loss: object, distance: Distance, of: str = "cluster") -> Geometry:
+    """Return how a loss under a distance compares rows with centers.
+
+    >>> geometry_of(KMeans(), Euclidean()).name
+    'Euclidean'
+    """
+    if not isinstance(loss, Bregman):
+        return Linear(distance)
+    if not isinstance(distance, Euclidean):
+        raise ParameterError(f"`distance` of {of} must be left out with a Bregman loss.")
     return loss

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust import distances, losses
-from peerclust.bregman import geometry_of
 from peerclust.errors import DataError
+from peerclust.losses import geometry_of
 from peerclust.users import Users
 from peerclust.validation import check_labels, check_rows, check_weights
 

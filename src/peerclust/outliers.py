@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from peerclust import distances, losses, runtimes
 from peerclust.arrays import Array
-from peerclust.bregman import geometry_of
 from peerclust.clustering.problem import prepare
 from peerclust.initialize import KMeansPlusPlus, sample_distances
+from peerclust.losses import geometry_of
 from peerclust.runtimes.protocol import Traffic
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows

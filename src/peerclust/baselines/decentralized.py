@@ -17,7 +17,7 @@ from peerclust.programs.admm import ADMM
 from peerclust.programs.dgc import DGC
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.programs.nk_means import NKMeans
-from peerclust.programs.protocol import Program
+from peerclust.programs.protocol import AnyProgram
 from peerclust.runtimes.protocol import OnRound, Traffic, check_finite
 from peerclust.runtimes.simulator import Simulator
 from peerclust.users import Users
@@ -44,7 +44,7 @@ class OverNetwork:
     >>> baselines.unregister("MINE")
     """
 
-    make: Callable[[Task], Program]
+    make: Callable[[Task], AnyProgram]
     loss: Any = field(default_factory=KMeans)
     common: bool = False
     tol: float = 0.0

@@ -15,12 +15,13 @@ import numpy as np
 
 from peerclust import distances, graphs, losses, runtimes, theory
 from peerclust.arrays import Array
-from peerclust.bregman import Bregman, geometry_of
+from peerclust.bregman import Bregman
 from peerclust.clustering.checkpoint import Journal
 from peerclust.clustering.scaling import Moments, Scale, distributed_moments, nonzero_spread
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import DENSE
+from peerclust.losses import geometry_of
 from peerclust.programs.protocol import UNKNOWN, Program, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.fingerprint import check_same
@@ -98,8 +99,8 @@ class Problem:
         """Raise if an initial center lies outside the domain of a Bregman loss."""
         if self.distribution.any_rank(not self.users.geometry.contains(x)):
             raise DataError(
-                f"The start must lie in the domain of the {self.users.geometry} loss, and a center"
-                " of it does not; pass centers that do as `init`."
+                f"The start must lie in the domain of the {self.users.geometry.name} loss, and a"
+                " center of it does not; pass centers that do as `init`."
             )
 
     def run(

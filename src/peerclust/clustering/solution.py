@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerclust import losses
 from peerclust.arrays import Array
-from peerclust.bregman import geometry_of
 from peerclust.clustering.scaling import Scale
 from peerclust.distances import Distance, Euclidean, Geometry
 from peerclust.errors import DataError, ParameterError
+from peerclust.losses import geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows

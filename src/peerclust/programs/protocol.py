@@ -102,9 +102,6 @@ class NetworkMax(Message[HeardMax]):
     v: Array
 
 
-_NO_RESIDUAL = np.empty(0)
-
-
 class Counters(TypedDict):
     """The counters of a state; see `State`."""
 
@@ -126,8 +123,8 @@ class State:
         The number of completed exchanges of the present round; 0 between rounds.
     residual : (u,) array
         The distance of each user from a fixed point at the start of its last round. It is in the
-        units of a gradient of the cost J; the runtime compares it with a threshold. Infinite
-        before the first round, and in programs that end after a fixed number of rounds.
+        units of a gradient of the cost J; the runtime compares it with a threshold. Empty before
+        the first round, and in programs that end after a fixed number of rounds.
     assignment : Assignment, optional
         The last assignment of the users' rows to centers.
     """
@@ -135,12 +132,8 @@ class State:
     x: Array
     round: int = 0
     update: int = 0
-    residual: Array = field(default_factory=lambda: _NO_RESIDUAL)
+    residual: Array = field(default_factory=lambda: np.empty(0))
     assignment: Assignment | None = None
-
-    def __post_init__(self) -> None:
-        if self.residual is _NO_RESIDUAL:
-            object.__setattr__(self, "residual", np.full(len(self.x), np.inf))
 
     def next_update(self, B: int) -> Counters:
         """Return `round` and `update` after one more exchange, with B of them per round."""

@@ -23,17 +23,20 @@ class Assignment:
     ----------
     x : (u, K, d) array
         The centers.
+    z : (u, K, d) array
+        The centers in the coordinates of the geometry (see `distances`).
     """
 
     def __init__(
         self,
         x: Array,
+        z: Array,
         token: object,
         read_labels: Callable[[Assignment], Labels],
         changed: tuple[Ints | int, ...],
         rows_scanned: tuple[Ints | int, ...],
     ) -> None:
-        self.x = x
+        self.x, self.z = x, z
         # Equal to the cache's while that is at this assignment.
         self.token = token
         self._read_labels = read_labels
@@ -42,7 +45,7 @@ class Assignment:
     @classmethod
     def at(cls, x: Array) -> Assignment:
         """Return an assignment to the centers x of users that are not known yet."""
-        return cls(x, object(), _no_labels, (), ())
+        return cls(x, x, object(), _no_labels, (), ())
 
     @cached_property
     def labels(self) -> Labels:

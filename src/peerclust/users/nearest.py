@@ -34,8 +34,8 @@ def nearest(
     """
     labels = np.zeros(len(rows), np.int32)
     r2 = np.full(len(rows), np.inf)
-    scores = geometry.scores(centers) or (np.empty((0, 0)), np.empty(0))
-    z = np.ascontiguousarray(geometry.forward(centers), dtype=np.float64)
+    z, scores = geometry.place(np.asarray(centers, dtype=np.float64))
+    scores = scores or (np.empty((0, 0)), np.empty(0))
     for here in _batches(len(rows)):
         y = geometry.forward(rows[here]) if transformed is None else transformed[here]
         _run(kernels.nearest, y, z, *scores, labels[here], r2[here])
@@ -53,7 +53,7 @@ def measure(rows: Rows, centers: Array, geometry: Geometry) -> Array:
     [[0.0, 25.0], [16.0, 1.0]]
     """
     r2 = np.empty((len(rows), len(centers)))
-    z = np.ascontiguousarray(geometry.forward(centers), dtype=np.float64)
+    z = geometry.place(centers)[0]
     for here in _batches(len(rows)):
         if geometry.divergence is not None:
             for k, center in enumerate(centers):

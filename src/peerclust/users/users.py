@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.arrays import Array, Rows
-from peerclust.bregman import geometry_of
 from peerclust.distances import Distance, Euclidean
 from peerclust.kernels import buffers
 from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import parallel_for
-from peerclust.losses import KMeans, Loss, compiled_loss
+from peerclust.losses import KMeans, Loss, compiled_loss, geometry_of
 from peerclust.users import cached
 from peerclust.users.assigners import Assigner, Data, FullAssigner, SmallUsersAssigner, sum_by_user
 from peerclust.users.assignment import Assignment, Labels
@@ -163,9 +162,7 @@ class Users:
         labels are counted from there, all of them if there is none. If it is the latest one, a row
         is not read where the centers have moved too little for its label to change (see `cached`).
         """
-        z = np.ascontiguousarray(self.geometry.forward(x))
-        self.geometry.check_centers(x)
-        scores = self.geometry.scores(x)
+        z, scores = self.geometry.place(x)
         cache, assigners, passes = self._cache, self._cache.assigners, 0
         if last is None:
             labels = np.full(len(self.rows), -1, np.int32)
@@ -188,6 +185,7 @@ class Users:
         cache.labels, cache.passes, cache.assigners = labels, passes + 1, assigners
         return Assignment(
             x,
+            z,
             cache.token,
             self._read_labels,
             tuple(assigner.changed for assigner in assigners),
@@ -200,9 +198,8 @@ class Users:
         For K-means and Bregman losses rows are read at most once. For other losses this holds if x
         is the very array that was assigned.
         """
-        z = np.ascontiguousarray(self.geometry.forward(x))
+        z = self._place(assignment, x)
         s0, s1 = self._find_terms(assignment, x, z)
-        self.geometry.check_centers(x)
         gradient = self.geometry.back(x, s0[..., None] * z - s1)
         if self._noise is not None:
             gradient = gradient + self._noise(x.shape)
@@ -260,8 +257,7 @@ class Users:
         which are concave in r^2, it is the sum of w gamma.
         """
         if self._code in (kernels.KMEANS, kernels.HUBER):
-            z = np.ascontiguousarray(self.geometry.forward(x))
-            weights = self._find_terms(assignment, x, z)[0]
+            weights = self._find_terms(assignment, x, self._place(assignment, x))[0]
         else:
             weights = sum_by_label(
                 self.offsets, self._labels_of(assignment), self._each_weight(), x.shape[1]
@@ -270,8 +266,7 @@ class Users:
 
     def cost(self, assignment: Assignment, x: Array) -> Array:
         """Return each user's cost, the sum of w f(x_i(label), y) over its rows, (u,)."""
-        self.geometry.check_centers(x)
-        z = np.ascontiguousarray(self.geometry.forward(x))
+        z = self._place(assignment, x)
         labels, divergence = self._labels_of(assignment), self.geometry.divergence
 
         def values(first: int, last: int) -> Array:
@@ -324,6 +319,10 @@ class Users:
     def _each_weight(self) -> Array:
         return self._weights if self._weights.size else np.full(len(self.rows), self._unit)
 
+    def _place(self, assignment: Assignment, x: Array) -> Array:
+        """Return the centers x in the coordinates where distance is Euclidean."""
+        return assignment.z if x is assignment.x else self.geometry.place(x)[0]
+
     def _small_users(self, assignment: Assignment) -> SmallUsersAssigner | None:
         """Return the latest assigner, if it has all users, and can take their gradient steps."""
         assigners = self._cache.assigners
@@ -353,7 +352,7 @@ class Users:
         return elsewhere._cache.read_labels()
 
     def _find_terms(self, assignment: Assignment, x: Array, z: Array) -> Terms:
-        """Return each user's sums of w gamma and w gamma y by label; z is geometry.forward(x)."""
+        """Return each user's sums of w gamma and w gamma y by label; z is geometry.place(x)."""
         cache = self._cache
         as_assigned = assignment.x is x or self._code == kernels.KMEANS
         if cache.terms is not None:
