@@ -174,8 +174,8 @@ def watched(seen):
 
     class Watched(Simulator):
         def run(self, *args, **options):
-            def look(states, blocks):
-                seen.append((states[0].x.copy(), blocks[0].labels.copy()))
+            def look(states, _):
+                seen.append((states[0].x.copy(), states[0].assignment.labels))
 
             return super().run(*args, **options | {"on_round": look})
 

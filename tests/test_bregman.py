@@ -105,10 +105,11 @@ def test_back_multiplies_each_vector_by_the_hessian_at_its_own_center(make, d):
 
 @bregmans
 @sizes
-def test_affine_form_is_the_divergence_up_to_psi_of_the_row(make, d):
+def test_scores_are_the_divergence_up_to_psi_of_the_row(make, d):
     loss = make(d)
     x, y = points(d, 5), points(d, 20, seed=1)
-    slopes, offsets = loss.affine(x)
+    centers, (slopes, offsets) = loss.place(x)
+    np.testing.assert_array_equal(centers, x)
     assert slopes.shape == (5, d)
     assert offsets.shape == (5,)
     scores = offsets - y @ slopes.T
@@ -223,7 +224,7 @@ def test_points_are_not_written_to(make):
     x, y = points(3, 4, 2), points(3, 4, 2, seed=1)
     x_before, y_before = x.copy(), y.copy()
     loss.divergence(x, y)
-    loss.affine(x)
+    loss.place(x)
     loss.back(x, y)
     np.testing.assert_array_equal(x, x_before)
     np.testing.assert_array_equal(y, y_before)

@@ -15,7 +15,9 @@ from all_pairs import by_pairs
 from instances import DISTANCES, GRAPHS, LOSSES, WEIGHTS
 from paper_formulas import FOUR, Problem, fixed_point, h, problem, start
 from peerclust import theory
-from peerclust.losses import Fair, Huber, KMeans, Logistic
+from peerclust.bregman import generalized_kl, squared_mahalanobis
+from peerclust.distances import Euclidean
+from peerclust.losses import Fair, Huber, KMeans, Logistic, geometry_of
 
 
 def largest_weight(p):
@@ -260,10 +262,9 @@ def test_scaling_rho_scales_what_weighs_consensus_against_the_rows(consensus_fac
 
 
 def test_the_theory_covers_radial_losses_and_squares_of_metrics():
-    assert all(theory.in_theory(loss) for loss in (KMeans(), Huber(), Logistic(), Fair()))
-    assert theory.in_theory(pc.bregman.squared_mahalanobis(np.eye(2)))
-    kl = pc.bregman.generalized_kl(smoothness=3.0)
-    assert not theory.in_theory(kl)
+    kl, square = generalized_kl(smoothness=3.0), squared_mahalanobis(np.eye(2))
+    for loss in (KMeans(), Huber(), Logistic(), Fair(), square, kl):
+        assert geometry_of(loss, Euclidean()).in_theory == (loss is not kl)
     parts = [np.exp(part) for part in PARTS]
     solution = pc.cluster(parts, n_clusters=2, loss=kl, rho=10, rounds=1, random_state=0)
     assert "outside the theory" in solution.why["alpha"]

@@ -49,7 +49,6 @@ def test_the_effort_is_that_up_to_the_round_in_which_a_level_is_reached():
 
 def run_by_hand(problem, program, x, rounds):
     """Return the centers after each round, computed by hand."""
-    problem.users.reset_cache()
     state, iterates = program.start(problem.users, x), []
     for _ in range(rounds):
         heard, _ = problem.runtime.deliver(program.say(state))

@@ -58,8 +58,7 @@ def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_pa
     joint = setup.join_rows(sites)
     agreed, _, x = setup.agree(contract, Simulator(contract.graph), joint, (0, 1, 2), [])
     users = sites[0].users(contract, setup.make_scale(contract, agreed))
-    users.assign(x[:1, ::-1].copy())
-    elsewhere = users.labels.tolist()
+    elsewhere = users.assign(x[:1, ::-1].copy()).labels.tolist()
     directory = SiteDirectory(tmp_path)
     directory.write_result(
         contract, "p0", SimpleNamespace(rows=parts[0], row=np.arange(len(parts[0]))),

@@ -128,9 +128,10 @@ def test_a_penalty_that_is_far_off_mends_itself_alike_for_all_users(wrong):
     best = 4.0
     _, kept = run_on_iris(ADMM(c=wrong * best, D=5, balance=np.inf))
     run, states = run_on_iris(ADMM(c=wrong * best, D=5))
-    assert all(np.array_equal(state.c, np.repeat(state.c[:1], 10, axis=0)) for state in states)
-    assert np.array_equal(kept[-1].c, np.full((10, 3), wrong * best))
-    end = states[-1].c
+    penalties = [state.penalty.c for state in states]
+    assert all(np.array_equal(c, np.repeat(c[:1], 10, axis=0)) for c in penalties)
+    assert np.array_equal(kept[-1].penalty.c, np.full((10, 3), wrong * best))
+    end = penalties[-1]
     assert (np.abs(np.log(end / best)) < 0.5 * abs(np.log(wrong))).all()
     far = np.ptp(run.x, axis=0).max(), np.ptp(kept[-1].x, axis=0).max()
     assert far[0] < 0.1 * far[1] or far[0] < 1e-9
@@ -138,7 +139,7 @@ def test_a_penalty_that_is_far_off_mends_itself_alike_for_all_users(wrong):
 
 def test_the_penalty_is_looked_at_ever_more_rarely():
     _, states = run_on_iris(ADMM(c=4.0, D=5))
-    looks = sorted({state.next_check for state in states})
+    looks = sorted({state.penalty.next_check for state in states})
     gaps = np.diff(looks)
     assert (np.diff(gaps) > 0).all()
     assert looks[0] == 5
@@ -157,10 +158,12 @@ def test_huber_uses_the_sharper_bound_and_no_bound_lets_a_step_raise_the_cost():
     for loss in (Huber(0.4), Huber(3.0), Logistic(), Fair(0.5), Fair(3.0)):
         users = Users(rows, np.array([0, 40]), loss=loss)
         for x in rng.normal(size=(50, 1, 2, 2)) * 3.0:
-            users.assign(x)
-            H = users.curvature(x)[..., None]
-            step = np.divide(users.gradient(x), H, out=np.zeros_like(x), where=H > 0)
-            assert users.cost(x - step) <= users.cost(x) * (1 + 1e-12)
-            bound = loss.smoothness * np.bincount(users.labels, minlength=2)
-            assert (users.curvature(x)[0] <= bound + 1e-12).all()
-            assert isinstance(loss, Huber) or np.allclose(users.curvature(x)[0], bound)
+            assignment = users.assign(x)
+            curvature = users.curvature(assignment, x)
+            H = curvature[..., None]
+            step = np.divide(users.gradient(assignment, x), H, out=np.zeros_like(x), where=H > 0)
+            cost = users.cost(assignment, x)
+            assert users.cost(assignment, x - step) <= cost * (1 + 1e-12)
+            bound = loss.smoothness * np.bincount(assignment.labels, minlength=2)
+            assert (curvature[0] <= bound + 1e-12).all()
+            assert isinstance(loss, Huber) or np.allclose(curvature[0], bound)

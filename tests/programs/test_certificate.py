@@ -56,11 +56,11 @@ def test_users_find_what_is_computed_from_all_rows(loss, distance, graph, runtim
     assert found.pooled_gradient == pytest.approx(steepest, rel=1e-8)
     assert np.allclose(found.radius, np.linalg.norm(x - mean, axis=2).max(axis=0), rtol=1e-10)
     assert found.radius_stacked == pytest.approx(np.linalg.norm(x - mean, axis=(1, 2)).max())
-    users.assign(x)
+    assignment = users.assign(x)
     differences = np.einsum("ij,jkd->ikd", graph.laplacian.toarray(), x)
-    J = users.cost(x).sum() / rho + 0.5 * c * (x * differences).sum()
+    J = users.cost(assignment, x).sum() / rho + 0.5 * c * (x * differences).sum()
     assert found.cost == pytest.approx(J, rel=1e-10)
-    own = users.gradient(x) + rho * c * differences
+    own = users.gradient(assignment, x) + rho * c * differences
     assert found.gradient == pytest.approx(np.linalg.norm(own, axis=2).max(), rel=1e-10)
 
 

@@ -69,11 +69,12 @@ def test_a_cluster_without_rows_keeps_its_center():
 
 
 def test_a_run_that_is_taken_up_averages_its_starts_before_it_may_stop():
-    from peerclust.programs.protocol import UNKNOWN, set_round
+    from peerclust.programs.protocol import UNKNOWN
 
     graph = GRAPHS[2]
     program, users = Exact(graph.averaging_factors), make_users(pc.KMeans())
-    state = set_round(program.start(users, np.repeat(ROWS[[3, 60, 110]][None], 10, axis=0)), 100)
+    x = np.repeat(ROWS[[3, 60, 110]][None], 10, axis=0)
+    state = program.start(users, x).at_round(100)
     q = len(graph.averaging_factors)
     for t in range(2 * q):
         state = program.hear(users, state, Simulator(graph).deliver(program.say(state))[0])

@@ -120,8 +120,10 @@ def test_for_another_loss_one_user_alone_never_raises_its_cost():
     rows, x = rng.normal(size=(60, d)) * 3, rng.normal(size=(1, K, d))
     users = Users(rows, np.array([0, 60]), loss=Huber(0.5))
     costs = []
-    Simulator(graphs.path(1)).run(
-        LSP2P(), users, x, rounds=60, on_round=lambda s, b: costs.append(b[0].cost(s[0].x)[0])
-    )
+
+    def on_round(states, blocks):
+        costs.append(blocks[0].cost(states[0].assignment, states[0].x)[0])
+
+    Simulator(graphs.path(1)).run(LSP2P(), users, x, rounds=60, on_round=on_round)
     assert (np.diff(costs) <= 1e-12).all()
     assert costs[-1] < 0.99 * costs[0]

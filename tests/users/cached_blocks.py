@@ -49,29 +49,35 @@ def some_rows(shape, kind, scale, rng):
     return rng.normal(size=shape) * scale
 
 
-def fresh_block(users, x):
-    fresh = Users(
+def fresh_block(users):
+    """Return a block of the same users, whose cache is empty."""
+    return Users(
         users.rows, users.offsets, weights=users.weights, loss=users.loss, distance=users.distance
     )
-    fresh.assign(x)
-    return fresh
 
 
-def check_against_fresh(users, x):
-    """Assign x and compare every result with a new block, whose cache is empty."""
-    before = users.labels.copy()
+def check_against_fresh(users, x, last=None):
+    """Assign x, the assignment after `last`; compare every result with a new block; return it."""
+    before = -1 if last is None else last.labels
     with np.errstate(all="ignore"):  # some centers are where squares overflow
-        fresh = fresh_block(users, x)
-        users.assign(x)
-        same(users.labels, fresh.labels)
-        assert users.changed == np.count_nonzero(fresh.labels != before)
-        assert users.rows_scanned <= fresh.rows_scanned == len(users.rows)
-        check_sums(users, fresh, x)
+        fresh = fresh_block(users)
+        expected, assignment = fresh.assign(x), users.assign(x, last)
+        same(assignment.labels, expected.labels)
+        assert assignment.changed == np.count_nonzero(expected.labels != before)
+        assert assignment.rows_scanned <= expected.rows_scanned == len(users.rows)
+        check_sums(users, assignment, fresh, expected)
+    return assignment
 
 
-def check_sums(users, fresh, x):
-    same(users.curvature(x), fresh.curvature(x))
-    for found, sums in zip(users._find_sums(x, x), fresh._find_sums(x, x), strict=True):
+def check_sums(users, assignment, fresh, expected):
+    """Compare the sums by label, at the assigned centers, of a block and of a new one."""
+    x = assignment.x
+    same(users.curvature(assignment, x), fresh.curvature(expected, x))
+    terms = (
+        block._find_terms(each, x, each.z)
+        for block, each in ((users, assignment), (fresh, expected))
+    )
+    for found, sums in zip(*terms, strict=True):
         if np.isfinite(sums).all():
             same(found, sums)
         np.testing.assert_array_equal(found, sums)  # a NaN may have any sign

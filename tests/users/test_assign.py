@@ -41,12 +41,11 @@ objectives = pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
 @by_pairs(shape=SHAPES, dtype=[np.float64, np.float32], loss=LOSSES)
 def test_assign_is_argmin_of_plain_squared_distances_to_the_last_bit(shape, dtype, loss):
     rows, offsets, x = random_block(*shape, dtype=dtype)
-    users = Users(rows, offsets, loss=loss)
-    users.assign(x)
-    assert users.labels.dtype == np.int32
+    labels = Users(rows, offsets, loss=loss).assign(x).labels
+    assert labels.dtype == np.int32
     for i, mine in of_each_user(rows, offsets):
         np.testing.assert_array_equal(
-            users.labels[offsets[i] : offsets[i + 1]], squares(mine, x[i]).argmin(axis=1)
+            labels[offsets[i] : offsets[i + 1]], squares(mine, x[i]).argmin(axis=1)
         )
 
 
@@ -56,10 +55,10 @@ def test_assign_takes_the_center_of_least_loss(shape, objective):
     d = shape[1]
     rows, offsets, x = random_block(*shape)
     users = Users(rows, offsets, **objective(d))
-    users.assign(x)
+    labels = users.assign(x).labels
     for i, mine in of_each_user(rows, offsets):
         found = scores(mine, x[i], users.loss, users.distance)
-        own = found[np.arange(len(mine)), users.labels[offsets[i] : offsets[i + 1]]]
+        own = found[np.arange(len(mine)), labels[offsets[i] : offsets[i + 1]]]
         # rounding may turn the order of two centers that are as near as makes no difference
         assert (own <= found.min(axis=1, initial=np.inf) * (1 + 1e-12) + 1e-12).all()
 
@@ -82,11 +81,11 @@ def test_of_equally_near_centers_the_first_is_taken(chunk_rows, data, d, K):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kernels, "CHUNK_ROWS", chunk_rows)
             users = Users(rows.astype(np.float64), offsets, distance=distance)
-            users.assign(x.astype(np.float64))
+            labels = users.assign(x.astype(np.float64)).labels
         for i in range(len(sizes)):
             here = slice(offsets[i], offsets[i + 1])
             exact = (((rows[here, None] - x[i]) * unit) ** 2).sum(axis=2)
-            np.testing.assert_array_equal(users.labels[here], exact.argmin(axis=1))
+            np.testing.assert_array_equal(labels[here], exact.argmin(axis=1))
 
 
 @bregmans
@@ -94,8 +93,7 @@ def test_a_bregman_loss_gives_doubled_centers_to_the_first(bregman):
     rows, offsets, x = random_block(SIZES, 2, 6)
     x[:, 3:] = x[:, :3]
     users = Users(rows, offsets, loss=bregman(2))
-    users.assign(x)
-    assert set(users.labels) == {0, 1, 2}
+    assert set(users.assign(x).labels) == {0, 1, 2}
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
@@ -109,11 +107,12 @@ def test_moving_rows_and_centers_together_changes_nothing(seed, shift):
         Users(rows, offsets, loss=Huber(9.0)),
         Users(rows + shift, offsets, loss=Huber(9.0)),
     )
-    before.assign(x)
-    after.assign(x + shift)
-    same(before.labels, after.labels)
-    np.testing.assert_allclose(before.gradient(x), after.gradient(x + shift), atol=1e-9)
-    same(before.cost(x), after.cost(x + shift))
+    first, second = before.assign(x), after.assign(x + shift)
+    same(first.labels, second.labels)
+    np.testing.assert_allclose(
+        before.gradient(first, x), after.gradient(second, x + shift), atol=1e-9
+    )
+    same(before.cost(first, x), after.cost(second, x + shift))
 
 
 @losses
@@ -121,37 +120,36 @@ def test_moving_rows_and_centers_together_changes_nothing(seed, shift):
 def test_naming_the_centers_in_another_order_only_renames_the_labels(loss, distance):
     rows, offsets, x = random_block(SIZES, 3, 5)
     order = np.array([3, 0, 4, 1, 2])
-    first, other = (Users(rows, offsets, loss=loss, distance=distance(3)) for _ in range(2))
+    one, other = (Users(rows, offsets, loss=loss, distance=distance(3)) for _ in range(2))
     renamed = x[:, order]
-    first.assign(x)
-    other.assign(renamed)
-    np.testing.assert_array_equal(order[other.labels], first.labels)
-    same(first.gradient(x)[:, order], other.gradient(renamed))
-    same(first.cost(x), other.cost(renamed))
+    first, second = one.assign(x), other.assign(renamed)
+    np.testing.assert_array_equal(order[second.labels], first.labels)
+    same(one.gradient(first, x)[:, order], other.gradient(second, renamed))
+    same(one.cost(first, x), other.cost(second, renamed))
 
 
 def test_changed_counts_the_labels_that_the_last_assignment_changed():
     rows, offsets, x = random_block(SIZES, 2, 4)
     users = Users(rows, offsets)
-    users.assign(x)
-    assert users.changed == len(rows)
-    before = users.labels.copy()
-    users.assign(x.copy())
-    assert users.changed == 0
-    users.assign(x[:, [0, 2, 1, 3]].copy())  # the second and third center change names
-    assert users.changed == np.count_nonzero((before == 1) | (before == 2)) > 0
-    assert users.changed == np.count_nonzero(users.labels != before)
+    first = users.assign(x)
+    assert first.changed == len(rows)
+    before = first.labels
+    second = users.assign(x.copy(), first)
+    assert second.changed == 0
+    # The second and third center change names.
+    third = users.assign(x[:, [0, 2, 1, 3]].copy(), second)
+    assert third.changed == np.count_nonzero((before == 1) | (before == 2)) > 0
+    assert third.changed == np.count_nonzero(third.labels != before)
 
 
 def test_changed_counts_the_rows_of_all_chunks(monkeypatch):
     monkeypatch.setattr(kernels, "CHUNK_ROWS", 16)
     rows, offsets, x = random_block(SIZES, 2, 3)
     users = Users(rows, offsets)
-    users.assign(x)
-    assert users.changed == len(rows)
-    before = users.labels.copy()
-    users.assign(x + np.random.default_rng(0).normal(size=x.shape))
-    assert users.changed == np.count_nonzero(users.labels != before) > 0
+    first = users.assign(x)
+    assert first.changed == len(rows)
+    second = users.assign(x + np.random.default_rng(0).normal(size=x.shape), first)
+    assert second.changed == np.count_nonzero(second.labels != first.labels) > 0
 
 
 @shapes
@@ -161,8 +159,7 @@ def test_nearest_finds_the_labels_that_assign_gives(shape, objective):
     rows, offsets, x = random_block(*shape)
     x[:] = x[0]
     users = Users(rows, offsets, **objective(d))
-    users.assign(x)
     labels, _ = users.nearest(x[0])
-    same(labels, users.labels)
-    again, _ = nearest(rows, x[0], loss=users.loss, distance=users.distance)
+    same(labels, users.assign(x).labels)
+    again, _ = nearest(rows, x[0], users.geometry)
     same(again, labels)

@@ -30,9 +30,9 @@ def test_rows_whose_label_depends_on_rounding_are_read_again(mode, monkeypatch):
     use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     rows, x = next_to_a_tie(400, rng)
-    users = Users(rows, np.array([0, 400]))
+    users, last = Users(rows, np.array([0, 400])), None
     for _ in range(60):
-        check_against_fresh(users, x)
+        last = check_against_fresh(users, x, last)
         x = x + rng.integers(-3, 4, size=x.shape) * 2.0**-53
 
 
@@ -42,11 +42,11 @@ def test_a_row_is_read_just_before_its_label_changes(mode, scale, monkeypatch):
     use_mode(monkeypatch, mode)
     # The far center comes in 1000 steps; the row at 0 is nearer to it once it is within 1.
     users = Users(np.array([[0.0], [-0.9 * scale]]), np.array([0, 2]))
-    found = []
+    found, last = [], None
     for step in range(1000):
         x = np.array([[[-1.0], [2.0 - 1.5 * step / 1000]]]) * scale
-        users.assign(x)
-        found.append((users.labels[0], users.rows_scanned))
+        last = users.assign(x, last)
+        found.append((last.labels[0], last.rows_scanned))
     label, scanned = np.array(found).T
     turn = int(np.argmax(label == 1))
     assert turn == math.floor(1000 / 1.5) + 1
@@ -66,10 +66,11 @@ def test_centers_that_leave_all_bounds_skip_nothing(mode, bad, monkeypatch):
     x = rng.normal(size=(2, 3, 2))
     path = x.copy()
     path[0, 1, 0] = bad
+    last = None
     for at in (x, x.copy(), path, path.copy(), x, x + 0.01):
-        users.assign(at)
-        same(users.labels, fresh_block(users, at).labels)
-        assert users.rows_scanned >= (0 if bad == 1e200 and at is x else 100)
+        last = users.assign(at, last)
+        same(last.labels, fresh_block(users).assign(at).labels)
+        assert last.rows_scanned >= (0 if bad == 1e200 and at is x else 100)
 
 
 @modes
@@ -78,10 +79,10 @@ def test_a_long_path_of_huge_numbers_changes_no_label(mode, scale, monkeypatch):
     use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(200, 16)) * scale, np.array([0, 200]))
-    x = rng.normal(size=(1, 4, 16)) * scale
+    x, last = rng.normal(size=(1, 4, 16)) * scale, None
     for _ in range(150):
         x = x + rng.normal(size=x.shape) * 0.05 * scale
-        check_against_fresh(users, x)
+        last = check_against_fresh(users, x, last)
 
 
 @modes
@@ -91,8 +92,9 @@ def test_a_huge_row_that_leaves_a_cluster_leaves_nothing_behind(mode, monkeypatc
     rows[7] = [1e150, 1e149]
     users = Users(rows, np.array([0, 60]), loss=KMeans())
     near, far = np.array([[0.5, 0.0], [0.0, 0.5]]), np.array([[0.5, 0.0], [1e150, 1e149]])
+    last = None
     for x in (near, near, far, near, far):
-        check_against_fresh(users, x[None].copy())
+        last = check_against_fresh(users, x[None].copy(), last)
 
 
 @pytest.mark.parametrize(

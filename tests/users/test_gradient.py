@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -50,15 +52,16 @@ def test_gradient_is_the_plain_sum_of_weighted_gradients(
     rows, offsets, x = random_block(SIZES, 3, 4)
     w = weights(len(rows))
     users = Users(rows, offsets, weights=w, **objective(3))
-    users.assign(x)
+    assignment = users.assign(x)
     expected, size = plain_gradient(
-        rows, offsets, users.labels, x, each_weight(w, len(rows)), users.loss, users.distance
+        rows, offsets, assignment.labels, x, each_weight(w, len(rows)), users.loss, users.distance
     )
     # x and y are of size 5, and S0 x - S1 is a difference
     scale = 1e-12 * (1.0 + size.max())
-    np.testing.assert_allclose(users.gradient(x), expected, rtol=1e-12, atol=scale)
-    s0, s1 = users.gradient_terms(x)
-    np.testing.assert_allclose(s0[..., None] * x - s1, users.gradient(x), rtol=1e-15, atol=0)
+    gradient = users.gradient(assignment, x)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=scale)
+    s0, s1 = users.gradient_terms(assignment, x)
+    np.testing.assert_allclose(s0[..., None] * x - s1, gradient, rtol=1e-15, atol=0)
 
 
 @by_pairs(objective=OBJECTIVES, weights=WEIGHTS, chunk_rows=[16, kernels.CHUNK_ROWS])
@@ -67,11 +70,11 @@ def test_cost_is_the_plain_sum_of_weighted_losses(monkeypatch, objective, weight
     rows, offsets, x = random_block(SIZES, 3, 4)
     w = weights(len(rows))
     users = Users(rows, offsets, weights=w, **objective(3))
-    users.assign(x)
+    assignment = users.assign(x)
     expected = plain_cost(
-        rows, offsets, users.labels, x, each_weight(w, len(rows)), users.loss, users.distance
+        rows, offsets, assignment.labels, x, each_weight(w, len(rows)), users.loss, users.distance
     )
-    np.testing.assert_allclose(users.cost(x), expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(users.cost(assignment, x), expected, rtol=1e-11, atol=1e-12)
 
 
 @objectives
@@ -80,21 +83,21 @@ def test_after_a_step_without_an_assignment_the_old_labels_count(objective):
     rows, offsets, x = random_block(SIZES, 3, 4)
     w = WEIGHTS[-1](len(rows))
     users = Users(rows, offsets, weights=w, **objective(3))
-    users.assign(x)
-    labels = users.labels.copy()
+    assignment = users.assign(x)
+    labels = assignment.labels.copy()
     for step in range(1, 4):
         moved = x + 0.04 * step * np.random.default_rng(step).uniform(size=x.shape)
         expected, size = plain_gradient(rows, offsets, labels, moved, w, users.loss, users.distance)
         np.testing.assert_allclose(
-            users.gradient(moved), expected, rtol=1e-12, atol=1e-12 * (1.0 + size.max())
+            users.gradient(assignment, moved), expected, rtol=1e-12, atol=1e-12 * (1.0 + size.max())
         )
         np.testing.assert_allclose(
-            users.cost(moved),
+            users.cost(assignment, moved),
             plain_cost(rows, offsets, labels, moved, w, users.loss, users.distance),
             rtol=1e-11,
             atol=1e-12,
         )
-        same(users.labels, labels)
+        same(assignment.labels, labels)
 
 
 @objectives
@@ -103,30 +106,30 @@ def test_gradient_does_not_depend_on_earlier_calls(monkeypatch, objective, chunk
     monkeypatch.setattr(kernels, "CHUNK_ROWS", chunk_rows)
     rows, offsets, x = random_block(SIZES, 3, 4)
     users = Users(rows, offsets, **objective(3))
-    users.assign(x)
-    at_once = users.gradient(x)
-    same(users.gradient(x.copy()), at_once)
-    users.gradient(x + 0.1)
-    users.cost(x + 0.2)
-    same(users.gradient(x), at_once)
+    assignment = users.assign(x)
+    at_once = users.gradient(assignment, x)
+    same(users.gradient(assignment, x.copy()), at_once)
+    users.gradient(assignment, x + 0.1)
+    users.cost(assignment, x + 0.2)
+    same(users.gradient(assignment, x), at_once)
     fresh = Users(rows, offsets, **objective(3))
-    fresh.assign(x + 0.3)
-    fresh.gradient(x + 0.1)
-    fresh.assign(x)
-    same(fresh.gradient(x.copy()), at_once)
+    before = fresh.assign(x + 0.3)
+    fresh.gradient(before, x + 0.1)
+    same(fresh.gradient(fresh.assign(x, before), x.copy()), at_once)
 
 
 @objectives
 def test_gradient_is_the_slope_of_the_cost(objective):
     rows, offsets, x = random_block([30, 0, 12], 2, 3)
     users = Users(rows, offsets, **objective(2))
-    users.assign(x)
+    assignment = users.assign(x)
     numeric = np.empty_like(x)
     for place in np.ndindex(x.shape):
         e = np.zeros_like(x)
         e[place] = 1e-5
-        numeric[place] = (users.cost(x + e) - users.cost(x - e))[place[0]] / 2e-5
-    np.testing.assert_allclose(users.gradient(x), numeric, rtol=1e-6, atol=1e-6)
+        change = users.cost(assignment, x + e) - users.cost(assignment, x - e)
+        numeric[place] = change[place[0]] / 2e-5
+    np.testing.assert_allclose(users.gradient(assignment, x), numeric, rtol=1e-6, atol=1e-6)
 
 
 @bregmans
@@ -134,14 +137,14 @@ def test_gradient_of_a_bregman_loss_is_zero_at_the_mean_of_its_rows(bregman):
     rows, offsets, x = random_block([150, 60], 3, 2)
     w = WEIGHTS[-1](len(rows))
     users = Users(rows, offsets, weights=w, loss=bregman(3))
-    users.assign(x)
+    assignment = users.assign(x)
     means = np.empty_like(x)
     for i, mine in of_each_user(rows, offsets):
         here = slice(offsets[i], offsets[i + 1])
         for k in range(2):
-            held = users.labels[here] == k
+            held = assignment.labels[here] == k
             means[i, k] = np.average(mine[held], axis=0, weights=w[here][held])
-    np.testing.assert_allclose(users.gradient(means), 0.0, atol=1e-10)
+    np.testing.assert_allclose(users.gradient(assignment, means), 0.0, atol=1e-10)
 
 
 @pytest.mark.parametrize("distance", DISTANCES, ids=repr)
@@ -149,11 +152,12 @@ def test_a_squared_norm_as_a_bregman_loss_does_what_kmeans_does(distance):
     rows, offsets, x = random_block(SIZES, 3, 4)
     radial = Users(rows, offsets, loss=KMeans(), distance=distance(3))
     bregman = Users(rows, offsets, loss=BREGMANS[DISTANCES.index(distance)](3))
-    for users in (radial, bregman):
-        users.assign(x)
-    same(radial.labels, bregman.labels)
-    np.testing.assert_allclose(bregman.gradient(x), radial.gradient(x), rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(bregman.cost(x), radial.cost(x), rtol=1e-11)
+    first, second = radial.assign(x), bregman.assign(x)
+    same(first.labels, second.labels)
+    np.testing.assert_allclose(
+        bregman.gradient(second, x), radial.gradient(first, x), rtol=1e-11, atol=1e-11
+    )
+    np.testing.assert_allclose(bregman.cost(second, x), radial.cost(first, x), rtol=1e-11)
 
 
 @losses
@@ -161,11 +165,10 @@ def test_mahalanobis_with_the_identity_does_what_euclidean_does_to_the_last_bit(
     rows, offsets, x = random_block(SIZES, 3, 4)
     plain = Users(rows, offsets, loss=loss)
     moved = Users(rows, offsets, loss=loss, distance=Mahalanobis(np.eye(3)))
-    for users in (plain, moved):
-        users.assign(x)
-    same(plain.labels, moved.labels)
-    np.testing.assert_array_equal(plain.gradient(x), moved.gradient(x))
-    same(plain.cost(x), moved.cost(x))
+    first, second = plain.assign(x), moved.assign(x)
+    same(first.labels, second.labels)
+    np.testing.assert_array_equal(plain.gradient(first, x), moved.gradient(second, x))
+    same(plain.cost(first, x), moved.cost(second, x))
 
 
 @losses
@@ -176,8 +179,8 @@ def test_rows_of_the_largest_allowed_size_keep_everything_finite(loss, distance)
     x = np.array([[[0.9e150, 0.9e150], [0.0, 0.0], [-0.9e150, 0.9e150]]])
     users = Users(rows, np.array([0, 40]), weights=1.0 / 40, loss=loss, distance=distance(2))
     with np.errstate(all="raise", under="ignore"):
-        users.assign(x)
-        pull, cost = users.gradient(x), users.cost(x)
+        assignment = users.assign(x)
+        pull, cost = users.gradient(assignment, x), users.cost(assignment, x)
     assert np.isfinite(pull).all()
     assert np.isfinite(cost).all()
 
@@ -186,22 +189,22 @@ def test_a_returned_gradient_is_not_changed_by_later_calls():
     rows, offsets, x = random_block(SIZES, 3, 4)
     for loss in LOSSES:
         users = Users(rows, offsets, loss=loss)
-        users.assign(x)
-        pull = users.gradient(x)
+        assignment = users.assign(x)
+        pull = users.gradient(assignment, x)
         kept = pull.copy()
         pull += 1.0
-        same(users.gradient(x), kept)
+        same(users.gradient(assignment, x), kept)
 
 
 @objectives
 def test_users_without_rows_have_no_gradient_and_no_cost(objective):
     users = Users(np.empty((0, 2)), np.array([0, 0, 0]), **objective(2))
     x = np.ones((2, 3, 2))
-    users.assign(x)
-    assert users.changed == 0
+    assignment = users.assign(x)
+    assert assignment.changed == 0
     for at in (x, x + 1.0):
-        np.testing.assert_array_equal(users.gradient(at), np.zeros((2, 3, 2)))
-        np.testing.assert_array_equal(users.cost(at), np.zeros(2))
+        np.testing.assert_array_equal(users.gradient(assignment, at), np.zeros((2, 3, 2)))
+        np.testing.assert_array_equal(users.cost(assignment, at), np.zeros(2))
     np.testing.assert_array_equal(users.total_weights, np.zeros(2))
     labels, r2 = users.nearest(x[0])
     assert len(labels) == len(r2) == 0
@@ -211,9 +214,9 @@ def test_users_without_rows_have_no_gradient_and_no_cost(objective):
 def test_a_center_outside_the_domain_is_an_error_that_says_what_to_do(outside):
     rows, offsets, x = random_block(SIZES, 2, 3)
     users = Users(rows, offsets, loss=generalized_kl(smoothness=1.0))
-    users.assign(x)
+    assignment = users.assign(x)
     x = x.copy()
     x[3, 1, 0] = outside
-    for method in (users.assign, users.gradient):
+    for method in (users.assign, partial(users.gradient, assignment)):
         with pytest.raises(DivergedError, match="left the domain of the generalized_kl loss"):
             method(x)

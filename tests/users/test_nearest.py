@@ -17,7 +17,7 @@ from instances import (
 )
 from peerclust.bregman import Bregman, generalized_kl
 from peerclust.distances import Euclidean, Mahalanobis
-from peerclust.losses import Huber, KMeans
+from peerclust.losses import Huber, KMeans, geometry_of
 from peerclust.users import Users
 from peerclust.users.nearest import measure, nearest
 from reference_impl import same, scores
@@ -58,10 +58,7 @@ def test_a_row_next_to_its_center_is_not_at_a_negative_divergence(bregman):
     rows = 1000.0 * random_block([500], 3, 1)[0]
     loss = bregman(3)
     plain = [float(loss.divergence(row * (1 + 1e-9), row)) for row in rows]
-    clipped = [
-        nearest(row[None], row[None] * (1 + 1e-9), loss=loss, distance=Euclidean())[1][0]
-        for row in rows
-    ]
+    clipped = [nearest(row[None], row[None] * (1 + 1e-9), loss)[1][0] for row in rows]
     assert min(plain) < 0
     np.testing.assert_array_equal(clipped, np.maximum(plain, 0.0))
 
@@ -73,24 +70,22 @@ def test_a_row_next_to_its_center_is_not_at_a_negative_divergence(bregman):
 def test_rows_measured_in_batches_give_the_same_bits(loss, distance, monkeypatch):
     rng = np.random.default_rng(0)
     rows, centers = rng.uniform(1, 2, (700, 3)), rng.uniform(1, 2, (5, 3))
-    how = {"loss": loss, "distance": Euclidean() if isinstance(loss, Bregman) else distance(3)}
-    whole = *nearest(rows, centers, **how), measure(rows, centers, **how)
+    geometry = geometry_of(loss, Euclidean() if isinstance(loss, Bregman) else distance(3))
+    whole = *nearest(rows, centers, geometry), measure(rows, centers, geometry)
     monkeypatch.setattr("peerclust.users.nearest.BATCH_ROWS", 150)
-    for a, b in zip(
-        (*nearest(rows, centers, **how), measure(rows, centers, **how)), whole, strict=True
-    ):
+    batches = *nearest(rows, centers, geometry), measure(rows, centers, geometry)
+    for a, b in zip(batches, whole, strict=True):
         same(a, b)
     labels, r2, each = whole
     np.testing.assert_array_equal(each.argmin(axis=1), labels)
     same(each[np.arange(700), labels], r2)
     for k in range(5):
-        same(each[:, k], nearest(rows, centers[k : k + 1], **how)[1])
+        same(each[:, k], nearest(rows, centers[k : k + 1], geometry)[1])
 
 
 def test_nearest_keeps_the_labels_of_the_last_assignment():
     rows, offsets, x = random_block(SIZES, 2, 3)
     users = Users(rows, offsets)
-    users.assign(x)
-    before = users.labels.copy()
+    assignment = users.assign(x)
     users.nearest(x[0, ::-1])
-    same(users.labels, before)
+    same(assignment.labels, Users(rows, offsets).assign(x).labels)

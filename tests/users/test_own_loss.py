@@ -37,10 +37,9 @@ class HalfSquare:
 def test_a_gamma_that_is_one_number_counts_for_every_row():
     rows, offsets, x = random_block(SIZES, 3, 4)
     own, built_in = Users(rows, offsets, loss=HalfSquare()), Users(rows, offsets)
-    for users in (own, built_in):
-        users.assign(x)
-    same(own.gradient(x), built_in.gradient(x))
-    same(own.cost(x), built_in.cost(x))
+    first, second = own.assign(x), built_in.assign(x)
+    same(own.gradient(first, x), built_in.gradient(second, x))
+    same(own.cost(first, x), built_in.cost(second, x))
 
 
 @pytest.mark.parametrize("member", ["gamma", "value"])
@@ -49,9 +48,9 @@ def test_a_loss_that_gives_too_few_numbers_is_an_error(member):
     loss = HalfSquare()
     setattr(loss, member, lambda r2: r2[:-1])
     users = Users(rows, offsets, loss=loss)
-    users.assign(x)
+    assignment = users.assign(x)
     with pytest.raises(ValueError, match="broadcast"):
-        (users.gradient if member == "gamma" else users.cost)(x)
+        (users.gradient if member == "gamma" else users.cost)(assignment, x)
 
 
 class Hidden:
@@ -68,11 +67,12 @@ def test_a_loss_of_the_user_s_own_does_what_the_same_built_in_does(loss, distanc
     w = WEIGHTS[-1](len(rows))
     own = Users(rows, offsets, weights=w, loss=Hidden(loss), distance=distance(3))
     built_in = Users(rows, offsets, weights=w, loss=loss, distance=distance(3))
-    for users in (own, built_in):
-        users.assign(x)
-    same(own.labels, built_in.labels)
-    np.testing.assert_allclose(own.gradient(x), built_in.gradient(x), rtol=1e-12, atol=1e-12)
-    same(own.cost(x), built_in.cost(x))
+    first, second = own.assign(x), built_in.assign(x)
+    same(first.labels, second.labels)
+    np.testing.assert_allclose(
+        own.gradient(first, x), built_in.gradient(second, x), rtol=1e-12, atol=1e-12
+    )
+    same(own.cost(first, x), built_in.cost(second, x))
 
 
 def test_a_frozen_loss_of_the_user_s_own_is_used_as_it_is():

@@ -51,11 +51,12 @@ def part(users, a, b):
 
 def all_of(users, x, moved):
     """Return everything a block computes, in one order."""
-    users.assign(x)
-    out = {"labels": users.labels.copy(), "gradient": users.gradient(x), "cost": users.cost(x)}
-    out["gradient, moved"], out["cost, moved"] = users.gradient(moved), users.cost(moved)
-    users.assign(moved)
-    out["labels, moved"], out["gradient, again"] = users.labels.copy(), users.gradient(moved)
+    first = users.assign(x)
+    out = {"labels": first.labels, "gradient": users.gradient(first, x)}
+    out["cost"], out["cost, moved"] = users.cost(first, x), users.cost(first, moved)
+    out["gradient, moved"] = users.gradient(first, moved)
+    second = users.assign(moved, first)
+    out["labels, moved"], out["gradient, again"] = second.labels, users.gradient(second, moved)
     out["total weights"] = users.total_weights
     return out
 
@@ -173,10 +174,10 @@ def test_cost_does_not_depend_on_how_many_rows_are_in_memory_at_a_time(
     monkeypatch.setattr(kernels, "CHUNK_ROWS", 16)
     rows, offsets, x = random_block(SIZES, 3, 4)
     users = Users(rows, offsets, weights=weights(len(rows)), **objective(3))
-    users.assign(x)
-    at_once, total = users.cost(x), users.total_weights
+    assignment = users.assign(x)
+    at_once, total = users.cost(assignment, x), users.total_weights
     monkeypatch.setattr(chunks, "BATCH_ROWS", chunk)
-    same(users.cost(x), at_once)
+    same(users.cost(assignment, x), at_once)
     fresh = Users(rows, offsets, weights=weights(len(rows)))
     same(fresh.total_weights, total)
 
@@ -187,11 +188,12 @@ def test_the_order_of_a_user_s_rows_matters_only_in_the_last_bits():
     order = np.concatenate([a + rng.permutation(b - a) for a, b in pairwise(offsets)])
     for loss in LOSSES:
         one, other = Users(rows, offsets, loss=loss), Users(rows[order], offsets, loss=loss)
-        for users in (one, other):
-            users.assign(x)
-        same(one.labels[order], other.labels)
-        np.testing.assert_allclose(other.gradient(x), one.gradient(x), rtol=1e-12, atol=1e-11)
-        np.testing.assert_allclose(other.cost(x), one.cost(x), rtol=1e-13)
+        first, second = one.assign(x), other.assign(x)
+        same(first.labels[order], second.labels)
+        np.testing.assert_allclose(
+            other.gradient(second, x), one.gradient(first, x), rtol=1e-12, atol=1e-11
+        )
+        np.testing.assert_allclose(other.cost(second, x), one.cost(first, x), rtol=1e-13)
 
 
 @objectives
@@ -252,7 +254,6 @@ def test_the_default_is_kmeans_under_the_euclidean_distance_with_unit_weights():
     rows, offsets, x = random_block(SIZES, 2, 3)
     users = Users(rows, offsets)
     given_all = Users(rows, offsets, weights=1.0, loss=KMeans(), distance=Euclidean())
-    for each in (users, given_all):
-        each.assign(x)
-    same(users.gradient(x), given_all.gradient(x))
-    same(users.cost(x), given_all.cost(x))
+    first, second = users.assign(x), given_all.assign(x)
+    same(users.gradient(first, x), given_all.gradient(second, x))
+    same(users.cost(first, x), given_all.cost(second, x))

@@ -38,11 +38,10 @@ def test_twice_the_weight_is_twice_the_gradient_and_twice_the_cost(objective):
     rows, offsets, x = random_block(SIZES, 3, 4)
     w = WEIGHTS[-1](len(rows))
     once, twice = (Users(rows, offsets, weights=each, **objective(3)) for each in (w, 2.0 * w))
-    for users in (once, twice):
-        users.assign(x)
-    same(once.labels, twice.labels)
-    same(2.0 * once.gradient(x), twice.gradient(x))
-    same(2.0 * once.cost(x), twice.cost(x))
+    first, second = once.assign(x), twice.assign(x)
+    same(first.labels, second.labels)
+    same(2.0 * once.gradient(first, x), twice.gradient(second, x))
+    same(2.0 * once.cost(first, x), twice.cost(second, x))
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
@@ -55,11 +54,10 @@ def test_a_row_given_three_times_counts_as_once_with_a_weight_of_three(data):
     x = rng.integers(-9, 9, size=(1, 3, 2)).astype(np.float64)
     weighted = Users(rows, np.array([0, n]), weights=times.astype(np.float64))
     repeated = Users(np.repeat(rows, times, axis=0), np.array([0, times.sum()]))
-    for users in (weighted, repeated):
-        users.assign(x)
-    np.testing.assert_array_equal(np.repeat(weighted.labels, times), repeated.labels)
-    np.testing.assert_array_equal(weighted.gradient(x), repeated.gradient(x))
-    np.testing.assert_array_equal(weighted.cost(x), repeated.cost(x))
+    first, second = weighted.assign(x), repeated.assign(x)
+    np.testing.assert_array_equal(np.repeat(first.labels, times), second.labels)
+    np.testing.assert_array_equal(weighted.gradient(first, x), repeated.gradient(second, x))
+    np.testing.assert_array_equal(weighted.cost(first, x), repeated.cost(second, x))
     np.testing.assert_array_equal(weighted.total_weights, repeated.total_weights)
 
 
@@ -68,10 +66,9 @@ def test_a_scalar_weight_is_that_weight_for_each_row_to_the_last_bit():
     for loss in LOSSES:
         one = Users(rows, offsets, weights=0.3, loss=loss)
         each = Users(rows, offsets, weights=np.full(len(rows), 0.3), loss=loss)
-        for users in (one, each):
-            users.assign(x)
-        same(one.gradient(x), each.gradient(x))
-        same(one.cost(x), each.cost(x))
+        first, second = one.assign(x), each.assign(x)
+        same(one.gradient(first, x), each.gradient(second, x))
+        same(one.cost(first, x), each.cost(second, x))
 
 
 @all_weights
@@ -91,8 +88,6 @@ def test_with_weights_gives_the_same_users_with_other_weights():
     users.assign(x)
     other = users.with_weights(w)
     direct = Users(rows, offsets, weights=w, loss=Huber(0.5), distance=Mahalanobis(spd(3)))
-    for each in (other, direct):
-        each.assign(x)
-    same(other.gradient(x), direct.gradient(x))
+    same(other.gradient(other.assign(x), x), direct.gradient(direct.assign(x), x))
     assert other.ids == tuple(ids)
     assert other.rows is rows
