@@ -9,9 +9,20 @@ import pickle
 import numpy as np
 import pytest
 
-from instances import BREGMANS, LOSSES, PseudoHuber
+from instances import BREGMANS, LOSSES, PseudoHuber, spd
+from peerclust import kernels
+from peerclust.distances import Euclidean, Mahalanobis
 from peerclust.errors import ParameterError
-from peerclust.losses import Fair, Huber, KMeans, Logistic, Loss, resolve
+from peerclust.losses import (
+    Fair,
+    Huber,
+    KMeans,
+    Logistic,
+    Loss,
+    compiled_loss,
+    geometry_of,
+    resolve,
+)
 
 # 0, the smallest and the largest, and everything between
 SQUARES = np.concatenate(([0.0], np.geomspace(1e-300, 1e300, 201), [4e-324, 1e-30, 1.0]))
@@ -44,9 +55,57 @@ def test_every_loss_fits_the_protocol_and_resolves_to_itself(loss):
 
 
 @pytest.mark.parametrize("make", BREGMANS, ids=repr)
-def test_a_bregman_loss_resolves_to_itself(make):
+def test_a_bregman_loss_fits_the_protocol_and_resolves_to_itself(make):
     loss = make(2)
+    assert isinstance(loss, Loss)
     assert resolve(loss) is loss
+
+
+@pytest.mark.parametrize("make", BREGMANS, ids=repr)
+def test_a_bregman_loss_is_the_identity_of_its_divergence(make):
+    loss = make(2)
+    divergences = np.array([[0.0, 0.25], [4.0, 1e300]])
+    np.testing.assert_array_equal(loss.value(divergences), divergences)
+    np.testing.assert_array_equal(loss.gamma(divergences), np.ones((2, 2)))
+    # The gradient is that of K-means after `back`, so its loop over rows is too.
+    assert compiled_loss(loss) == compiled_loss(KMeans())
+
+
+@pytest.mark.parametrize("make", BREGMANS, ids=repr)
+def test_a_bregman_loss_is_its_own_geometry_and_takes_no_other_distance(make):
+    loss = make(2)
+    assert geometry_of(loss, Euclidean()) is loss
+    with pytest.raises(ParameterError, match="`distance` of DGC must be left out with a Bregman"):
+        geometry_of(loss, Mahalanobis(np.eye(2)), "DGC")
+
+
+@losses
+def test_the_geometry_of_a_radial_loss_is_its_distance(loss):
+    rows = np.random.default_rng(0).normal(size=(5, 3))
+    for distance in (Euclidean(), Mahalanobis(spd(3))):
+        geometry = geometry_of(loss, distance)
+        np.testing.assert_array_equal(geometry.forward(rows), distance.forward(rows))
+        np.testing.assert_array_equal(geometry.back(rows, rows), distance.back(rows))
+        centers, scores = geometry.place(rows)
+        np.testing.assert_array_equal(centers, distance.forward(rows))
+        assert (scores, geometry.divergence) == ((), None)
+        assert (geometry.steepness, geometry.in_theory) == (distance.largest, True)
+        assert geometry.contains(1e150 * rows)
+        assert geometry.inside(rows).all()
+    with pytest.raises(ParameterError, match=r"`A` of Mahalanobis must be \(2, 2\)"):
+        geometry_of(loss, Mahalanobis(spd(3))).check_rows(rows[:, :2], "cluster")
+
+
+def test_only_losses_with_a_formula_in_the_kernels_are_compiled():
+    assert [compiled_loss(loss)[0] for loss in LOSSES] == [
+        kernels.KMEANS,
+        kernels.HUBER,
+        kernels.HUBER,
+        kernels.LOGISTIC,
+        kernels.FAIR,
+        kernels.FAIR,
+        kernels.GIVEN,
+    ]
 
 
 @losses

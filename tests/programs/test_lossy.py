@@ -161,7 +161,7 @@ def test_the_penalty_of_admm_adapts_alike_in_eight_bits():
     run(
         Lossy(ADMM(c=400.0, D=5), dtype="8-bit"),
         80,
-        on_round=lambda s, _: seen.append(s[0].inner.c),
+        on_round=lambda s, _: seen.append(s[0].inner.penalty.c),
     )
     assert (seen[-1] < 400.0).any()
     assert all(np.array_equal(c, np.repeat(c[:1], 10, axis=0)) for c in seen)

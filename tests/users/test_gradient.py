@@ -118,6 +118,32 @@ def test_gradient_does_not_depend_on_earlier_calls(monkeypatch, objective, chunk
     same(fresh.gradient(fresh.assign(x, before), x.copy()), at_once)
 
 
+@by_pairs(objective=OBJECTIVES, sizes=[SIZES, [3, 0, 7, 15]], latest=[True, False], B=[1, 2])
+def test_gradient_step_descends_on_the_cost_and_the_disagreement(objective, sizes, latest, B):
+    rows, offsets, x = random_block(sizes, 3, 4)
+    users = Users(rows, offsets, weights=WEIGHTS[-1](len(rows)), **objective(3))
+    assignment, m = users.assign(x), len(sizes)
+    if not latest:
+        users.assign(x[:, ::-1].copy())
+    rng = np.random.default_rng(0)
+    rho, alpha, c = 7.0, 0.03, 0.5
+    labels, w = assignment.labels, each_weight(users.weights, len(rows))
+    for _ in range(B):
+        total, degree = rng.uniform(0.2, 9.0, x.shape), rng.integers(0, 4, (m, 1, 1)).astype(float)
+        own, size = plain_gradient(rows, offsets, labels, x, w, users.loss, users.distance)
+        gradient = own / rho + c * (degree * x - total)
+        before = x.copy()
+        moved, largest = users.gradient_step(
+            assignment, x, total, degree, rho=rho, alpha=alpha, c=c
+        )
+        atol = 1e-12 * (1.0 + size.max())
+        np.testing.assert_allclose(moved, x - alpha * gradient, rtol=1e-12, atol=atol)
+        norms = np.linalg.norm(gradient, axis=2).max(axis=1)
+        np.testing.assert_allclose(largest, norms, rtol=1e-12, atol=atol)
+        same(x, before)
+        x = x + 0.04
+
+
 @objectives
 def test_gradient_is_the_slope_of_the_cost(objective):
     rows, offsets, x = random_block([30, 0, 12], 2, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import peerclust as pc
 from instances import (
     DISTANCES,
     LOSSES,
@@ -73,6 +74,20 @@ def test_a_loss_of_the_user_s_own_does_what_the_same_built_in_does(loss, distanc
         own.gradient(first, x), built_in.gradient(second, x), rtol=1e-12, atol=1e-12
     )
     same(own.cost(first, x), built_in.cost(second, x))
+
+
+@pytest.mark.parametrize("solver", ["dgc", "accelerated", "admm", "exact"])
+def test_three_members_are_all_that_cluster_needs_of_a_loss(solver):
+    rows, classes = pc.datasets.iris()
+    parts = [rows[i] for i in pc.partition.homogeneous(classes, 5, random_state=0)]
+    given = {"n_clusters": 3, "solver": solver, "random_state": 0, "rounds": 40}
+    if solver in ("dgc", "accelerated"):
+        given["rho"] = 20.0
+    own, built_in = (pc.cluster(parts, loss=loss, **given) for loss in (HalfSquare(), "kmeans"))
+    np.testing.assert_allclose(own.centers, built_in.centers, rtol=1e-9)
+    same(np.concatenate(own.labels), np.concatenate(built_in.labels))
+    assert own.certificate.cost == pytest.approx(built_in.certificate.cost, rel=1e-9)
+    same(own.predict(rows), built_in.predict(rows))
 
 
 def test_a_frozen_loss_of_the_user_s_own_is_used_as_it_is():
