@@ -203,7 +203,12 @@ class Fair(_Compiled):
         return np.asarray(np.where(r2 <= 0.25 * self.eta, small, large))
 
 
-LOSSES = {"kmeans": KMeans, "huber": Huber, "logistic": Logistic, "fair": Fair}
+LOSSES: dict[str, type[KMeans | Huber | Logistic | Fair]] = {
+    "kmeans": KMeans,
+    "huber": Huber,
+    "logistic": Logistic,
+    "fair": Fair,
+}
 
 
 def resolve(loss: object, of: str = "cluster") -> Loss:
