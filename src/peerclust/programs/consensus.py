@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax
+from peerclust.programs.protocol import Heard, HeardMax, HeardSum, Message, NeighborSum, NetworkMax
 from peerclust.users import Users
 
 
@@ -74,15 +74,11 @@ class Average:
         """The number of rounds: one per factor, and a last one in which all take the same bits."""
         return len(self.factors) + 1
 
-    def max_growth(self, round_: int, degree: float) -> float:
-        """Return a bound on the numbers sent in a round, relative to the largest initial one."""
-        return growth(self.factors[:round_], degree)
-
     def start(self, users: Users, x: Array) -> ConsensusState:  # noqa: ARG002
         """Start at each user's own numbers x, (u, k, w)."""
         return ConsensusState(x)
 
-    def say(self, state: ConsensusState) -> NeighborSum | NetworkMax:
+    def say(self, state: ConsensusState) -> Message[Heard]:
         """Send the numbers to the neighbors, and in the last round to all."""
         return NeighborSum(state.x) if state.round < len(self.factors) else NetworkMax(state.x)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,33 +26,6 @@ from peerclust.users import Users
 # A residual that is not known yet. It is above every threshold, and finite: an infinite residual
 # means that the run diverged.
 UNKNOWN = float(np.finfo(np.float64).max)
-
-
-@dataclass(frozen=True, eq=False)
-class NeighborSum:
-    """Send x[i], (u, ...), to every neighbor; hear the neighbors' total and how many they are.
-
-    With `extra_max`, (u, w), hear also the elementwise maximum of the neighbors' extra_max[j].
-    `size` is the size of one message in bytes, votes included, where that differs from what `x` and
-    `extra_max` take in memory. `codes` encode the difference from the last message: see `lossy`.
-    """
-
-    x: Array
-    extra_max: Array | None = None
-    size: int | None = None
-    codes: tuple[NDArray[np.int8], NDArray[np.int16]] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class NeighborValues(NeighborSum):
-    """As `NeighborSum`, but hear each neighbor's own x[j] as well."""
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkMax:
-    """Send v[i], (u, ...), to the whole network; hear the elementwise maximum over all users."""
-
-    v: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +59,57 @@ class HeardMax:
     v: Array
 
 
+Heard = HeardSum | HeardMax
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    S = TypeVar("S", bound="State", default=Any)
+    H = TypeVar("H", bound=Heard, default=Any)
+    H_co = TypeVar("H_co", bound=Heard, covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    S, H, H_co = TypeVar("S"), TypeVar("H"), TypeVar("H_co", covariant=True)
+
+
+class Message(Generic[H_co]):
+    """What a program says; H is what it hears in reply."""
+
+
+@dataclass(frozen=True, eq=False)
+class ToNeighbors(Message[H_co]):
+    """Send x[i], (u, ...), to every neighbor.
+
+    With `extra_max`, (u, w), hear also the elementwise maximum of the neighbors' extra_max[j].
+    `size` is the size of one message in bytes, votes included, where that differs from what `x` and
+    `extra_max` take in memory. `codes` encode the difference from the last message: see `lossy`.
+    """
+
+    x: Array
+    extra_max: Array | None = None
+    size: int | None = None
+    codes: tuple[NDArray[np.int8], NDArray[np.int16]] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborSum(ToNeighbors[HeardSum]):
+    """Send x[i] to every neighbor; hear the neighbors' total and how many they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborValues(NeighborSum):
+    """As `NeighborSum`, but hear each neighbor's own x[j] as well."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkMax(Message[HeardMax]):
+    """Send v[i], (u, ...), to the whole network; hear the elementwise maximum over all users."""
+
+    v: Array
+
+
 def reduce_messages(
-    said: NeighborSum, messages: Sequence[Array], extra_max: Sequence[Array] = ()
+    said: ToNeighbors[HeardSum], messages: Sequence[Array], extra_max: Sequence[Array] = ()
 ) -> HeardSum:
     """Return what a block of one user, which said `said`, hears in its neighbors' messages.
 
@@ -152,18 +174,21 @@ def set_round(state: Any, round_: int) -> Any:
     return replace(state, round=round_, update=0)
 
 
-class Program(Protocol):
+class Program(Protocol[S, H]):
     """An algorithm from the view of a block of users.
 
     A solver that peers run also has `max_overshoot(condition)`, a bound on the centers that
-    neighbors may send; an average that they run also has `max_growth(round_, degree)`.
+    neighbors may send.
     """
 
-    def start(self, users: Users, x: Array) -> State:
+    def start(self, users: Users, x: Array) -> S:
         """Return the state before the first round."""
 
-    def say(self, state: Any) -> NeighborSum | NetworkMax:
+    def say(self, state: S) -> Message[H]:
         """Return the users' next message; its kind and shape depend on counters only."""
 
-    def hear(self, users: Users, state: Any, heard: Any) -> Any:
+    def hear(self, users: Users, state: S, heard: H) -> S:
         """Return the next state."""
+
+
+AnyProgram = Program[Any, Any]
