@@ -73,6 +73,7 @@ def test_a_cluster_without_rows_keeps_its_center():
 
 def test_a_run_that_is_taken_up_averages_its_starts_before_it_may_stop():
     from peerclust.programs.protocol import UNKNOWN
+    from peerclust.runtimes.loop import begin
 
     graph = GRAPHS[2]
     program, users = Exact(graph.averaging_factors), make_users(pc.KMeans())
