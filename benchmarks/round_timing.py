@@ -14,7 +14,7 @@ from benchmarks.lloyd import choose_centers
 from peerclust import graphs
 from peerclust.arrays import Rows
 from peerclust.programs.dgc import DGC
-from peerclust.runtimes import Simulator
+from peerclust.runtimes import Simulator, run_program
 from peerclust.theory import paper_step
 from peerclust.users import Users
 
@@ -51,5 +51,5 @@ def time_rounds(
             marks.append(perf_counter())
 
     begin = perf_counter()
-    Simulator(graph).run(program, users, x, rounds=rounds, on_round=on_round)
+    run_program(Simulator(graph), program, users, x, rounds=rounds, on_round=on_round)
     return RoundTimes(marks[0] - begin, (marks[1] - marks[0]) / (rounds - SETUP_ROUNDS))

@@ -4,17 +4,19 @@ All are computed from the paper's text and a dense Laplacian; from the library c
 """
 
 import itertools
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.optimize import linprog
 
 import peerclust as pc
 from all_pairs import pairwise
 from instances import BREGMANS, DISTANCES, GRAPHS, LOSSES, WEIGHTS, spd
 from peerclust.losses import Fair, Huber, KMeans, Logistic
-from peerclust.runtimes import Simulator
+from peerclust.runtimes import run_program
 
 EUCLIDEAN = DISTANCES[0]
 
@@ -153,33 +155,35 @@ class Problem:
 
     def run(self, *, init, rho, seen=None, solver="dgc", **options):
         """Run the library's `cluster`; `seen` gets (x, labels) after each round."""
-        return pc.cluster(
-            self.parts,
-            n_clusters=self.K,
-            graph=self.graph,
-            loss=self.loss,
-            distance=self.distance,
-            weights=self.weights,
-            consensus_factor=self.c,
-            solver=solver,
-            rho=rho,
-            init=init,
-            runtime="simulator" if seen is None else watched(seen),
-            **options,
-        )
+        with nullcontext() if seen is None else watched(seen):
+            return pc.cluster(
+                self.parts,
+                n_clusters=self.K,
+                graph=self.graph,
+                loss=self.loss,
+                distance=self.distance,
+                weights=self.weights,
+                consensus_factor=self.c,
+                solver=solver,
+                rho=rho,
+                init=init,
+                **options,
+            )
 
 
+@contextmanager
 def watched(seen):
-    """A simulator that keeps the centers and labels after each round."""
+    """Keep the centers and labels of all users after each round that `cluster` runs within."""
 
-    class Watched(Simulator):
-        def run(self, *args, **options):
-            def look(states, _):
-                seen.append((states[0].x.copy(), states[0].assignment.labels))
+    def look(states, _):
+        seen.append((states[0].x.copy(), states[0].assignment.labels))
 
-            return super().run(*args, **options | {"on_round": look})
-
-    return Watched
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "peerclust.clustering.problem.run_program",
+            lambda *args, **options: run_program(*args, **options | {"on_round": look}),
+        )
+        yield
 
 
 def problem(

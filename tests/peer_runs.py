@@ -8,7 +8,7 @@ import misbehaving_peers
 import peerclust as pc
 from peerclust.peers import configuration, setup
 from peerclust.peers.commands import read_rows, read_table
-from peerclust.runtimes import Simulator
+from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.setup import active_graph
@@ -100,8 +100,12 @@ def check_replay(peers, survivors, cut=()):
         ]
     ).users(peers.contract, setup.make_scale(peers.contract, agreed))
     program = configuration.make_program(peers.contract, agreed)
-    run = Simulator(active_graph(peers.contract.graph, numbers, cut)).run(
-        program, users, x, rounds=record["rounds"] - start
+    run = run_program(
+        Simulator(active_graph(peers.contract.graph, numbers, cut)),
+        program,
+        users,
+        x,
+        rounds=record["rounds"] - start,
     )
     scale = setup.make_scale(peers.contract, agreed)
     for k, name in enumerate(survivors):

@@ -26,6 +26,7 @@ from peerclust.graphs import Graph
 from peerclust.losses import Fair
 from peerclust.programs.dgc import DGC
 from peerclust.ranks.distribution import Distribution, distribute_users
+from peerclust.runtimes import run_program
 from peerclust.runtimes.mpi import MPIGroup, MPIRuntime, world
 from peerclust.theory import paper_step
 from peerclust.users import Users
@@ -50,7 +51,7 @@ class Block:
 
     def run(self, rounds: int, **options: Any) -> None:
         """Run some rounds from the start; the options are those of the runtime."""
-        self.runtime.run(self.program, self.users, self.x, rounds=rounds, **options)
+        run_program(self.runtime, self.program, self.users, self.x, rounds=rounds, **options)
 
 
 def time_exchange(

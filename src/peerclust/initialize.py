@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust.arrays import Array
 from peerclust.errors import DataError, ParameterError
 from peerclust.programs.draw import Draw
-from peerclust.runtimes.protocol import Runtime, Traffic, distribution_of
+from peerclust.runtimes.loop import run_program
+from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_count, check_name, check_number
@@ -78,7 +79,7 @@ class KMeansPlusPlus:
                 # With a cap of 0 (most rows are already centers) no row could be drawn.
                 cap = float(np.quantile(far, self.cap)) or np.inf
             program = Draw(seed, k, cap=cap, mean_of=self.mean_of)
-            run = runtime.run(program, users, users.broadcast_centers(drawn), rounds=2)
+            run = run_program(runtime, program, users, users.broadcast_centers(drawn), rounds=2)
             traffic += run.traffic
             row = run.states[0].drawn
             if np.isnan(row).any() and self.mean_of > 1:
@@ -150,7 +151,7 @@ class Warm:
 
     def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
         """Draw for each user and class."""
-        flat, names = _read_classes(self.classes, users, runtime.graph.m)
+        flat, names = _read_classes(self.classes, users, runtime.distribution.graph.m)
         if len(names) != K:
             raise ParameterError(
                 f"`classes` of Warm must have as many classes as `n_clusters`. Got {len(names)}"
@@ -168,9 +169,9 @@ class Warm:
                     x[i, k] = users.rows[generators[i].choice(own)]
                 else:
                     lacking.append(i)
-            if distribution_of(runtime).any_rank(bool(lacking)):
+            if runtime.distribution.any_rank(bool(lacking)):
                 only = users.with_weights((flat == name).astype(np.float64))
-                run = runtime.run(Draw(seed, k), only, x[:, :0], rounds=2)
+                run = run_program(runtime, Draw(seed, k), only, x[:, :0], rounds=2)
                 traffic += run.traffic
                 x[lacking, k] = run.states[0].drawn[0]
         return x, traffic
@@ -188,7 +189,7 @@ class Given:
             x = np.array(self.x, dtype=np.float64)
         except (TypeError, ValueError):
             raise ParameterError("`init` of cluster must be an array of numbers.") from None
-        m = runtime.graph.m
+        m = runtime.distribution.graph.m
         if x.shape not in ((K, users.d), (m, K, users.d)):
             raise ParameterError(
                 f"`init` of cluster must have the shape {(K, users.d)} or {(m, K, users.d)}."
@@ -225,7 +226,7 @@ def sample_distances(
 ) -> tuple[Array, Traffic]:
     """Draw rows from the joint data; return their D^2 to common centers (k, d), (1000,)."""
     program = Draw(seed, _OTHER_STEPS + 1 + step, n=QUANTILE_SAMPLE, reveal="distance")
-    run = runtime.run(program, users, users.broadcast_centers(centers), rounds=2)
+    run = run_program(runtime, program, users, users.broadcast_centers(centers), rounds=2)
     return run.states[0].drawn[:, 0], run.traffic
 
 
@@ -248,7 +249,7 @@ def _each_user(
         else:
             own_weights = weights[here][weights[here] > 0]
             x[i] = choose(i, users.rows[own].astype(np.float64), own_weights)
-    if not distribution_of(runtime).any_rank(bool(lacking)):
+    if not runtime.distribution.any_rank(bool(lacking)):
         return x, Traffic()
     common, traffic = KMeansPlusPlus().centers(runtime, users, K, seed)
     x[lacking] = common[lacking]

@@ -13,6 +13,7 @@ from benchmarks.solvers.comparison import Row
 from benchmarks.solvers.trajectories import Effort, Trajectory, count_rounds, record
 from peerclust.clustering.certificate import measure_pooled
 from peerclust.clustering.solvers import SOLVERS
+from peerclust.runtimes import Loopback, run_program
 
 CASES = [Case("iris", "ring(10)", "hom"), Case("iris", "ring(50)", "hom")]
 
@@ -48,12 +49,15 @@ def test_the_effort_is_that_up_to_the_round_in_which_a_level_is_reached():
 
 
 def run_by_hand(problem, program, x, rounds):
-    """Return the centers after each round, computed by hand."""
-    state, iterates = program.start(problem.users, x), []
-    for _ in range(rounds):
-        heard, _ = problem.runtime.deliver(program.say(state))
-        state = program.hear(problem.users, state, heard)
-        iterates.append(state.x)
+    """Return the centers after each round, computed user by user."""
+    iterates = []
+
+    def on_round(states, _):
+        iterates.append(np.concatenate([state.x for state in states]))
+
+    run_program(
+        Loopback(problem.graph), program, problem.users, x, rounds=rounds, on_round=on_round
+    )
     return iterates
 
 

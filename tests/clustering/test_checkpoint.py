@@ -9,7 +9,6 @@ import pytest
 
 import peerclust as pc
 from peerclust.errors import DataError, InputError, ParameterError
-from peerclust.runtimes import Simulator
 
 ROWS, CLASSES = pc.datasets.iris()
 PARTS = [ROWS[i] for i in pc.partition.homogeneous(CLASSES, 6, random_state=0)]
@@ -157,18 +156,6 @@ def test_incomplete_files_of_earlier_jobs_are_removed(tmp_path):
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names[:2] == ["journal.json", "notes.txt"]
     assert len(names) == 3
-
-
-class Plain(Simulator):
-    """A runtime that cannot resume."""
-
-    def run(self, program, users, x, *, rounds, threshold=-1.0, on_round=None):
-        return super().run(program, users, x, rounds=rounds, threshold=threshold, on_round=on_round)
-
-
-def test_a_runtime_without_checkpoints_is_rejected(tmp_path):
-    with pytest.raises(ParameterError, match="`checkpoint` of cluster must be left out"):
-        pc.cluster(PARTS, rho=10, checkpoint=tmp_path, runtime=Plain, **COMMON)
 
 
 def test_other_rows_are_not_resumed(tmp_path):

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from peerclust import graphs
+from peerclust.runtimes import run_program
 from peerclust.users import Users
 
 m, K, d = 6, 3, 2
@@ -53,7 +54,7 @@ def watched(runtime, graph, program, users, x, rounds):
         after.append(np.concatenate([state.x for state in states]))
         residuals.append(np.concatenate([state.residual for state in states]))
 
-    runtime(graph).run(program, users, x, rounds=rounds, on_round=record)
+    run_program(runtime(graph), program, users, x, rounds=rounds, on_round=record)
     return after, residuals
 
 

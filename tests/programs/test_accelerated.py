@@ -9,7 +9,7 @@ from all_pairs import by_pairs
 from instances import LOSSES
 from peerclust.programs.accelerated import Accelerated
 from peerclust.programs.dgc import DGC
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 
 ROUNDS, RHO, ALPHA, C = 40, 3.0, 0.05, 0.7
 
@@ -55,7 +55,7 @@ def test_the_first_round_is_plain_dgc():
     users, _, x = problem(0, weighted=True)
     graph = GRAPHS["ring"][0]
     first = [
-        Simulator(graph).run(kind(rho=RHO, alpha=ALPHA), users, x, rounds=1).x
+        run_program(Simulator(graph), kind(rho=RHO, alpha=ALPHA), users, x, rounds=1).x
         for kind in (Accelerated, DGC)
     ]
     assert np.array_equal(*first)
@@ -64,8 +64,10 @@ def test_the_first_round_is_plain_dgc():
 def test_a_fixed_point_of_dgc_is_one_of_momentum():
     users, _, x = problem(0, weighted=True)
     graph = GRAPHS["ring"][0]
-    end = Simulator(graph).run(DGC(rho=RHO, alpha=ALPHA), users, x, rounds=5000).x
-    stays = Simulator(graph).run(Accelerated(rho=RHO, alpha=ALPHA), users, end, rounds=50).x
+    end = run_program(Simulator(graph), DGC(rho=RHO, alpha=ALPHA), users, x, rounds=5000).x
+    stays = run_program(
+        Simulator(graph), Accelerated(rho=RHO, alpha=ALPHA), users, end, rounds=50
+    ).x
     assert np.abs(stays - end).max() < 1e-12
 
 

@@ -8,7 +8,7 @@ from all_pairs import by_pairs
 from peerclust import datasets, graphs, partition
 from peerclust.programs.admm import ADMM
 from peerclust.programs.protocol import HeardSum
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 from peerclust.users import Users
 
 ROUNDS = 30
@@ -59,8 +59,12 @@ def test_users_end_in_consensus_at_a_stationary_point_of_the_pooled_problem(seed
     rng = np.random.default_rng(seed)
     # A row of each class, which each user knows with errors of its own.
     x = np.array([rows[rng.choice(150)] for _ in range(3)]) + 0.1 * rng.normal(size=(10, 3, 4))
-    run = Simulator(graphs.ring(10)).run(
-        ADMM.plain(c=c), Users(rows, np.arange(0, 151, 15)), x, rounds=800
+    run = run_program(
+        Simulator(graphs.ring(10)),
+        ADMM.plain(c=c),
+        Users(rows, np.arange(0, 151, 15)),
+        x,
+        rounds=800,
     )
     common = run.x[0]
     np.testing.assert_allclose(run.x, np.repeat(common[None], 10, axis=0), rtol=0, atol=1e-9)
@@ -117,8 +121,13 @@ def run_on_iris(program, loss=None, rounds=600, seed=0):
     users = Users(rows[np.concatenate(parts)], np.arange(0, 151, 15), loss=loss)
     x = np.repeat(rows[[10, 70, 120]][None], 10, axis=0)
     states = []
-    run = Simulator(graphs.ring(10)).run(
-        program, users, x, rounds=rounds, on_round=lambda seen, _: states.append(seen[0])
+    run = run_program(
+        Simulator(graphs.ring(10)),
+        program,
+        users,
+        x,
+        rounds=rounds,
+        on_round=lambda seen, _: states.append(seen[0]),
     )
     return run, states
 

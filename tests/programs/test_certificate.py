@@ -8,7 +8,7 @@ from all_pairs import by_pairs
 from instances import DISTANCES, LOSSES
 from peerclust import graphs, partition
 from peerclust.programs.certificate import Certify
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 from peerclust.users import Users
 
 ROWS, CLASSES = pc.datasets.iris()
@@ -44,7 +44,7 @@ def test_users_find_what_is_computed_from_all_rows(loss, distance, graph, runtim
     users, x, weights = make(loss, distance(4))
     rho, c = 7.0, 0.6
     program = Certify(graph.averaging_factors, m=8, rho=rho, c=c)
-    run = runtime(graph).run(program, users, x, rounds=program.rounds)
+    run = run_program(runtime(graph), program, users, x, rounds=program.rounds)
     everyone = [program.read(state) for state in run.states]
     found = everyone[0]
     assert all(vars(each).keys() == vars(found).keys() for each in everyone)

@@ -6,7 +6,7 @@ import pytest
 from instances import GRAPHS
 from peerclust import graphs
 from peerclust.programs.consensus import Average, Maximum
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 from peerclust.users import Users
 
 RNG = np.random.default_rng(0)
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 def run(program, graph, x, rounds, runtime=Simulator):
     users = Users(np.zeros((graph.m, 1)), np.arange(graph.m + 1))
-    return runtime(graph).run(program, users, x, rounds=rounds)
+    return run_program(runtime(graph), program, users, x, rounds=rounds)
 
 
 def average(graph, x, runtime=Simulator):

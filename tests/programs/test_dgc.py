@@ -35,7 +35,7 @@ from peerclust import bregman, graphs
 from peerclust.distances import Euclidean, Mahalanobis
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import HeardSum, NeighborSum
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 from peerclust.users import Users
 
 
@@ -47,7 +47,7 @@ def driven(runtime, graph, users, x, *, B, c=1.0, rounds=ROUNDS):
         states.append(blocks_states)
 
     program = DGC(rho=RHO, alpha=ALPHA, B=B, consensus_factor=c)
-    runtime(graph).run(program, users, x, rounds=rounds, on_round=record)
+    run_program(runtime(graph), program, users, x, rounds=rounds, on_round=record)
     return [np.concatenate([s.x for s in each]) for each in states], states
 
 
@@ -147,8 +147,12 @@ def test_a_bregman_loss_multiplies_the_innovation_by_the_hessian(which, name, B)
 def test_one_user_alone_does_gradient_clustering_on_its_own_rows():
     rng = np.random.default_rng(3)
     y, x = rng.normal(size=(20, d)), rng.normal(size=(1, K, d))
-    run = Simulator(graphs.ring(1)).run(
-        DGC(rho=RHO, alpha=ALPHA), Users(y, np.array([0, 20])), x, rounds=1
+    run = run_program(
+        Simulator(graphs.ring(1)),
+        DGC(rho=RHO, alpha=ALPHA),
+        Users(y, np.array([0, 20])),
+        x,
+        rounds=1,
     )
     for k in range(K):
         own = [

@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 from peerclust.graphs import ring, star
 from peerclust.programs.draw import Draw
 from peerclust.programs.protocol import HeardMax
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 from peerclust.users import Users
 
 ROWS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [3.0, 3.0], [-4.0, 0.5], [9.0, 9.0]])
@@ -25,7 +25,9 @@ NONE = broadcast_centers(np.empty((0, 2)))
 def draw(program, rows=ROWS, weights=WEIGHTS, offsets=OFFSETS, x=None, runtime=Simulator):
     users = Users(rows, offsets, weights=weights)
     agreed = np.empty((0, rows.shape[1])) if x is None else x
-    run = runtime(ring(users.m)).run(program, users, broadcast_centers(agreed, users.m), rounds=2)
+    run = run_program(
+        runtime(ring(users.m)), program, users, broadcast_centers(agreed, users.m), rounds=2
+    )
     return run.states[0].drawn
 
 
@@ -76,7 +78,7 @@ def test_how_rows_are_ordered_or_repeated_does_not_change_a_draw():
 
 def test_every_user_hears_the_same_draw():
     users = Users(ROWS, OFFSETS, weights=WEIGHTS)
-    run = Loopback(star(4)).run(Draw(seed=1, step=0, n=50), users, NONE, rounds=2)
+    run = run_program(Loopback(star(4)), Draw(seed=1, step=0, n=50), users, NONE, rounds=2)
     for state in run.states:
         assert np.array_equal(state.drawn, run.states[0].drawn)
 
@@ -114,7 +116,9 @@ def test_a_mean_does_not_depend_on_order_or_repetition():
 
 def test_a_key_of_minus_infinity_shows_that_no_row_is_left():
     users = Users(ROWS, OFFSETS, weights=WEIGHTS)
-    run = Simulator(ring(4)).run(Draw(seed=1, step=0), users, broadcast_centers(ROWS), rounds=2)
+    run = run_program(
+        Simulator(ring(4)), Draw(seed=1, step=0), users, broadcast_centers(ROWS), rounds=2
+    )
     assert np.isneginf(run.states[0].best).all()
     assert np.isnan(run.states[0].drawn).all()
 

@@ -8,7 +8,7 @@ from all_pairs import by_pairs
 from instances import LOSSES
 from peerclust import graphs, partition
 from peerclust.programs.exact import Exact
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 from peerclust.users import Users
 
 ROWS, CLASSES = pc.datasets.iris()
@@ -41,7 +41,9 @@ def test_every_user_makes_the_pooled_step(loss, graph, runtime):
     q = len(graph.averaging_factors)
     x = ROWS[[3, 60, 110]]
     start = np.repeat(x[None], 10, axis=0)
-    run = runtime(graph).run(Exact(graph.averaging_factors), make_users(loss), start, rounds=4 * q)
+    run = run_program(
+        runtime(graph), Exact(graph.averaging_factors), make_users(loss), start, rounds=4 * q
+    )
     for _ in range(3):  # the first q rounds average the starts
         x = pooled_step(loss, x)
     assert np.abs(run.x - x).max() < 1e-11
@@ -51,8 +53,8 @@ def test_starts_that_differ_are_averaged_first():
     graph = graphs.ring(10)
     starts = np.random.default_rng(0).normal(size=(10, 3, 4)) + 3.0
     q = len(graph.averaging_factors)
-    run = Simulator(graph).run(
-        Exact(graph.averaging_factors), make_users(pc.KMeans()), starts, rounds=q
+    run = run_program(
+        Simulator(graph), Exact(graph.averaging_factors), make_users(pc.KMeans()), starts, rounds=q
     )
     assert np.abs(run.x - starts.mean(axis=0)).max() < 1e-12
 
@@ -60,7 +62,8 @@ def test_starts_that_differ_are_averaged_first():
 def test_a_cluster_without_rows_keeps_its_center():
     graph = graphs.ring(10)
     x = np.array([[5.0, 3.4, 1.5, 0.2], [6.2, 2.9, 4.9, 1.7], [90.0, 90.0, 90.0, 90.0]])
-    run = Simulator(graph).run(
+    run = run_program(
+        Simulator(graph),
         Exact(graph.averaging_factors), make_users(pc.KMeans()),
         np.repeat(x[None], 10, axis=0), rounds=60,
     )  # fmt: skip
@@ -70,22 +73,27 @@ def test_a_cluster_without_rows_keeps_its_center():
 
 def test_a_run_that_is_taken_up_averages_its_starts_before_it_may_stop():
     from peerclust.programs.protocol import UNKNOWN
+    from peerclust.runtimes.loop import begin
 
     graph = GRAPHS[2]
     program, users = Exact(graph.averaging_factors), make_users(pc.KMeans())
     x = np.repeat(ROWS[[3, 60, 110]][None], 10, axis=0)
-    state = program.start(users, x).at_round(100)
+    start, residuals = begin(program, [users], [x], 100), []
     q = len(graph.averaging_factors)
-    for t in range(2 * q):
-        state = program.hear(users, state, Simulator(graph).deliver(program.say(state))[0])
-        assert ((state.residual == UNKNOWN) == (t < 2 * q - 1)).all()
-    assert (state.residual > 1e-3).all()
+    run_program(
+        Simulator(graph), program, users, x, rounds=100 + 2 * q, resume_from=start,
+        on_round=lambda states, _: residuals.append(states[0].residual),
+    )  # fmt: skip
+    assert len(residuals) == 2 * q
+    assert all((residual == UNKNOWN).all() for residual in residuals[:-1])
+    assert (residuals[-1] < UNKNOWN).all()
+    assert (residuals[-1] > 1e-3).all()
 
 
 def test_one_user_alone_does_a_step_a_round():
     x = ROWS[[3, 60, 110]]
     alone = Users(ROWS, np.array([0, 150]))
-    run = Simulator(graphs.path(1)).run(Exact(()), alone, x[None], rounds=3)
+    run = run_program(Simulator(graphs.path(1)), Exact(()), alone, x[None], rounds=3)
     for _ in range(2):  # the first round only sums up
         x = pooled_step(pc.KMeans(), x)
     assert np.abs(run.x[0] - x).max() < 1e-12

@@ -8,7 +8,7 @@ from peerclust import graphs
 from peerclust.errors import ParameterError
 from peerclust.programs.admm import ADMM
 from peerclust.programs.group_lasso import GroupLasso
-from peerclust.runtimes import Simulator
+from peerclust.runtimes import Simulator, run_program
 from peerclust.users import Users
 
 PLACES = np.array([0.0, 1.0, 5.0, 6.0, 9.0])
@@ -18,7 +18,7 @@ def run(graph, rho, rounds=4000, weights=1.0):
     """One center for each user, one row a user: a small fused-lasso problem on the line."""
     users = Users(PLACES[:, None], np.arange(6), weights=weights)
     program = GroupLasso(rho=rho, c=0.5)
-    return Simulator(graph).run(program, users, np.zeros((5, 1, 1)), rounds=rounds)
+    return run_program(Simulator(graph), program, users, np.zeros((5, 1, 1)), rounds=rounds)
 
 
 def objective(x, graph, rho):
@@ -56,8 +56,8 @@ def test_multipliers_of_a_link_are_opposite_to_the_last_bit_and_stay_in_the_ball
     graph = graphs.erdos_renyi(6, 0.6, random_state=1)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(60, 3)), np.arange(0, 61, 10))
-    ended = Simulator(graph).run(
-        GroupLasso(rho=2.0, c=0.7), users, rng.normal(size=(6, 2, 3)), rounds=50
+    ended = run_program(
+        Simulator(graph), GroupLasso(rho=2.0, c=0.7), users, rng.normal(size=(6, 2, 3)), rounds=50
     )
     p = ended.states[0].p
     assert np.linalg.norm(p, axis=2).max() <= 2.0 * 1.5 + 1e-12  # over-relaxed by half
@@ -75,7 +75,7 @@ def test_without_a_bound_it_is_admm():
     x[:] = x[0]  # ADMM does not accumulate the disagreement of the starts
     lasso = GroupLasso(rho=1e9, c=0.7)
     admm = ADMM(c=0.7, D=3, balance=np.inf)
-    ends = [Simulator(graph).run(each, users, x, rounds=40).x for each in (lasso, admm)]
+    ends = [run_program(Simulator(graph), each, users, x, rounds=40).x for each in (lasso, admm)]
     assert np.abs(ends[0] - ends[1]).max() < 1e-10
 
 

@@ -12,7 +12,7 @@ from peerclust.programs.admm import ADMM
 from peerclust.programs.consensus import Maximum
 from peerclust.programs.dgc import DGC
 from peerclust.programs.lossy import Lossy
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 from peerclust.users import Users
 
 ROWS, CLASSES = pc.datasets.iris()
@@ -23,7 +23,9 @@ GIVEN = {"n_clusters": 3, "rho": 100, "random_state": 0, "rounds": 1500, "tol": 
 def run(program, rounds, runtime=Simulator, on_round=None):
     users = Users(np.concatenate(PARTS), np.arange(0, 151, 15))
     x = np.repeat(ROWS[[10, 70, 120]][None], 10, axis=0)
-    return runtime(graphs.ring(10)).run(program, users, x, rounds=rounds, on_round=on_round)
+    return run_program(
+        runtime(graphs.ring(10)), program, users, x, rounds=rounds, on_round=on_round
+    )
 
 
 @pytest.mark.parametrize("form", ["float32", "float16"])
@@ -107,7 +109,7 @@ def test_users_whose_messages_are_all_lost_cluster_alone():
     lonely = run(program, 400).x
     start, island = ROWS[[10, 70, 120]][None], Simulator(graphs.path(1))
     alone = [
-        island.run(program.program, Users(part, np.array([0, 15])), start, rounds=400).x[0]
+        run_program(island, program.program, Users(part, np.array([0, 15])), start, rounds=400).x[0]
         for part in PARTS
     ]
     assert np.abs(lonely - np.stack(alone)).max() < 1e-9

@@ -9,7 +9,7 @@ from peerclust import graphs
 from peerclust.losses import Huber
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.programs.protocol import NeighborSum
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 from peerclust.users import Users
 
 ROUNDS = 30
@@ -101,7 +101,7 @@ def test_a_message_is_a_sum_and_a_number_for_each_center(runtime):
     assert isinstance(said, NeighborSum)
     assert said.x.shape == (m, K, d + 1)
     assert said.x.dtype == np.float64
-    run = runtime(graphs.ring(m)).run(LSP2P(), users, x, rounds=7)
+    run = run_program(runtime(graphs.ring(m)), LSP2P(), users, x, rounds=7)
     votes = 16  # two integers by which the users agree to stop
     assert run.traffic.messages == 7 * 2 * m
     assert run.traffic.bytes == run.traffic.messages * (8 * K * (d + 1) + votes)
@@ -109,7 +109,7 @@ def test_a_message_is_a_sum_and_a_number_for_each_center(runtime):
 
 def test_it_stops_when_every_user_is_at_its_averages():
     users, _, x = problem(0, weighted=True)
-    run = Simulator(graphs.ring(m)).run(LSP2P(), users, x, rounds=200, threshold=1e-9)
+    run = run_program(Simulator(graphs.ring(m)), LSP2P(), users, x, rounds=200, threshold=1e-9)
     assert run.stopped
     assert run.rounds < 200
     assert run.states[0].residual.max() <= 1e-9
@@ -124,6 +124,6 @@ def test_for_another_loss_one_user_alone_never_raises_its_cost():
     def on_round(states, blocks):
         costs.append(blocks[0].cost(states[0].assignment, states[0].x)[0])
 
-    Simulator(graphs.path(1)).run(LSP2P(), users, x, rounds=60, on_round=on_round)
+    run_program(Simulator(graphs.path(1)), LSP2P(), users, x, rounds=60, on_round=on_round)
     assert (np.diff(costs) <= 1e-12).all()
     assert costs[-1] < 0.99 * costs[0]

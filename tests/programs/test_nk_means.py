@@ -10,7 +10,7 @@ from peerclust.baselines.decentralized import NK_SHARE, make_nk_means
 from peerclust.baselines.protocol import Task
 from peerclust.programs.dgc import DGC
 from peerclust.programs.nk_means import NKMeans
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 from peerclust.theory import safe_step
 from peerclust.users import Users
 
@@ -80,7 +80,7 @@ def test_it_ends_at_the_fixed_point_that_dgc_finds(name):
     alpha = safe_step(beta=1.0, W=10.0, rho=RHO, lambda_max=graph.lambda_max.value)
     task = Task(rows, offsets, graph, x, means, rho=RHO, rounds=1)
     ends = [
-        Simulator(graph).run(program, Users(rows, offsets), x, rounds=2000).x
+        run_program(Simulator(graph), program, Users(rows, offsets), x, rounds=2000).x
         for program in (DGC(rho=RHO, alpha=alpha), make_nk_means(task))
     ]
     np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-8)

@@ -11,7 +11,7 @@ from all_pairs import by_pairs
 from instances import GRAPHS, LOSSES
 from peerclust.graphs import Known
 from peerclust.programs.dgc import DGC
-from peerclust.runtimes import RUNTIMES
+from peerclust.runtimes import RUNTIMES, run_program
 from peerclust.runtimes.stopping import NEVER, Vote, first_vote, next_vote
 from peerclust.users import Users
 
@@ -204,8 +204,8 @@ def test_runs_stop_when_the_rule_says(graph, runtime, extra):
         residuals.append(np.concatenate([state.residual for state in states]))
 
     program = DGC(rho=5.0, alpha=0.99 / (6 / 5 + graph.lambda_max.value), B=2)
-    run = RUNTIMES[runtime](graph).run(
-        program, users, x, rounds=5000, threshold=1e-3, on_round=record
+    run = run_program(
+        RUNTIMES[runtime](graph), program, users, x, rounds=5000, threshold=1e-3, on_round=record
     )
     quiet = np.array(residuals) <= 1e-3
     # Later rounds in which no user is quiet do not change when that was.

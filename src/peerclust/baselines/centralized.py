@@ -13,6 +13,7 @@ from peerclust.arrays import Array
 from peerclust.baselines.protocol import Outcome, Task, make_outcome, warm_up
 from peerclust.losses import KMeans
 from peerclust.programs.dgc import DGC
+from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import OnRound, check_finite
 from peerclust.runtimes.simulator import Simulator
 from peerclust.theory import SAFETY
@@ -98,6 +99,6 @@ def _descend(alone: Users, x: Array, rounds: int, on_round: OnRound | None = Non
     n = max(len(alone.rows), 1)
     alpha = min(0.5, SAFETY / float(alone.loss.smoothness)) / n
     program, simulator = DGC(rho=1.0, alpha=alpha), Simulator(graphs.path(1))
-    run = simulator.run(program, alone, x, rounds=rounds, on_round=on_round)
+    run = run_program(simulator, program, alone, x, rounds=rounds, on_round=on_round)
     check_finite(run.x, run.rounds)
     return run.x

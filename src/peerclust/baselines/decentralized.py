@@ -18,6 +18,7 @@ from peerclust.programs.dgc import DGC
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.programs.nk_means import NKMeans
 from peerclust.programs.protocol import AnyProgram
+from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import OnRound, Traffic, check_finite
 from peerclust.runtimes.simulator import Simulator
 from peerclust.users import Users
@@ -59,7 +60,8 @@ class OverNetwork:
             before = flood(task.graph, task.pooled_start.size * 8)
         warm_up(users, start)
         begin = perf_counter()
-        run = simulator.run(
+        run = run_program(
+            simulator,
             program,
             users,
             start,

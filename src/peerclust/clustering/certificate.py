@@ -12,6 +12,8 @@ from peerclust.clustering.problem import Problem
 from peerclust.clustering.solution import Certificate, Status
 from peerclust.clustering.solvers import TunedSolver
 from peerclust.programs.certificate import Certify
+from peerclust.programs.protocol import State
+from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Run, Traffic
 from peerclust.users import Assignment
 
@@ -35,7 +37,7 @@ def measure_pooled(
 
 def certify_centrally(
     problem: Problem,
-    run: Run,
+    run: Run[State],
     tuned: TunedSolver,
     *,
     at_mean: tuple[float, float],
@@ -69,7 +71,7 @@ def certify_centrally(
 
 
 def certify_decentralized(
-    problem: Problem, run: Run, tuned: TunedSolver, *, setup: Traffic, setup_rounds: int
+    problem: Problem, run: Run[State], tuned: TunedSolver, *, setup: Traffic, setup_rounds: int
 ) -> Certificate:
     """Return the certificate that the users compute among themselves (`programs.certificate`).
 
@@ -79,7 +81,7 @@ def certify_decentralized(
     users, x, graph = problem.users, run.x, problem.graph
     rho = tuned.rho if tuned.penalized else None
     program = Certify(graph.averaging_factors, m=graph.m, rho=rho, c=tuned.c)
-    own = problem.runtime.run(program, users, x, rounds=program.rounds)
+    own = run_program(problem.runtime, program, users, x, rounds=program.rounds)
     found = program.read(own.states[0])
     pooled = found.pooled_gradient / (problem.W_total * problem.steepness * problem.spread)
     disagreement = 2.0 * float(found.radius.mean())
@@ -97,7 +99,7 @@ def certify_decentralized(
     )
 
 
-def _effort(problem: Problem, run: Run, setup: Traffic, setup_rounds: int) -> dict[str, Any]:
+def _effort(problem: Problem, run: Run[State], setup: Traffic, setup_rounds: int) -> dict[str, Any]:
     """Return the fields that both kinds of certificate share: what the run took, and the scales."""
     return {
         "rounds": run.rounds,

@@ -13,7 +13,6 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -24,14 +23,13 @@ from peerclust import __version__
 from peerclust.arrays import Array
 from peerclust.errors import DataError, ParameterError
 from peerclust.files import write_durably
-from peerclust.programs.protocol import Program
+from peerclust.programs.protocol import H, Program, S, State
 from peerclust.ranks.group import ProcessGroup, run_on_root
-from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic
+from peerclust.runtimes.loop import run_program
+from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Runtime, Snapshot, Traffic
 from peerclust.runtimes.stopping import Vote
 from peerclust.users import Assignment, Users
 from peerclust.validation import check_count
-
-RunCall = Callable[..., Run]
 
 JOURNAL = "journal.json"
 
@@ -78,13 +76,21 @@ class Journal:
         # The index of the next run; below the number of recorded runs, it is resumed.
         self._next = 0
 
-    def run(
-        self, call: RunCall, program: Program, users: Users, x: Array, on_round: OnRound | None
-    ) -> Run:
-        """Return where a run from x ends: as recorded, else by `call` from the last checkpoint."""
+    def run_program(
+        self,
+        runtime: Runtime,
+        program: Program[S, H],
+        users: Users,
+        x: Array,
+        *,
+        rounds: int,
+        threshold: float,
+        on_round: OnRound | None,
+    ) -> Run[S]:
+        """Return where a run from x ends: as recorded, else as run from the last checkpoint."""
         number, runs = self._next, self._record["runs"]
         self._next += 1
-        resume_from: Snapshot | None = None
+        resume_from: Snapshot[S] | None = None
         if number < len(runs):
             with self._group.raise_on_all():
                 resume_from, header = self._load(runs[number], program.start(users, x))
@@ -95,7 +101,17 @@ class Journal:
                 return Run(resume_from.states, *ended, resume_from.traffic)
         trace: list[Any] = on_round.rows if isinstance(on_round, Traced) else []
         save = self._make_callback(number, trace)
-        run = call(on_round=on_round, on_checkpoint=save, resume_from=resume_from)
+        run = run_program(
+            runtime,
+            program,
+            users,
+            x,
+            rounds=rounds,
+            threshold=threshold,
+            on_round=on_round,
+            on_checkpoint=save,
+            resume_from=resume_from,
+        )
         end = {"ended": True, "rounds": run.rounds, "stopped": run.stopped, "trace": trace}
         self._save(number, Snapshot(run.states, [], run.traffic), run.rounds, end)
         return run
@@ -120,14 +136,16 @@ class Journal:
         return found
 
     def _make_callback(self, number: int, trace: Any) -> OnCheckpoint:
-        def save(snapshot: Snapshot) -> None:
+        def save(snapshot: Snapshot[State]) -> None:
             round_ = int(snapshot.states[0].round)
             if round_ % self._every == 0:
                 self._save(number, snapshot, round_, {"ended": False, "trace": trace})
 
         return save
 
-    def _save(self, number: int, snapshot: Snapshot, round_: int, header: dict[str, Any]) -> None:
+    def _save(
+        self, number: int, snapshot: Snapshot[State], round_: int, header: dict[str, Any]
+    ) -> None:
         name = f"run-{number}-round-{round_}{'-end' if header['ended'] else ''}"
         data = _pack(snapshot, header)
         path = self._folder / f"{name}.rank-{self._group.rank}.npz"
@@ -184,7 +202,7 @@ class Journal:
         if found["own"] != self._record["own"]:
             raise DataError(f"Cannot resume from {self._folder}: it was started with other rows.")
 
-    def _load(self, run: dict[str, Any], like: Any) -> tuple[Snapshot, dict[str, Any]]:
+    def _load(self, run: dict[str, Any], like: S) -> tuple[Snapshot[S], dict[str, Any]]:
         path = self._folder / f"{run['name']}.rank-{self._group.rank}.npz"
         try:
             data = path.read_bytes()
@@ -195,7 +213,7 @@ class Journal:
         return _unpack(data, like)
 
 
-def _pack(snapshot: Snapshot, header: dict[str, Any]) -> bytes:
+def _pack(snapshot: Snapshot[State], header: dict[str, Any]) -> bytes:
     arrays: dict[str, Any] = {}
     plain: dict[str, Any] = {}
     for i, state in enumerate(snapshot.states):
@@ -212,7 +230,7 @@ def _pack(snapshot: Snapshot, header: dict[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def _unpack(data: bytes, like: Any) -> tuple[Snapshot, dict[str, Any]]:
+def _unpack(data: bytes, like: S) -> tuple[Snapshot[S], dict[str, Any]]:
     """Return what `_pack` wrote; states have the type of `like`."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -215,11 +214,6 @@ def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> J
         raise ParameterError(
             "`random_state` of cluster must be given with a `checkpoint`, so that a run can be"
             " resumed. Got None."
-        )
-    if "on_checkpoint" not in inspect.signature(problem.runtime.run).parameters:
-        raise ParameterError(
-            "`checkpoint` of cluster must be left out with a runtime whose run(...) does not take"
-            f" `on_checkpoint` and `resume_from`. Got {show(checkpoint)}."
         )
     excluded = ("parts", "weights", "progress", "checkpoint", "gather")
     given = given | {"graph": problem.graph, "random_state": problem.seed}

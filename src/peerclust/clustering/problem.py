@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,11 @@ from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import DENSE
 from peerclust.losses import geometry_of
-from peerclust.programs.protocol import UNKNOWN, Program, State
+from peerclust.programs.protocol import UNKNOWN, H, Program, S, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.fingerprint import check_same
 from peerclust.ranks.inputs import count_users, distribute, local_rows, local_weights
+from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import OnRound, Run, Runtime, Traffic, check_finite
 from peerclust.users import Users
 from peerclust.validation import check_count, check_generator, check_name, check_parts
@@ -104,23 +104,32 @@ class Problem:
             )
 
     def run(
-        self, program: Program, x: Array, rounds: int, tol: float, on_round: OnRound | None = None
-    ) -> Run:
+        self,
+        program: Program[S, H],
+        x: Array,
+        rounds: int,
+        tol: float,
+        on_round: OnRound | None = None,
+    ) -> Run[S]:
         """Run a program from x; raise if it diverges."""
         threshold = tol * self.residual_scale if tol > 0 else -1.0
-        call = partial(self.runtime.run, program, self.users, x, rounds=rounds, threshold=threshold)
-        if self.journal is None:
-            run = call(on_round=on_round)
-        else:
-            run = self.journal.run(call, program, self.users, x, on_round)
+        call = run_program if self.journal is None else self.journal.run_program
+        run = call(
+            self.runtime,
+            program,
+            self.users,
+            x,
+            rounds=rounds,
+            threshold=threshold,
+            on_round=on_round,
+        )
         with self.distribution.group.raise_on_all():
             check_finite(run.x, run.rounds)
         return run
 
     def close(self) -> None:
         """Release the resources of the runtime, such as communicators."""
-        if hasattr(self.runtime, "close"):
-            self.runtime.close()
+        self.runtime.close()
 
     def residual(self, states: Sequence[State]) -> float:
         """Return the largest residual at the start of the last round; NaN if one is unknown."""

@@ -27,6 +27,7 @@ from peerclust.clustering.solvers import (
     tune_penalized,
 )
 from peerclust.clustering.trace import Tracer
+from peerclust.programs.protocol import State
 from peerclust.runtimes.protocol import Run, Traffic
 
 
@@ -53,7 +54,7 @@ class Restart:
     """A program and its run, with pooled cost and residual at the mean, trace, and effort."""
 
     tuned: TunedSolver
-    run: Run
+    run: Run[State]
     at_mean: tuple[float, float]
     trace: Trace | None
     pilot_rounds: int

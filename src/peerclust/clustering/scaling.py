@@ -21,6 +21,7 @@ from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.errors import DataError
 from peerclust.programs.consensus import Average
+from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.users import Users
 from peerclust.users.chunks import plan_chunks
@@ -154,7 +155,7 @@ def _sums(users: Users, origin: Array, power: int) -> Array:
 
 def _total(runtime: Runtime, users: Users, own: Array) -> tuple[Array, Traffic]:
     """Compute the sum over all users, (w,), of vectors, those of this block in `own`, (u, w)."""
-    program = Average(runtime.graph.averaging_factors)
-    run = runtime.run(program, users, own[:, None, :], rounds=program.rounds)
+    program = Average(runtime.distribution.graph.averaging_factors)
+    run = run_program(runtime, program, users, own[:, None, :], rounds=program.rounds)
     average: Array = run.states[0].x[0, 0]
-    return average * runtime.graph.m, run.traffic
+    return average * runtime.distribution.graph.m, run.traffic

@@ -74,8 +74,10 @@ class JoinProcedure:
             )
         saved, round_ = self._agree_to_resume(runtime)
         if saved is None:
-            agreed, users, x = setup.agree(
-                self.contract, runtime, self.rows, runtime.members, runtime.lost
+            agreed, users, x = runtime.in_thread(
+                lambda: setup.agree(
+                    self.contract, runtime, self.rows, runtime.members, runtime.lost
+                )
             )
         else:
             agreed, users = saved.agreed, self.scaled(saved.agreed)
@@ -100,7 +102,9 @@ class JoinProcedure:
             saved = None
         run, round_ = (None, 0) if saved is None else (saved.run, saved.round)
         users = self.rows.users(self.contract)
-        latest = setup.agree_to_resume(self.contract, runtime, users, run, round_)
+        latest = runtime.in_thread(
+            lambda: setup.agree_to_resume(self.contract, runtime, users, run, round_)
+        )
         return (None, 0) if latest is None else (saved, latest)
 
     def refuse(self, reply: StateReply) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -16,14 +15,17 @@ from peerclust.arrays import Array
 from peerclust.errors import DataError
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
-from peerclust.programs.protocol import Program, reduce_messages
+from peerclust.programs.protocol import AnyProgram, HeardSum, State, ToNeighbors, reduce_messages
 from peerclust.runtimes import Simulator
+from peerclust.runtimes.loop import Conversation, advance, begin, converse
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.journal import unpack_array
+from peerclust.runtimes.network.journal import Event, unpack_array
+from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.setup import active_graph
+from peerclust.runtimes.protocol import Delivered, Said
 from peerclust.users import Users
 
-Events = list[dict[str, Any]]
+Events = list[Event]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +53,21 @@ class _Segment:
 
 @dataclass(eq=False)
 class _Site:
-    """The replay of a site."""
+    """The replay of a site: what it says next, in which segment; None if nobody heard it."""
 
     users: Users
     segments: list[_Segment]
-    end: dict[str, Any] | None
-    state: Any = None
+    end: Event | None
     segment: _Segment | None = None
+    conversation: Conversation[State] | None = None
+    said: Said | None = None
     final: Array | None = None
-    last: Any = None
+
+    def advance(self, delivered: Delivered | None = None) -> None:
+        """Compute what it says next."""
+        assert self.conversation is not None
+        at = advance(self.conversation, delivered)
+        self.said = at if isinstance(at, Said) else None
 
 
 def replay(
@@ -91,9 +99,9 @@ def replay(
     for exchange in range((last + 1) * contract.B):
         _enter(contract, program, sites, exchange)
         if exchange % contract.B == 0:
-            here = {i: site.state.x[0] for i, site in sites.items() if site.state is not None}
+            here = {i: s.said.states[0].x[0] for i, s in sites.items() if s.said and s.segment}
             on_round(exchange // contract.B, here)
-        _step(contract, program, sites, exchange)
+        _step(sites, exchange)
     done = {}
     for i, site in sorted(sites.items()):
         if site.end is not None and site.final is not None:
@@ -102,37 +110,41 @@ def replay(
     return done
 
 
-def _enter(contract: Contract, program: Program, sites: dict[int, _Site], exchange: int) -> None:
+def _enter(contract: Contract, program: AnyProgram, sites: dict[int, _Site], exchange: int) -> None:
     """Start and end sites in the rounds given by their journals."""
     round_, update = divmod(exchange, contract.B)
+    if update > 0:
+        return
     for site in sites.values():
-        for segment in site.segments if update == 0 else ():
+        for segment in site.segments:
             if segment.round == round_:
                 site.segment = segment
-                site.state = program.start(site.users, segment.x[None]).at_round(round_)
-        if site.end and site.end["round"] == round_ and update == 0 and site.state is not None:
-            site.final, site.last, site.state = site.state.x[0], site.state, None
+                start = begin(program, [site.users], [segment.x[None]], round_)
+                # One more round, as a site that has ended says its centers once more.
+                rounds = contract.rounds + 1
+                site.conversation = converse(program, [site.users], start, rounds=rounds)
+                site.advance()
+        if site.end and site.end["round"] == round_ and site.said and site.segment:
+            site.final, site.segment = site.said.states[0].x[0], None
 
 
-def _step(contract: Contract, program: Program, sites: dict[int, _Site], exchange: int) -> None:
+def _step(sites: dict[int, _Site], exchange: int) -> None:
     """Compute one exchange at every site that took part in it."""
-    said = {i: program.say(s.state) for i, s in sites.items() if s.state is not None}
+    said: dict[int, ToNeighbors[HeardSum]] = {}
     for i, site in sites.items():
-        # A site that has ended says its centers once more; a neighbor may still use them.
-        if site.last is not None and site.end and site.end["round"] * contract.B == exchange:
-            said[i] = program.say(site.last)
+        if site.said is not None:
+            message = site.said.messages[0]
+            assert isinstance(message, ToNeighbors)
+            said[i] = message
     for i, site in sites.items():
-        if site.state is None or site.segment is None:
+        senders = site.segment.senders(exchange) if site.segment is not None else None
+        if i not in said or senders is None or any(j not in said for j in senders):
+            site.said = None  # it ended here: no site heard more of it
             continue
-        senders = site.segment.senders(exchange)
-        if senders is None or any(j not in said for j in senders):
-            site.state = None  # it ended here: no site heard more of it
-            continue
-        messages: list[Any] = [said[j] for j in senders]
+        own, *messages = (said[j] for j in (i, *senders))
         maxima = [each.extra_max[0] for each in messages if each.extra_max is not None]
-        own: Any = said[i]
         heard = reduce_messages(own, [each.x[0] for each in messages], maxima)
-        site.state = program.hear(site.users, site.state, heard)
+        site.advance(Delivered([heard]))
 
 
 def _last_run(journal: Events) -> Events:
@@ -170,7 +182,7 @@ def _check_heard(contract: Contract, events: Mapping[int, Events]) -> None:
 
 def _agree_again(
     contract: Contract, rows: Mapping[int, Rows], events: Mapping[int, Events]
-) -> tuple[Any, dict[int, Array]]:
+) -> tuple[Agreed, dict[int, Array]]:
     """Return the agreement and the members' initial centers, computed by the simulator."""
     first = {i: each[0] for i, each in events.items()}
     if len({each["run"] for each in first.values()}) > 1:
@@ -208,7 +220,7 @@ def _check_start(name: str, segments: list[_Segment], start: Array | None) -> No
         raise DataError(f"The journal of {name} must start with the simulator's centers.")
 
 
-def _read_segments(events: Events) -> tuple[list[_Segment], dict[str, Any] | None]:
+def _read_segments(events: Events) -> tuple[list[_Segment], Event | None]:
     segments: list[_Segment] = []
     end = None
     for event in events:

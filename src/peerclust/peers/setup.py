@@ -24,7 +24,7 @@ from peerclust.programs.accelerated import Accelerated
 from peerclust.programs.admm import ADMM
 from peerclust.programs.certificate import Certify
 from peerclust.programs.consensus import Maximum
-from peerclust.runtimes import Simulator
+from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.contract_validation import FIXED_GRAPH
@@ -77,10 +77,10 @@ class Rows:
         some = Rows(self.rows[:n], np.array([0, n]), weights, (0,))
         x = np.zeros((1, contract.n_clusters, self.rows.shape[1]))
         alone, users = Simulator(graphs.path(1)), some.users(contract)
-        alone.run(Accelerated(rho=1.0, alpha=0.0, B=contract.B), users, x, rounds=3)
+        run_program(alone, Accelerated(rho=1.0, alpha=0.0, B=contract.B), users, x, rounds=3)
         if contract.solver in FIXED_GRAPH:
-            alone.run(ADMM(c=1.0, D=0), users, x, rounds=4)
-        alone.run(Certify((), m=1), users, x, rounds=2)
+            run_program(alone, ADMM(c=1.0, D=0), users, x, rounds=4)
+        run_program(alone, Certify((), m=1), users, x, rounds=2)
 
 
 def agree(
@@ -102,7 +102,7 @@ def agree(
             "`n_clusters` of the network file must be at most the number of rows of all sites,"
             f" {round(moments.weight)}. Got {contract.n_clusters}."
         )
-    eigenvalues = contract.graph.lambda_max.value, -runtime.graph.lambda_2.value
+    eigenvalues = contract.graph.lambda_max.value, -runtime.distribution.graph.lambda_2.value
     W, lambda_max, lambda_2, low, high = _extremes(runtime, users, eigenvalues)
     if not W > 0:
         raise DataError("The rows of all sites together must have a weight above 0. Got 0.")
@@ -115,7 +115,7 @@ def agree(
         rho = max(1.0, theory.group_lasso_rho(beta=beta, W_total=moments.weight, spread=spread))
     elif isinstance(rho, str):
         rho = max(1.0, AUTO_RHO * theory.initial_rho(beta=beta, W=W, lambda_max=lambda_max))
-    curvature = beta * moments.weight / (runtime.graph.m * contract.n_clusters)
+    curvature = beta * moments.weight / (runtime.distribution.graph.m * contract.n_clusters)
     zeros, ones = np.zeros(users.d), np.ones(users.d)
     agreed = Agreed(
         members=list(members),
@@ -147,7 +147,7 @@ def agree_to_resume(
         tag = np.frombuffer(run, np.uint8).astype(np.float64)
         # All tags are equal if the maximum of each byte equals the minimum.
         own[:, 0, 1:] = np.concatenate([tag, -tag, [round_]])
-    lacking, *agreed = runtime.run(Maximum(), users, own, rounds=1).states[0].x[0, 0]
+    lacking, *agreed = run_program(runtime, Maximum(), users, own, rounds=1).states[0].x[0, 0]
     largest, smallest = np.array(agreed[:TAG_BYTES]), -np.array(agreed[TAG_BYTES:-1])
     same = not lacking and np.array_equal(largest, smallest)
     return int(agreed[-1]) if same and 0 <= agreed[-1] <= contract.rounds else None
@@ -217,6 +217,6 @@ def _extremes(
         rows = users.rows[users.offsets[i] : users.offsets[i + 1]]
         if len(rows):
             own[i, 0, 3:] = np.concatenate([rows.max(axis=0), -rows.min(axis=0)])
-    agreed = runtime.run(Maximum(), users, own, rounds=1).states[0].x[0, 0]
+    agreed = run_program(runtime, Maximum(), users, own, rounds=1).states[0].x[0, 0]
     high, low = np.split(agreed[3:], 2)
     return float(agreed[0]), float(agreed[1]), -float(agreed[2]), -low, high

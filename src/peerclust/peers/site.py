@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from peerclust.arrays import Array
 from peerclust.errors import LeftError, PeerclustError, PeerError
@@ -18,7 +18,7 @@ from peerclust.peers import configuration, setup
 from peerclust.peers.join import JoinProcedure, JoinResult
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict, judge
-from peerclust.programs.protocol import UNKNOWN
+from peerclust.programs.protocol import UNKNOWN, State
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
@@ -148,6 +148,8 @@ class Site:
             self.node,
             program,
             joined.users,
+            joined.x,
+            joined.round,
             residual_scale=setup.residual_scale(joined.agreed, joined.users),
             make_check=configuration.make_guard(self.contract, program, joined.agreed, box),
             certify=configuration.make_certify(self.contract, joined.agreed),
@@ -157,7 +159,7 @@ class Site:
         )
         self.node.state_reply = self._state_reply
         try:
-            return running.run(joined.x, joined.round)
+            return running.run()
         except IsolatedError:
             names = ", ".join(self.node.links)
             self._save_checkpoint()
@@ -166,7 +168,7 @@ class Site:
                 f" {self.node.round}. A checkpoint was saved; the same command tries again."
             ) from None
 
-    def _on_round(self, state: Any) -> None:
+    def _on_round(self, state: State) -> None:
         """Report progress and save checkpoints between two rounds."""
         now = time.monotonic()
         if now - self._reported_at > _REPORT_EVERY:
@@ -177,7 +179,7 @@ class Site:
             self._save_checkpoint()
 
     def _residual(self) -> float:
-        if self._running is None or self._running.state is None:
+        if self._running is None:
             return float("inf")
         residual = float(self._running.state.residual.max())
         return residual / self._running.residual_scale if residual < UNKNOWN else float("inf")
@@ -197,7 +199,7 @@ class Site:
 
     def _save_checkpoint(self) -> bool:
         self._saved_at = time.monotonic()
-        if self._running is None or self._running.state is None or self._agreed is None:
+        if self._running is None or self._agreed is None:
             return False
         state = self._running.state
         centers = pack_centers(state.x)

@@ -21,7 +21,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax, State
+from peerclust.programs.protocol import (
+    Heard,
+    HeardMax,
+    HeardSum,
+    Message,
+    NeighborSum,
+    NetworkMax,
+    State,
+)
 from peerclust.users import Users
 
 
@@ -77,11 +85,11 @@ class Certify:
     Examples
     --------
     >>> from peerclust.graphs import path
-    >>> from peerclust.runtimes import Simulator
+    >>> from peerclust.runtimes import Simulator, run_program
     >>> users, graph = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2])), path(2)
     >>> program = Certify(graph.averaging_factors, m=2, rho=1.0, c=1.0)
     >>> x = np.array([[[0.5]], [[1.5]]])
-    >>> run = Simulator(graph).run(program, users, x, rounds=program.rounds)
+    >>> run = run_program(Simulator(graph), program, users, x, rounds=program.rounds)
     >>> found = program.read(run.states[0])
     >>> found.cost, found.pooled_cost, found.gradient, found.radius.tolist()
     (0.75, 1.0, 0.5, [0.5])
@@ -103,7 +111,7 @@ class Certify:
         u = users.m
         return CertifyState(x=x, values=np.zeros((u, 1, 0)), found=np.zeros((u, 0)))
 
-    def say(self, state: CertifyState) -> NeighborSum | NetworkMax:
+    def say(self, state: CertifyState) -> Message[Heard]:
         """Send the centers, then the values that are averaged, and finally the results."""
         if state.round == self.rounds - 1:
             return NetworkMax(state.found)

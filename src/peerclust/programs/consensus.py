@@ -24,7 +24,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from peerclust.arrays import Array
-from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax, State
+from peerclust.programs.protocol import (
+    Heard,
+    HeardMax,
+    HeardSum,
+    Message,
+    NeighborSum,
+    NetworkMax,
+    State,
+)
 from peerclust.users import Users
 
 
@@ -59,15 +67,11 @@ class Average:
         """The number of rounds: one per factor, and a last one in which all take the same bits."""
         return len(self.factors) + 1
 
-    def max_growth(self, round_: int, degree: float) -> float:
-        """Return a bound on the numbers sent in a round, relative to the largest initial one."""
-        return growth(self.factors[:round_], degree)
-
     def start(self, users: Users, x: Array) -> State:  # noqa: ARG002
         """Start at each user's own numbers x, (u, k, w)."""
         return State(x=x)
 
-    def say(self, state: State) -> NeighborSum | NetworkMax:
+    def say(self, state: State) -> Message[Heard]:
         """Send the numbers to the neighbors, and in the last round to all."""
         return NeighborSum(state.x) if state.round < len(self.factors) else NetworkMax(state.x)
 

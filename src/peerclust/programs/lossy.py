@@ -124,10 +124,10 @@ class Lossy:
     --------
     >>> from peerclust.graphs import ring
     >>> from peerclust.programs.dgc import DGC
-    >>> from peerclust.runtimes import Simulator
+    >>> from peerclust.runtimes import Simulator, run_program
     >>> users = Users(np.arange(10.0)[:, None], np.arange(0, 11, 2))
     >>> program = Lossy(DGC(rho=5.0, alpha=0.2), dtype="8-bit")
-    >>> run = Simulator(ring(5)).run(program, users, np.zeros((5, 1, 1)), rounds=200)
+    >>> run = run_program(Simulator(ring(5)), program, users, np.zeros((5, 1, 1)), rounds=200)
     >>> run.x.mean().round(6), run.traffic.bytes
     (np.float64(4.5), 12180)
     """

@@ -8,24 +8,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from peerclust.errors import ParameterError
+from peerclust.graphs import Graph
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.group import ProcessGroup, SingleProcess
+from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.loopback import Loopback
-from peerclust.runtimes.protocol import Run, Runtime
+from peerclust.runtimes.protocol import Run, Runtime, RuntimeGroup
 from peerclust.runtimes.simulator import Simulator
 from peerclust.text import show
 from peerclust.validation import check_name
 
 # The runtimes of a single process.
-RUNTIMES: dict[str, type[Any]] = {"simulator": Simulator, "loopback": Loopback}
+RUNTIMES: dict[str, Callable[[Graph], Runtime]] = {"simulator": Simulator, "loopback": Loopback}
 
-__all__ = ["RUNTIMES", "Loopback", "Run", "Runtime", "Simulator", "process_group", "resolve"]
+__all__ = [
+    "RUNTIMES",
+    "Loopback",
+    "Run",
+    "Runtime",
+    "Simulator",
+    "process_group",
+    "resolve",
+    "run_program",
+]
 
 
-def process_group(runtime: Any) -> ProcessGroup:
+def process_group(runtime: object) -> ProcessGroup:
     """Return the process group of a runtime: this process alone, except with MPI.
 
     >>> process_group("simulator").size
@@ -35,11 +46,10 @@ def process_group(runtime: Any) -> ProcessGroup:
         from peerclust.runtimes.mpi import world
 
         return world()
-    group: ProcessGroup = runtime if hasattr(runtime, "make_runtime") else SingleProcess()
-    return group
+    return runtime if isinstance(runtime, RuntimeGroup) else SingleProcess()
 
 
-def resolve(runtime: Any, distribution: Distribution, of: str = "cluster") -> Runtime:
+def resolve(runtime: object, distribution: Distribution, of: str = "cluster") -> Runtime:
     """Return the runtime that a name or an object stands for, for users distributed like this.
 
     It may be a custom class, or an `mpi.MPIGroup` of a communicator.
@@ -48,17 +58,14 @@ def resolve(runtime: Any, distribution: Distribution, of: str = "cluster") -> Ru
     >>> type(resolve("simulator", Distribution.of_all(ring(3)))).__name__
     'Simulator'
     """
-    group: Any = distribution.group
-    made: Runtime
-    if hasattr(group, "make_runtime"):
-        made = group.make_runtime(distribution)
-        return made
+    if isinstance(distribution.group, RuntimeGroup):
+        return distribution.group.make_runtime(distribution)
     if isinstance(runtime, str):
-        runtime = RUNTIMES[check_name(runtime, (*RUNTIMES, "mpi"), "runtime", of)]
-    if not callable(runtime) or not hasattr(runtime, "run"):
+        return RUNTIMES[check_name(runtime, (*RUNTIMES, "mpi"), "runtime", of)](distribution.graph)
+    made = runtime(distribution.graph) if callable(runtime) else None
+    if not isinstance(made, Runtime):
         raise ParameterError(
-            f"`runtime` of {of} must be a name or a class that takes a graph and has run(...)."
-            f" Got {show(runtime)}."
+            f"`runtime` of {of} must be a name or a class that takes a graph and has"
+            f" `distribution`, `blocks`, `deliver` and `close`. Got {show(runtime)}."
         )
-    made = runtime(distribution.graph)
     return made

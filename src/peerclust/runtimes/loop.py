@@ -1,68 +1,148 @@
-"""The loop over rounds that the runtimes share; each delivers messages in its own way."""
+"""The loop over rounds: what blocks say, hear and vote; not how their messages are delivered.
+
+`converse` is that loop, for every runtime: a generator that yields what the blocks say and is sent
+what they hear. `run_program` delivers with a runtime. Peers and replays deliver in other ways, and
+advance the generator themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.programs.protocol import HeardMax, HeardSum, NeighborSum, NetworkMax, Program
-from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, check_finite
-from peerclust.runtimes.stopping import Vote, first_vote, next_vote
+from peerclust.programs.protocol import H, Program, S
+from peerclust.runtimes.protocol import (
+    Delivered,
+    OnCheckpoint,
+    OnRound,
+    Run,
+    Runtime,
+    Said,
+    Snapshot,
+    Traffic,
+    check_finite,
+)
+from peerclust.runtimes.stopping import first_vote, next_vote
 from peerclust.users import Users
 
-Heard = tuple[Sequence[HeardSum | HeardMax], Traffic]
-Deliver = Callable[[Sequence[NeighborSum | NetworkMax], Sequence[Vote]], Heard]
-NeighborMin = Callable[[Sequence[Vote]], Sequence[Vote]]
+Conversation = Generator[Said, Delivered | None, Run[S]]
 
 
-def run_rounds(
-    program: Program,
-    blocks: Sequence[Users],
-    starts: Sequence[Array],
+def run_program(
+    runtime: Runtime,
+    program: Program[S, H],
+    users: Users,
+    x: Array,
     *,
-    deliver: Deliver,
-    neighbor_min: NeighborMin,
-    D: int,
     rounds: int,
-    threshold: float,
-    on_round: OnRound | None,
+    threshold: float = -1.0,
+    on_round: OnRound | None = None,
     on_checkpoint: OnCheckpoint | None = None,
-    resume_from: Snapshot | None = None,
-) -> Run:
-    """Run a program on blocks of users until they stop or the rounds run out.
+    resume_from: Snapshot[S] | None = None,
+) -> Run[S]:
+    """Start a program at x and run it for at most `rounds` rounds.
 
-    `neighbor_min` returns the smallest votes among each user's neighbors. Votes are sent with every
-    message; they are read in the first exchange of a round.
+    `users` are those of this process, and x, (u, K, d), their own centers. The users stop by
+    themselves once every residual has been at most `threshold` (see `stopping`); with a negative
+    threshold they never do. `on_checkpoint` is called after `on_round`. With `resume_from`, the
+    program does not start at x but continues from a snapshot.
+
+    >>> from peerclust.graphs import path
+    >>> from peerclust.programs.dgc import DGC
+    >>> from peerclust.runtimes import Simulator
+    >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
+    >>> program = DGC(rho=1.0, alpha=0.3)
+    >>> run = run_program(Simulator(path(2)), program, users, np.zeros((2, 1, 1)), rounds=99)
+    >>> run.x.ravel().round(6).tolist(), run.traffic.messages
+    ([0.666667, 1.333333], 198)
     """
+    blocks = runtime.blocks(users)
     if resume_from is None:
-        states = [program.start(b, x) for b, x in zip(blocks, starts, strict=True)]
-        resume_from = Snapshot(states, [first_vote(block.m) for block in blocks], Traffic())
+        ends = np.cumsum([block.m for block in blocks])
+        resume_from = begin(program, blocks, np.split(x, ends[:-1]))
     else:
-        states = [state.attach(b) for b, state in zip(blocks, resume_from.states, strict=True)]
-        resume_from = replace(resume_from, states=states)
-    states, votes, traffic = list(resume_from.states), resume_from.votes, resume_from.traffic
+        states = zip(blocks, resume_from.states, strict=True)
+        resume_from = replace(resume_from, states=[state.attach(block) for block, state in states])
+    conversation = converse(
+        program,
+        blocks,
+        resume_from,
+        rounds=rounds,
+        threshold=threshold,
+        on_round=on_round,
+        on_checkpoint=on_checkpoint,
+    )
     with np.errstate(over="ignore", invalid="ignore"):
-        while states[0].round < rounds:
-            now, voting = states[0].round, threshold >= 0 and states[0].update == 0
-            heard, sent = deliver([program.say(state) for state in states], votes)
-            traffic += sent
-            states = [program.hear(b, s, h) for b, s, h in zip(blocks, states, heard, strict=True)]
-            if voting:
-                for state in states:
-                    check_finite(state.residual, now + 1)
-                votes = [
-                    next_vote(vote, near, state.residual <= threshold, now, D)
-                    for vote, near, state in zip(votes, neighbor_min(votes), states, strict=True)
-                ]
-            if states[0].update == 0:
-                if on_round is not None:
-                    on_round(states, blocks)
-                if on_checkpoint is not None:
-                    on_checkpoint(Snapshot(states, votes, traffic))
-                if votes[0].due(now):
-                    break
+        at = advance(conversation)
+        while isinstance(at, Said):
+            at = advance(conversation, runtime.deliver(at))
+    return at
+
+
+def begin(
+    program: Program[S, H], blocks: Sequence[Users], starts: Sequence[Array], round_: int = 0
+) -> Snapshot[S]:
+    """Return the snapshot of blocks that start at these centers, before a round."""
+    states = [
+        program.start(block, x).at_round(round_) for block, x in zip(blocks, starts, strict=True)
+    ]
+    return Snapshot(states, [first_vote(block.m) for block in blocks], Traffic())
+
+
+def converse(
+    program: Program[S, H],
+    blocks: Sequence[Users],
+    snapshot: Snapshot[S],
+    *,
+    rounds: int,
+    threshold: float = -1.0,
+    on_round: OnRound | None = None,
+    on_checkpoint: OnCheckpoint | None = None,
+) -> Conversation[S]:
+    """Yield what the blocks say from a snapshot on, and be sent what they hear; return the run.
+
+    Votes are sent with every message; they are read in the first exchange of a round.
+    """
+    states, votes, traffic = list(snapshot.states), snapshot.votes, snapshot.traffic
+    while states[0].round < rounds:
+        now, voting = states[0].round, threshold >= 0 and states[0].update == 0
+        delivered = yield Said([program.say(state) for state in states], votes, states)
+        assert delivered is not None
+        traffic += delivered.traffic
+        # The type of a message determines what is heard in reply.
+        heard = cast("Sequence[H]", delivered.messages)
+        states = [program.hear(b, s, h) for b, s, h in zip(blocks, states, heard, strict=True)]
+        if voting:
+            for state in states:
+                check_finite(state.residual, now + 1)
+            ballot = delivered.ballot()
+            votes = [
+                next_vote(own, near, state.residual <= threshold, now, ballot.D)
+                for own, near, state in zip(ballot.own, ballot.heard, states, strict=True)
+            ]
+        if states[0].update == 0:
+            if on_round is not None:
+                on_round(states, blocks)
+            if on_checkpoint is not None:
+                on_checkpoint(Snapshot(states, votes, traffic))
+            if votes[0].due(now):
+                break
     done = states[0].round
     return Run(states, done, votes[0].due(done - 1), traffic)
+
+
+def advance(conversation: Conversation[S], delivered: Delivered | None = None) -> Said | Run[S]:
+    """Send what the blocks heard; return what they say next, or the run if that was the end.
+
+    Nothing is sent to a conversation that has not begun.
+    """
+    try:
+        return conversation.send(delivered)
+    except StopIteration as end:
+        # A StopIteration could not leave a thread or a coroutine.
+        ended: Run[S] = end.value
+        return ended

@@ -6,22 +6,22 @@ Users share nothing but the messages that they send; it is slow and plain on pur
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.graphs import Graph
 from peerclust.programs.protocol import (
+    Heard,
     HeardMax,
     HeardSum,
-    NeighborSum,
+    Message,
     NetworkMax,
-    Program,
+    ToNeighbors,
     reduce_messages,
 )
-from peerclust.runtimes.loop import run_rounds
-from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
+from peerclust.ranks.distribution import Distribution
+from peerclust.runtimes.protocol import Ballot, Delivered, Said, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.users import Users
 
@@ -29,50 +29,33 @@ from peerclust.users import Users
 class Loopback:
     """The users of a graph, each a block of its own with an inbox.
 
-    >>> from peerclust.graphs import path
-    >>> from peerclust.programs.dgc import DGC
-    >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
-    >>> run = Loopback(path(2)).run(DGC(rho=1.0, alpha=0.3), users, np.zeros((2, 1, 1)), rounds=99)
-    >>> run.x.ravel().round(6).tolist(), run.traffic.messages
-    ([0.666667, 1.333333], 198)
+    >>> from peerclust.graphs import ring
+    >>> len(Loopback(ring(3)).blocks(Users(np.zeros((6, 1)), np.array([0, 2, 4, 6]))))
+    3
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        self.distribution = Distribution.of_all(graph)
         self._neighbors = [graph.neighbors(i).tolist() for i in range(graph.m)]
         self._D = int(graph.diameter.value)
 
-    def run(
-        self,
-        program: Program,
-        users: Users,
-        x: Array,
-        *,
-        rounds: int,
-        threshold: float = -1.0,
-        on_round: OnRound | None = None,
-        on_checkpoint: OnCheckpoint | None = None,
-        resume_from: Snapshot | None = None,
-    ) -> Run:
-        """Run the program; see `Runtime.run`."""
-        return run_rounds(
-            program,
-            [users.single_user(i) for i in range(users.m)],
-            [x[i : i + 1] for i in range(users.m)],
-            deliver=self._deliver,
-            neighbor_min=self._neighbor_min,
-            D=self._D,
-            rounds=rounds,
-            threshold=threshold,
-            on_round=on_round,
-            on_checkpoint=on_checkpoint,
-            resume_from=resume_from,
-        )
+    def blocks(self, users: Users) -> list[Users]:
+        """Return one block per user."""
+        return [users.single_user(i) for i in range(users.m)]
 
-    def _deliver(
-        self, said: Sequence[Any], _: Any
-    ) -> tuple[Sequence[HeardSum | HeardMax], Traffic]:
-        return self._maxima(said) if isinstance(said[0], NetworkMax) else self._totals(said)
+    def deliver(self, said: Said) -> Delivered:
+        """Deliver the messages one by one."""
+        heard, sent = self._answer(said.messages)
+        return Delivered(heard, sent, lambda: self._ballot(said.votes))
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+    def _answer(self, said: Sequence[Message[Heard]]) -> tuple[Sequence[Heard], Traffic]:
+        maxima = [message.v[0] for message in said if isinstance(message, NetworkMax)]
+        if maxima:
+            return self._maxima(maxima)
+        return self._totals([message for message in said if isinstance(message, ToNeighbors)])
 
     def _send(self, messages: list[Array], size: int) -> tuple[list[list[Array]], Traffic]:
         """Deliver each user's message to its neighbors; inboxes are in ascending sender order."""
@@ -84,16 +67,17 @@ class Loopback:
                 sent += Traffic(1, size)
         return inboxes, sent
 
-    def _totals(self, said: Sequence[NeighborSum]) -> tuple[list[HeardSum], Traffic]:
+    def _totals(self, said: list[ToNeighbors[HeardSum]]) -> tuple[list[HeardSum], Traffic]:
         inboxes, sent = self._send([s.x[0] for s in said], message_bytes(said[0]))
         extra: list[list[Array]] = [[] for _ in said]
-        if said[0].extra_max is not None:
-            extra, _ = self._send([s.extra_max[0] for s in said], 0)  # type: ignore[index]
+        maxima = [s.extra_max[0] for s in said if s.extra_max is not None]
+        if maxima:
+            extra, _ = self._send(maxima, 0)
         return [reduce_messages(*each) for each in zip(said, inboxes, extra, strict=True)], sent
 
-    def _maxima(self, said: Sequence[Any]) -> tuple[list[HeardMax], Traffic]:
+    def _maxima(self, values: list[Array]) -> tuple[list[HeardMax], Traffic]:
         """Flood the maximum: after D exchanges it has reached every user."""
-        values, traffic = [s.v[0] for s in said], Traffic()
+        traffic = Traffic()
         for _ in range(self._D):
             inboxes, sent = self._send(values, values[0].nbytes)
             traffic += sent
@@ -102,10 +86,10 @@ class Loopback:
             ]
         return [HeardMax(v) for v in values], traffic
 
-    def _neighbor_min(self, votes: Sequence[Vote]) -> list[Vote]:
+    def _ballot(self, votes: Sequence[Vote]) -> Ballot:
         minima = []
         for near in self._neighbors:
             s = min((int(votes[j].s[0]) for j in near), default=NEVER)
             R = min((int(votes[j].R[0]) for j in near), default=NEVER)
             minima.append(Vote(np.array([s]), np.array([R])))
-        return minima
+        return Ballot(votes, minima, self._D)

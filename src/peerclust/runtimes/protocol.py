@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.errors import DivergedError
-from peerclust.graphs import Graph
-from peerclust.programs.protocol import NeighborSum, Program, State
+from peerclust.programs.protocol import Heard, Message, State, ToNeighbors
 from peerclust.ranks.distribution import Distribution
+from peerclust.ranks.group import ProcessGroup
 from peerclust.runtimes.stopping import VOTE_BYTES, Vote
 from peerclust.users import Users
+
+S_co = TypeVar("S_co", bound=State, covariant=True)
 
 # Called between rounds with the blocks' states and the blocks.
 OnRound = Callable[[Sequence[State], Sequence[Users]], None]
@@ -35,7 +37,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Generic[S_co]):
     """The result of running a program.
 
     Attributes
@@ -50,7 +52,7 @@ class Run:
         The messages sent over the links.
     """
 
-    states: Sequence[Any]
+    states: Sequence[S_co]
     rounds: int
     stopped: bool
     traffic: Traffic
@@ -62,50 +64,79 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class Snapshot(Generic[S_co]):
     """The state of a run between two rounds: all that is needed to resume it."""
 
-    states: Sequence[Any]
+    states: Sequence[S_co]
     votes: Sequence[Vote]
     traffic: Traffic
 
 
 # Called between rounds with a snapshot.
-OnCheckpoint = Callable[[Snapshot], None]
+OnCheckpoint = Callable[[Snapshot[State]], None]
 
 
+class Said(NamedTuple):
+    """What the blocks say in one exchange, and their votes and states at that point."""
+
+    messages: Sequence[Message[Heard]]
+    votes: Sequence[Vote]
+    states: Sequence[State]
+
+
+class Ballot(NamedTuple):
+    """The blocks' own votes, the smallest votes among each user's neighbors, and D.
+
+    D is a bound on the diameter; see `stopping`.
+    """
+
+    own: Sequence[Vote]
+    heard: Sequence[Vote]
+    D: int
+
+
+def _no_ballot() -> Ballot:
+    raise NotImplementedError("no votes were delivered")
+
+
+class Delivered(NamedTuple):
+    """What the blocks hear in one exchange, and the messages that were sent over links for it.
+
+    `ballot` is called after the blocks have heard, and only if they vote in this exchange.
+    """
+
+    messages: Sequence[Heard]
+    traffic: Traffic = Traffic()
+    ballot: Callable[[], Ballot] = _no_ballot
+
+
+@runtime_checkable
 class Runtime(Protocol):
-    """Runs programs on the users of a graph."""
+    """A way to deliver the messages of programs; `loop.run_program` runs a program with it."""
 
-    graph: Graph
+    @property
+    def distribution(self) -> Distribution:
+        """The graph, and which of its users are in this process."""
 
-    def run(
-        self,
-        program: Program,
-        users: Users,
-        x: Array,
-        *,
-        rounds: int,
-        threshold: float = -1.0,
-        on_round: OnRound | None = None,
-    ) -> Run:
-        """Start the program at x and run it for at most `rounds` rounds.
+    def blocks(self, users: Users) -> Sequence[Users]:
+        """Divide the users of this process into blocks, in ascending order."""
 
-        x is (m, k, d), each user's own centers. The users stop by themselves once every residual
-        has been at most `threshold` (see `stopping`); with a negative threshold they never do.
+    def deliver(self, said: Said) -> Delivered:
+        """Deliver what the blocks say."""
 
-        A runtime that supports checkpoints also takes `on_checkpoint`, which is called after
-        `on_round`, and `resume_from`, the snapshot to resume from.
-        """
+    def close(self) -> None:
+        """Release the resources of this runtime, such as communicators."""
 
 
-def distribution_of(runtime: Runtime) -> Distribution:
-    """Return the distribution of a runtime's users; without one, this process has all users."""
-    distribution: Distribution | None = getattr(runtime, "distribution", None)
-    return Distribution.of_all(runtime.graph) if distribution is None else distribution
+@runtime_checkable
+class RuntimeGroup(ProcessGroup, Protocol):
+    """Processes that have a runtime of their own, which delivers messages between them."""
+
+    def make_runtime(self, distribution: Distribution) -> Runtime:
+        """Return the runtime for users distributed like this."""
 
 
-def message_bytes(said: NeighborSum) -> int:
+def message_bytes(said: ToNeighbors[Heard]) -> int:
     """Return the size of one message: what the program declares, or its numbers and the votes."""
     if said.size is not None:
         return said.size

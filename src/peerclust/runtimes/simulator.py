@@ -2,96 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.arrays import Array
 from peerclust.graphs import Graph
 from peerclust.kernels import buffers
 from peerclust.kernels.threads import parallel_for
 from peerclust.programs.protocol import (
+    Heard,
     HeardMax,
     HeardSum,
     HeardValues,
-    NeighborSum,
+    Message,
     NeighborValues,
     NetworkMax,
-    Program,
+    ToNeighbors,
 )
-from peerclust.runtimes.loop import run_rounds
-from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
+from peerclust.ranks.distribution import Distribution
+from peerclust.runtimes.protocol import Ballot, Delivered, Said, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.users import Users
+
+T = TypeVar("T", np.float64, np.int64)
 
 
 class Simulator:
     """The users of a graph as one block.
 
-    >>> from peerclust.graphs import path
-    >>> from peerclust.programs.dgc import DGC
-    >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
-    >>> run = Simulator(path(2)).run(DGC(rho=1.0, alpha=0.3), users, np.zeros((2, 1, 1)), rounds=99)
-    >>> run.x.ravel().round(6).tolist(), run.traffic.messages
-    ([0.666667, 1.333333], 198)
+    >>> from peerclust.graphs import ring
+    >>> len(Simulator(ring(3)).blocks(Users(np.zeros((6, 1)), np.array([0, 2, 4, 6]))))
+    1
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self._D = int(graph.diameter.value)
+        self.distribution = Distribution.of_all(graph)
+        self._graph, self._D = graph, int(graph.diameter.value)
 
-    def run(
-        self,
-        program: Program,
-        users: Users,
-        x: Array,
-        *,
-        rounds: int,
-        threshold: float = -1.0,
-        on_round: OnRound | None = None,
-        on_checkpoint: OnCheckpoint | None = None,
-        resume_from: Snapshot | None = None,
-    ) -> Run:
-        """Run the program; see `Runtime.run`."""
+    def blocks(self, users: Users) -> list[Users]:
+        """Return one block of all users."""
+        return [users]
 
-        def deliver(
-            said: Sequence[NeighborSum | NetworkMax], _: Any
-        ) -> tuple[list[HeardSum | HeardMax], Traffic]:
-            heard, sent = self.deliver(said[0])
-            return [heard], sent
+    def deliver(self, said: Said) -> Delivered:
+        """Deliver the messages of all users at once."""
+        heard, sent = self._answer(said.messages[0])
+        return Delivered([heard], sent, lambda: self._ballot(said.votes[0]))
 
-        return run_rounds(
-            program,
-            [users],
-            [x],
-            deliver=deliver,
-            neighbor_min=lambda votes: [self._neighbor_min(votes[0])],
-            D=self._D,
-            rounds=rounds,
-            threshold=threshold,
-            on_round=on_round,
-            on_checkpoint=on_checkpoint,
-            resume_from=resume_from,
-        )
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
 
-    def deliver(self, said: NeighborSum | NetworkMax) -> tuple[HeardSum | HeardMax, Traffic]:
+    def _answer(self, said: Message[Heard]) -> tuple[Heard, Traffic]:
         """Return what all users hear, and the traffic over the links."""
-        links = 2 * self.graph.edges
+        graph, links = self._graph, 2 * self._graph.edges
         if isinstance(said, NetworkMax):
             size = said.v[0].nbytes
             return HeardMax(said.v.max(axis=0)), Traffic(self._D * links, self._D * links * size)
+        assert isinstance(said, ToNeighbors)
         u = len(said.x)
         x = np.ascontiguousarray(said.x).reshape(u, -1)
         total = buffers.empty(x.shape)
-        indptr, indices = self.graph.indptr, self.graph.indices
+        indptr, indices = graph.indptr, graph.indices
         parallel_for(
             lambda first, last: kernels.sum_neighbors(indptr, indices, x, first, last, total),
             u, x.size,
         )  # fmt: skip
-        degree = self.graph.degree.reshape((u,) + (1,) * (said.x.ndim - 1))
+        degree = graph.degree.reshape((u,) + (1,) * (said.x.ndim - 1))
         extra = said.extra_max
         largest = None if extra is None else self._reduce(np.maximum, extra, -np.inf)
         heard = HeardSum(total.reshape(said.x.shape), degree, largest)
@@ -101,15 +78,16 @@ class Simulator:
             )
         return heard, Traffic(links, links * message_bytes(said))
 
-    def _neighbor_min(self, vote: Vote) -> Vote:
-        """Return the smallest s and R among each user's neighbors."""
-        return Vote(*(self._reduce(np.minimum, each, NEVER) for each in (vote.s, vote.R)))
+    def _ballot(self, vote: Vote) -> Ballot:
+        """Return the users' votes, and the smallest among each user's neighbors."""
+        s, R = (self._reduce(np.minimum, each, NEVER) for each in (vote.s, vote.R))
+        return Ballot([vote], [Vote(s, R)], self._D)
 
-    def _reduce(self, which: np.ufunc, values: NDArray[Any], alone: float) -> NDArray[Any]:
+    def _reduce(self, which: np.ufunc, values: NDArray[T], alone: float) -> NDArray[T]:
         """Return the minimum, or maximum, over each user's neighbors; `alone` if it has none."""
-        if self.graph.edges == 0:
+        if self._graph.edges == 0:
             return np.full_like(values, alone)
-        reduced: NDArray[Any] = which.reduceat(
-            values[self.graph.indices], self.graph.indptr[:-1], axis=0
+        reduced: NDArray[T] = which.reduceat(
+            values[self._graph.indices], self._graph.indptr[:-1], axis=0
         )
         return reduced

@@ -13,9 +13,11 @@ from peerclust.arrays import Array
 from peerclust.graphs import Graph
 from peerclust.losses import Loss
 from peerclust.programs.protocol import State
+from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.loopback import Loopback
-from peerclust.runtimes.protocol import Run, distribution_of
+from peerclust.runtimes.protocol import Runtime, Snapshot, Traffic
 from peerclust.runtimes.simulator import Simulator
+from peerclust.runtimes.stopping import first_vote
 from peerclust.testing.cases import Case, cases as every_case
 from peerclust.testing.programs import PROGRAMS, Trial
 from peerclust.users import Assignment, Users
@@ -68,8 +70,8 @@ def check_program(trial: Trial, *, cases: Iterable[Case] | None = None) -> None:
 
 
 def check_runtime(
-    runtime: Callable[[Graph], Any],
-    reference: Callable[[Graph], Any] = Loopback,
+    runtime: Callable[[Graph], Runtime],
+    reference: Callable[[Graph], Runtime] = Loopback,
     *,
     programs: Collection[str] | None = None,
     cases: Iterable[Case] | None = None,
@@ -86,42 +88,35 @@ def check_runtime(
     trials = [(case, name) for case in chosen for name in names]
     for i, (case, name) in enumerate(trials):
         trial = PROGRAMS[name]
-        x, group = trial.start(case), distribution_of(runtime(case.graph)).group
-        ends = [_end(runtime, trial, case, x)]
-        if name in ("dgc", "accelerated"):
-            # Without a callback between rounds, a runtime may run many at once.
-            ends.append(ends[0] | _end(runtime, trial, case, x, watched=False))
+        x, group = trial.start(case), runtime(case.graph).distribution.group
+        end = _end(runtime, trial, case, x)
         if i % group.size == group.rank:
-            expected = _end(reference, trial, case, x)
-            for end in ends:
-                _check_same(f"{name}, {case.name}", expected, end)
+            _check_same(f"{name}, {case.name}", _end(reference, trial, case, x), end)
 
 
-def _end(
-    runtime: Callable[[Graph], Any], trial: Trial, case: Case, x: Array, *, watched: bool = True
-) -> dict[str, Any]:
-    """Return everything that must be equal at the end; changed labels only if `watched`."""
+def _end(runtime: Callable[[Graph], Runtime], trial: Trial, case: Case, x: Array) -> dict[str, Any]:
+    """Return everything that must be equal at the end."""
     changes: list[int] = []
     made = runtime(case.graph)
-    distribution = distribution_of(made)
+    distribution = made.distribution
 
     def on_round(states: Sequence[State], _: Sequence[Users]) -> None:
         changes.append(sum(state.assignment.changed for state in states if state.assignment))
 
-    run: Run = made.run(
+    run = run_program(
+        made,
         trial.make(case),
         case.users(distribution.local.tolist()),
         # Not a copy if all users are local: a program must not write to its start.
         x if len(distribution.local) == len(x) else x[distribution.local],
         rounds=trial.max_rounds(case),
         threshold=trial.threshold,
-        on_round=on_round if watched else None,
+        on_round=on_round,
     )
     own = [_describe(state) for state in run.states]
     described = [each for rank in distribution.group.allgather(own) for each in rank]
     end = {"rounds": run.rounds, "stopped": run.stopped, "traffic": run.traffic}
-    if watched:
-        end["labels changed"] = np.sum(distribution.group.allgather(changes), axis=0).tolist()
+    end["labels changed"] = np.sum(distribution.group.allgather(changes), axis=0).tolist()
     return end | _join(described, np.concatenate(distribution.members), case.graph)
 
 
@@ -172,21 +167,20 @@ def _check_same(where: str, reference: dict[str, Any], end: dict[str, Any]) -> N
 
 def _check_resume(trial: Trial, case: Case) -> None:
     """Check that a run resumed from a state, by users without caches, ends the same."""
-    program = trial.make(case)
-    simulator = Simulator(case.graph)
+    program, x = trial.make(case), trial.start(case)
+    simulator, first_users = Simulator(case.graph), case.users()
 
-    def advance(users: Users, state: Any, rounds: int) -> Any:
-        while state.round < rounds:
-            state = program.hear(users, state, simulator.deliver(program.say(state))[0])
-        return state
+    def resume(users: Users, states: Sequence[State], rounds: int) -> Sequence[State]:
+        start = Snapshot(states, [first_vote(users.m)], Traffic())
+        return run_program(simulator, program, users, x, rounds=rounds, resume_from=start).states
 
     rounds = min(trial.max_rounds(case), 12)
-    users = case.users()
-    state = program.start(users, trial.start(case))
-    whole = advance(users, state, rounds)
-    resumed = advance(case.users(), advance(case.users(), state, rounds // 2), rounds)
+    states = [program.start(first_users, x)]
+    whole = resume(first_users, states, rounds)
+    resumed = resume(case.users(), resume(case.users(), states, rounds // 2), rounds)
     where = f"resumed half way, {case.name}"
-    all_users = np.arange(case.graph.m), case.graph
-    _check_same(
-        where, _join([_describe(whole)], *all_users), _join([_describe(resumed)], *all_users)
-    )
+    ends = [
+        _join([_describe(state) for state in states], np.arange(case.graph.m), case.graph)
+        for states in (whole, resumed)
+    ]
+    _check_same(where, *ends)

@@ -269,11 +269,10 @@ def running(node, tmp_path):
     """The peer's run, in round 5."""
     users, program = Users(np.zeros((4, 2)), np.array([0, 4])), DGC(rho=1.0, alpha=0.1)
     made = RoundLoop(
-        node, program, users, residual_scale=1.0, make_check=lambda _: Box(X[0], X[2]).refuse,
-        certify=Certify((), m=3), degree=2,
+        node, program, users, X[None], 5, residual_scale=1.0,
+        make_check=lambda _: Box(X[0], X[2]).refuse, certify=Certify((), m=3), degree=2,
         journal=Journal(tmp_path / "journal.jsonl", pytest.fail),
     )  # fmt: skip
-    made.state = replace(program.start(users, X[None]), round=5)
     node.at = 5
     return made
 

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TypeVar
 
 from mpi4py import MPI
 
@@ -19,10 +19,16 @@ from peerclust.runtimes.mpi.runtime import MPIRuntime
 # Seconds that a rank that failed waits for all others to fail as well, before it aborts the job.
 GRACE = 1.0
 
+T = TypeVar("T")
+
 
 @lru_cache(maxsize=1)
 def world() -> MPIGroup:
-    """Return the group of all ranks of this job."""
+    """Return the group of all ranks of this job.
+
+    There is one per process, as there is one COMM_WORLD: making a group is a collective call, and
+    callers that are nested in each other must share it, so that one of them aborts the job.
+    """
     return MPIGroup(MPI.COMM_WORLD)
 
 
@@ -45,19 +51,20 @@ class MPIGroup:
         """Return the runtime for users distributed like this."""
         return MPIRuntime(distribution, self.comm)
 
-    def bcast(self, value: Any) -> Any:
+    def bcast(self, value: T) -> T:
         """Return the value of rank 0, on all ranks."""
-        return self.comm.bcast(value)
+        received: T = self.comm.bcast(value)
+        return received
 
-    def allgather(self, value: Any) -> list[Any]:
+    def allgather(self, value: T) -> list[T]:
         """Return the values of all ranks, on all ranks."""
         return self.comm.allgather(value)
 
-    def gather(self, value: Any) -> list[Any] | None:
+    def gather(self, value: T) -> list[T] | None:
         """Return the values of all ranks on rank 0, and None on the others."""
         return self.comm.gather(value)
 
-    def alltoall(self, values: Sequence[Any]) -> list[Any]:
+    def alltoall(self, values: Sequence[T]) -> list[T]:
         """Send values[r] to rank r; return what each rank sent to this one, by rank."""
         return self.comm.alltoall(list(values))
 
@@ -70,10 +77,10 @@ class MPIGroup:
         except Exception as raised:  # whatever it is, the others must not wait
             error = raised
         errors = self.allgather(None if error is None else (type(error), str(error)))
-        first = next((r for r, each in enumerate(errors) if each is not None), None)
-        if first is None:
+        failed = [(r, *each) for r, each in enumerate(errors) if each is not None]
+        if not failed:
             return
-        kind, text = errors[first]
+        first, kind, text = failed[0]
         if error is not None and all(each == errors[0] for each in errors):
             raise error
         if error is not None and not isinstance(error, PeerclustError | OSError):

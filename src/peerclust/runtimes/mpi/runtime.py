@@ -10,8 +10,10 @@ neighbors are all on this rank are summed before that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
+from typing import Self, TypeVar
 
 import numpy as np
 from mpi4py import MPI
@@ -22,29 +24,30 @@ from peerclust.arrays import Array, Ints
 from peerclust.kernels import buffers
 from peerclust.kernels.threads import parallel_for
 from peerclust.programs.protocol import (
+    Heard,
     HeardMax,
     HeardSum,
     HeardValues,
-    NeighborSum,
     NeighborValues,
     NetworkMax,
-    Program,
+    ToNeighbors,
 )
 from peerclust.ranks.distribution import Distribution, Halo
-from peerclust.runtimes.loop import run_rounds
-from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic, message_bytes
+from peerclust.runtimes.protocol import Ballot, Delivered, Said, Traffic, message_bytes
 from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.users import Users
 
 # Two integers go with each message.
 _VOTES = 2
 
+T = TypeVar("T", np.float64, np.int64)
+
 
 class MPIRuntime:
     """The users of this rank in a distribution, as one block."""
 
     def __init__(self, distribution: Distribution, comm: MPI.Intracomm) -> None:
-        self.distribution, self.graph = distribution, distribution.graph
+        self.distribution, self._graph = distribution, distribution.graph
         self._comm, self._halo = comm, distribution.halo
         near = [r for r, users in enumerate(distribution.halo.send) if len(users)]
         self._neighborhood = comm.Create_dist_graph_adjacent(near, near)
@@ -52,76 +55,57 @@ class MPIRuntime:
         self._exchanges: dict[int, HaloExchange] = {}
         self._last = self._exchange(_VOTES)
 
-    def run(
-        self,
-        program: Program,
-        users: Users,
-        x: Array,
-        *,
-        rounds: int,
-        threshold: float = -1.0,
-        on_round: OnRound | None = None,
-        on_checkpoint: OnCheckpoint | None = None,
-        resume_from: Snapshot | None = None,
-    ) -> Run:
-        """Run the program; see `Runtime.run`. The users and x are those of this rank."""
-        return run_rounds(
-            program,
-            [users],
-            [x],
-            deliver=self._deliver,
-            neighbor_min=self._neighbor_min,
-            D=self._D,
-            rounds=rounds,
-            threshold=threshold,
-            on_round=on_round,
-            on_checkpoint=on_checkpoint,
-            resume_from=resume_from,
-        )
+    def blocks(self, users: Users) -> list[Users]:
+        """Return one block of this rank's users."""
+        return [users]
 
-    def _deliver(
-        self, said: Sequence[NeighborSum | NetworkMax], votes: Sequence[Vote]
-    ) -> tuple[list[HeardSum | HeardMax], Traffic]:
-        links, message = 2 * self.graph.edges, said[0]
+    def deliver(self, said: Said) -> Delivered:
+        """Start to send the messages; they are awaited when what is heard is read."""
+        links, message, vote = 2 * self._graph.edges, said.messages[0], said.votes[0]
         self._last.wait()
+        heard: Heard
         if isinstance(message, NetworkMax):
             v, nothing = message.v, np.empty((len(message.v), 0))
             self._last = self._exchange(_VOTES)
-            self._last.send(nothing, nothing, votes[0])
+            self._last.send(nothing, nothing, vote)
             sent = Traffic(self._D * links, self._D * links * v[0].nbytes)
-            return [HeardMax(self._max_over_users(v))], sent
+            heard = HeardMax(self._max_over_users(v))
+        else:
+            assert isinstance(message, ToNeighbors)
+            sent = Traffic(links, links * message_bytes(message))
+            heard = self._send(message, vote)
+        return Delivered([heard], sent, lambda: self._ballot(vote))
+
+    def _send(self, message: ToNeighbors[HeardSum], vote: Vote) -> HeardSum:
+        """Start to send to the neighbors; return what will be heard."""
         u, shape, extra_max = len(message.x), message.x.shape, message.extra_max
         x = np.ascontiguousarray(message.x).reshape(u, -1)
         extra = np.empty((u, 0)) if extra_max is None else extra_max.reshape(u, -1)
         exchange = self._last = self._exchange(x.shape[1] + extra.shape[1] + _VOTES)
-        exchange.send(x, extra, votes[0])
+        exchange.send(x, extra, vote)
 
-        def receive() -> dict[str, Any]:
+        def receive_total() -> Array:
             total = buffers.empty(x.shape)
             self._sum(x, exchange, self._halo.interior, total)
             exchange.wait()
             self._sum(x, exchange, self._halo.boundary, total)
-            heard: dict[str, Any] = {"total": total.reshape(shape)}
-            if isinstance(message, NeighborValues):
-                both = np.concatenate([x, exchange.received[:, : x.shape[1]]])
-                heard["values"] = both[self._halo.indices].reshape(-1, *shape[1:])
-            return heard
+            return total.reshape(shape)
 
-        known: dict[str, Any] = {
-            "degree": self._halo.degree.reshape((u,) + (1,) * (len(shape) - 1)),
-            "extra_max": None,
-        }
+        def receive_values() -> Array:
+            exchange.wait()
+            both = np.concatenate([x, exchange.received[:, : x.shape[1]]])
+            values: Array = both[self._halo.indices]
+            return values.reshape(-1, *shape[1:])
+
+        degree, largest = self._halo.degree.reshape((u,) + (1,) * (len(shape) - 1)), None
         if extra_max is not None:
             exchange.wait()
             received = exchange.received[:, x.shape[1] : -_VOTES]
-            largest = self._reduce(np.maximum, extra, received, -np.inf)
-            known["extra_max"] = largest.reshape(extra_max.shape)
-        heard: HeardSum
+            largest = self._reduce(np.maximum, extra, received, -np.inf).reshape(extra_max.shape)
         if isinstance(message, NeighborValues):
-            heard = _pending(PendingNeighborValues, receive, offsets=self._halo.indptr, **known)
-        else:
-            heard = _pending(PendingNeighborSum, receive, **known)
-        return [heard], Traffic(links, links * message_bytes(message))
+            pending = PendingValues.make(degree, largest, receive_total)
+            return pending.with_values(receive_values, self._halo.indptr)
+        return PendingSum.make(degree, largest, receive_total)
 
     def _sum(self, x: Array, exchange: HaloExchange, users: Ints, total: Array) -> None:
         if len(users) == 0:
@@ -143,21 +127,21 @@ class MPIRuntime:
         self._comm.Allreduce(sent, largest, MPI.MAX)
         return np.where(largest[1] > 0, np.nan, largest[0])
 
-    def _neighbor_min(self, votes: Sequence[Vote]) -> list[Vote]:
-        """Return the smallest s and R among each user's neighbors."""
+    def _ballot(self, vote: Vote) -> Ballot:
+        """Return the users' votes, and the smallest among each user's neighbors."""
         self._last.wait()
-        own = np.stack([votes[0].s, votes[0].R], axis=1)
+        own = np.stack([vote.s, vote.R], axis=1)
         received = self._last.received[:, -_VOTES:].view(np.int64)
-        minima = self._reduce(np.minimum, own, received, NEVER)
-        return [Vote(*np.ascontiguousarray(minima.T))]
+        s, R = np.ascontiguousarray(self._reduce(np.minimum, own, received, NEVER).T)
+        return Ballot([vote], [Vote(s, R)], self._D)
 
     def _reduce(
-        self, which: np.ufunc, own: NDArray[Any], received: NDArray[Any], alone: float
-    ) -> NDArray[Any]:
-        if self.graph.edges == 0:
+        self, which: np.ufunc, own: NDArray[T], received: NDArray[T], alone: float
+    ) -> NDArray[T]:
+        if self._graph.edges == 0:
             return np.full_like(own, alone)
         both = np.concatenate([own, received])
-        reduced: NDArray[Any] = which.reduceat(
+        reduced: NDArray[T] = which.reduceat(
             both[self._halo.indices], self._halo.indptr[:-1], axis=0
         )
         return reduced
@@ -189,12 +173,11 @@ class HaloExchange:
             [self._out, (out, None), MPI.DOUBLE], [self.received, (in_, None), MPI.DOUBLE]
         )  # fmt: skip
         self._neighborhood = neighborhood
-        self._request: Any = MPI.REQUEST_NULL
-        try:
-            self._request = neighborhood.Neighbor_alltoallv_init(*self._buffers)
-            self._start = self._request.Start
-        except NotImplementedError:
-            self._start = self._start_once
+        self._request = MPI.REQUEST_NULL
+        self._start = self._start_once
+        with suppress(NotImplementedError):
+            persistent = neighborhood.Neighbor_alltoallv_init(*self._buffers)
+            self._request, self._start = persistent, persistent.Start
 
     def _start_once(self) -> None:
         """Start an exchange where the MPI library has no persistent collectives."""
@@ -220,27 +203,35 @@ class HaloExchange:
             self._request.Free()
 
 
-class _Pending:
-    """Fields that are received when `total` or `values` is first read."""
-
-    def __getattr__(self, name: str) -> Any:
-        receive = vars(self).pop("_receive", None)
-        if receive is None:
-            raise AttributeError(name)
-        vars(self).update(receive())
-        return getattr(self, name)
-
-
-class PendingNeighborSum(_Pending, HeardSum):
+class PendingSum(HeardSum):
     """A `HeardSum` whose total is received when it is first read."""
 
+    _receive_total: Callable[[], Array]
 
-class PendingNeighborValues(_Pending, HeardValues):
-    """A `HeardValues` whose total and values are received when first read."""
+    @classmethod
+    def make(cls, degree: Array, extra_max: Array | None, receive: Callable[[], Array]) -> Self:
+        """Return what will be heard; `receive` returns the total."""
+        made = object.__new__(cls)
+        vars(made).update(degree=degree, extra_max=extra_max, _receive_total=receive)
+        return made
+
+    @cached_property
+    def total(self) -> Array:
+        """The neighbors' total."""
+        return self._receive_total()
 
 
-def _pending(kind: type[_Pending], receive: Callable[[], dict[str, Any]], **known: Any) -> Any:
-    """Return an object of that kind with the known fields; `receive` returns the others."""
-    pending = object.__new__(kind)
-    vars(pending).update(known, _receive=receive)
-    return pending
+class PendingValues(PendingSum, HeardValues):
+    """A `HeardValues` whose total and values are received when they are first read."""
+
+    _receive_values: Callable[[], Array]
+
+    def with_values(self, receive: Callable[[], Array], offsets: Ints) -> Self:
+        """Set how the values are received; return self."""
+        vars(self).update(offsets=offsets, _receive_values=receive)
+        return self
+
+    @cached_property
+    def values(self) -> Array:
+        """Every neighbor's own x."""
+        return self._receive_values()

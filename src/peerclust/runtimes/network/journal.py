@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -26,6 +26,27 @@ from peerclust.arrays import Array
 from peerclust.errors import DataError
 
 _EVENTS = ("agreed", "start", "heard", "end")
+
+
+class PackedArray(TypedDict):
+    """An array as JSON types."""
+
+    shape: list[int]
+    data: str
+
+
+class Event(TypedDict, total=False):
+    """One line of a journal; which fields it has depends on the event."""
+
+    event: str
+    run: str
+    members: list[int]
+    lost: list[tuple[int, int]]
+    rows: str
+    round: int
+    x: PackedArray
+    exchange: int
+    senders: list[int]
 
 
 class Journal:
@@ -51,27 +72,28 @@ class Journal:
         self, run: bytes, members: list[int], lost: list[tuple[int, int]], rows: bytes
     ) -> None:
         """Record the run that starts, its members, the lost links and the digest of the rows."""
-        self._write("agreed", run=run.hex(), members=members, lost=lost, rows=rows.hex())
+        agreed = Event(event="agreed", run=run.hex(), members=members, lost=lost, rows=rows.hex())
+        self._write(agreed)
 
     def start(self, round_: int, x: Array) -> None:
         """Record that the run starts or resumes at a round from centers x, (K, d)."""
         self._heard = None
-        self._write("start", round=round_, x=pack_array(x))
+        self._write(Event(event="start", round=round_, x=pack_array(x)))
 
     def heard(self, exchange: int, senders: list[int]) -> None:
         """Record whose frames were used, if that differs from the previous exchange."""
         if senders != self._heard:
             self._heard = senders
-            self._write("heard", exchange=exchange, senders=senders)
+            self._write(Event(event="heard", exchange=exchange, senders=senders))
 
     def end(self, round_: int, x: Array) -> None:
         """Record the last round and its centers."""
-        self._write("end", round=round_, x=pack_array(x))
+        self._write(Event(event="end", round=round_, x=pack_array(x)))
 
-    def _write(self, event: str, **values: Any) -> None:
+    def _write(self, event: Event) -> None:
         try:
             with self._path.open("a") as file:
-                file.write(json.dumps({"event": event, **values}) + "\n")
+                file.write(json.dumps(event) + "\n")
         except OSError as error:
             if self._complete:
                 why = error.strerror
@@ -79,7 +101,7 @@ class Journal:
             self._complete = False
 
 
-def read_journal(path: Path) -> list[dict[str, Any]]:
+def read_journal(path: Path) -> list[Event]:
     """Return the events of a journal."""
     try:
         text = path.read_text()
@@ -97,7 +119,7 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
     return events
 
 
-def pack_array(x: Array) -> dict[str, Any]:
+def pack_array(x: Array) -> PackedArray:
     """Return an array as JSON types, exact to the last bit.
 
     >>> unpack_array(pack_array(np.array([[0.1, 0.2]]))).tolist()
@@ -107,7 +129,7 @@ def pack_array(x: Array) -> dict[str, Any]:
     return {"shape": list(x.shape), "data": base64.b64encode(data).decode()}
 
 
-def unpack_array(packed: dict[str, Any]) -> Array:
+def unpack_array(packed: PackedArray) -> Array:
     """Return the array from the result of `pack_array`."""
     data = base64.b64decode(packed["data"])
     return np.frombuffer(data, "<f8").reshape(packed["shape"]).copy()

@@ -7,36 +7,43 @@ reached the end of the set-up, so none can restart it any more.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import build
-from peerclust.programs.consensus import Average
+from peerclust.programs.consensus import growth
 from peerclust.programs.protocol import (
+    Heard,
     HeardMax,
-    HeardSum,
-    NeighborSum,
+    Message,
     NetworkMax,
-    Program,
+    ToNeighbors,
     reduce_messages,
 )
+from peerclust.ranks.distribution import Distribution
+from peerclust.ranks.group import SingleProcess
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.lockstep import Check
 from peerclust.runtimes.network.messages import LinkDown
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.views import Pair, reachable_peers
 from peerclust.runtimes.network.wire import TAG_BYTES, Kind
-from peerclust.runtimes.protocol import OnRound, Run, Traffic
+from peerclust.runtimes.protocol import Delivered, Said, Traffic
 from peerclust.users import Users
 
 # The largest magnitude in a set-up; sums and squares of such numbers are still finite.
 LARGEST = 1e100
 
 _ROUNDING = 1e-6
+
+T = TypeVar("T")
 
 
 def active_graph(graph: Graph, members: tuple[int, ...], lost: list[Pair]) -> Graph:
@@ -65,81 +72,98 @@ def setup_tag(contract: Contract, lost: set[Pair], restarted: set[str]) -> bytes
     return hashlib.sha256(b"agreement" + contract.digest + attempt).digest()[:TAG_BYTES]
 
 
+async def answer(
+    said: Message[Heard], D: int, exchange: Callable[[Array], Awaitable[list[Array]]]
+) -> Heard:
+    """Return what a block of one user hears; `exchange` sends an array and returns the neighbors'.
+
+    A maximum is flooded: after as many exchanges as the diameter D, every member has it.
+    """
+    if isinstance(said, NetworkMax):
+        largest = said.v[0]
+        for _ in range(D):
+            largest = np.maximum.reduce([largest, *await exchange(largest)])
+        return HeardMax(largest)
+    assert isinstance(said, ToNeighbors)
+    return reduce_messages(said, await exchange(said.x[0]))
+
+
 class SetupRuntime:
-    """A runtime that runs a program with the neighbors, with this peer as a block of one user."""
+    """A runtime that delivers to the neighbors, with this peer as a block of one user.
+
+    Programs run in a thread (`in_thread`), so that heartbeats go on in the event loop.
+    """
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.lost = sorted(node.lost)
         self.members = reachable_peers(node.contract.graph, node.lost, node.number)
-        self.graph = active_graph(node.contract.graph, self.members, self.lost)
-        self._D = int(self.graph.diameter.value)
+        graph = active_graph(node.contract.graph, self.members, self.lost)
+        me = np.array([self.members.index(node.number)])
+        self.distribution = Distribution(SingleProcess(), graph, [me])
+        self._D = int(graph.diameter.value)
+        # The largest magnitude with which any peer started to average.
+        self._largest = np.empty(0)
         tag = setup_tag(node.contract, node.lost, node.restarted)
         node.start_setup(tag, self.members)
 
-    def run(
-        self,
-        program: Program,
-        users: Users,
-        x: Array,
-        *,
-        rounds: int,
-        threshold: float = -1.0,
-        on_round: OnRound | None = None,
-    ) -> Run:
-        """Run all rounds of the program; see `Runtime.run`."""
-        if threshold >= 0 or on_round is not None:
-            raise NotImplementedError("a set-up has neither a threshold nor a callback")
-        return self.node.loop.run_until_complete(self._run(program, users, x, rounds))
+    def in_thread(self, call: Callable[[], T]) -> T:
+        """Return the result of a call that runs programs on this runtime."""
+        return self.node.loop.run_until_complete(self.node.loop.run_in_executor(None, call))
+
+    def blocks(self, users: Users) -> list[Users]:
+        """Return one block of this peer's user."""
+        return [users]
+
+    def deliver(self, said: Said) -> Delivered:
+        """Exchange with the neighbors, in the event loop, while this thread waits."""
+        return asyncio.run_coroutine_threadsafe(self._deliver(said), self.node.loop).result()
+
+    def close(self) -> None:
+        """Do nothing: the node stays open."""
 
     def pass_barrier(self) -> None:
         """Wait until every member has reached the end of the set-up."""
         self.node.setup_done = True
         self.node.loop.run_until_complete(self._pass_barrier())
 
-    async def _run(self, program: Program, users: Users, x: Array, rounds: int) -> Run:
-        executor = self.node.loop.run_in_executor
-        # A start may read all rows; heartbeats go on meanwhile.
-        state: Any = await executor(None, program.start, users, x)
-        before = self.node.at
-        largest = np.abs(x[0])
-        if isinstance(program, Average):
-            largest = await self._maximum(largest)
-        while state.round < rounds:
-            message = program.say(state)
-            heard: HeardSum | HeardMax
-            if isinstance(message, NetworkMax):
-                heard = HeardMax(await self._maximum(message.v[0]))
-            else:
-                heard = await self._total(program, state.round, message, largest)
-            state = program.hear(users, state, heard)
-        messages_sent = (self.node.at - before) * len(self.node.active_links())
-        return Run([state], rounds, False, Traffic(messages_sent, 0))
+    async def _deliver(self, said: Said) -> Delivered:
+        message, before = said.messages[0], self.node.at
+        check: Check = _refuse_large
+        if isinstance(message, ToNeighbors):
+            check = await self._limit_growth(message.x[0], said.states[0].round)
+        heard = await answer(message, self._D, lambda array: self._exchange(array, check))
+        sent = (self.node.at - before) * len(self.node.active_links())
+        return Delivered([heard], Traffic(sent, 0))
 
-    async def _maximum(self, x: Array) -> Array:
-        """Flood the maximum: after as many exchanges as the diameter, every member has it."""
-        for _ in range(self._D):
-            heard = await self.node.exchange(Kind.AGREE, x, _refuse_large)
-            x = np.maximum.reduce([x, *(frame.payload for frame in heard.values())])
-        return x
+    async def _exchange(self, array: Array, check: Check) -> list[Array]:
+        heard = await self.node.exchange(Kind.AGREE, array, check)
+        return [frame.payload for frame in heard.values()]
 
-    async def _total(
-        self, program: Any, round_: int, message: NeighborSum, largest: Array
-    ) -> HeardSum:
-        """Return the sum over neighbors; numbers above the program's maximum growth are refused."""
-        limit = (
-            largest * program.max_growth(round_, float(self.graph.degree.max())) * (1 + _ROUNDING)
-        )
+    async def _limit_growth(self, x: Array, round_: int) -> Check:
+        """Return the check of an average in a round: numbers that cannot be reached are refused.
+
+        A set-up averages with the factors of the graph; its peers first agree on the largest
+        magnitude.
+        """
+        graph = self.distribution.graph
+        if round_ == 0:
+            largest = await answer(
+                NetworkMax(np.abs(x)[None]), self._D, lambda v: self._exchange(v, _refuse_large)
+            )
+            assert isinstance(largest, HeardMax)
+            self._largest = largest.v
+        factor = growth(graph.averaging_factors[:round_], float(graph.degree.max()))
+        limit = self._largest * factor * (1 + _ROUNDING)
 
         def refuse(array: Array) -> str:
             return "" if (np.abs(array) <= limit).all() else "numbers larger than possible"
 
-        heard = await self.node.exchange(Kind.AGREE, message.x[0], refuse)
-        return reduce_messages(message, [frame.payload for frame in heard.values()])
+        return refuse
 
     async def _pass_barrier(self) -> None:
         for _ in self.members:
-            await self.node.exchange(Kind.AGREE, np.zeros(1), _refuse_large)
+            await self._exchange(np.zeros(1), _refuse_large)
 
 
 def _refuse_large(array: Array) -> str:
