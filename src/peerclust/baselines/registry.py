@@ -20,10 +20,10 @@ from peerclust.baselines.decentralized import (
 )
 from peerclust.baselines.protocol import Method
 from peerclust.errors import ParameterError, PeerclustError
-from peerclust.losses import Fair, Huber, KMeans, Logistic
+from peerclust.losses import Fair, Huber, KMeans, Logistic, Loss
 from peerclust.validation import check_name
 
-LOSSES = {"KM": KMeans(), "HL": Huber(5.0), "LL": Logistic(), "FL": Fair(1.0)}
+LOSSES: dict[str, Loss] = {"KM": KMeans(), "HL": Huber(5.0), "LL": Logistic(), "FL": Fair(1.0)}
 
 METHODS: dict[str, Method] = {"SKL-KM": SklearnKMeans()}
 for _short, _loss in LOSSES.items():
