@@ -156,7 +156,7 @@ def _decode(data: bytes) -> tuple[int, str]:
         frame = wire.decode(data, limit=LIMIT)
         stage = 1
         if frame.kind in _TYPES:
-            messages.unpack(frame.payload, _TYPES[frame.kind])
+            messages.unpack(frame.message, _TYPES[frame.kind])
             stage = 2
     except WireError:
         return stage, ""

@@ -9,10 +9,29 @@ import pytest
 
 import peerclust as pc
 from peerclust.errors import DataError, InputError, ParameterError
+from peerclust.ranks.distribution import Distribution
+from peerclust.runtimes import Simulator
 
 ROWS, CLASSES = pc.datasets.iris()
 PARTS = [ROWS[i] for i in pc.partition.homogeneous(CLASSES, 6, random_state=0)]
 COMMON = {"n_clusters": 3, "random_state": 3}
+
+
+class Own:
+    """A runtime that inherits nothing."""
+
+    def __init__(self, graph):
+        self.distribution, self._simulator = Distribution.of_all(graph), Simulator(graph)
+
+    def blocks(self, users):
+        return [users]
+
+    def deliver(self, said):
+        return self._simulator.deliver(said)
+
+    def close(self):
+        pass
+
 
 CASES = {
     "accelerated": {"rho": 10},
@@ -25,6 +44,7 @@ CASES = {
     "noise": {"rho": 10, "exchange": {"noise": 1e-3, "drop": 0.1}, "rounds": 60},
     "trace": {"rho": 10, "trace": True},
     "loopback": {"rho": 10, "runtime": "loopback", "rounds": 60},
+    "a runtime of one's own": {"rho": 10, "runtime": Own, "rounds": 60},
 }
 
 

@@ -12,12 +12,14 @@ import pytest
 
 from conformance_cases import covering_trials
 from instances import LOSSES
-from peerclust import kernels, testing
+from peerclust import graphs, kernels, testing
+from peerclust.errors import ParameterError
 from peerclust.losses import KMeans
 from peerclust.programs.dgc import DGC
 from peerclust.programs.draw import Draw
 from peerclust.programs.protocol import HeardSum, State
-from peerclust.runtimes import RUNTIMES, Loopback, Simulator, run_program
+from peerclust.ranks.distribution import Distribution
+from peerclust.runtimes import RUNTIMES, Loopback, Simulator, resolve, run_program
 from peerclust.testing import Trial
 
 COVERING = covering_trials()
@@ -53,6 +55,13 @@ def test_some_cases_stop_by_themselves_and_some_run_out_of_rounds():
     trial = testing.PROGRAMS["dgc"]
     ends = [testing.checks._end(Simulator, trial, case, case.start()) for case in COVERING["dgc"]]
     assert {end["stopped"] for end in ends} == {True, False}
+
+
+@pytest.mark.parametrize("runtime", [7, lambda graph: graph, Simulator(graphs.ring(3))])
+def test_what_does_not_deliver_is_no_runtime(runtime):
+    everyone = Distribution.of_all(graphs.ring(3))
+    with pytest.raises(ParameterError, match="must be a name or a class that takes a graph"):
+        resolve(runtime, everyone)
 
 
 class Off(Simulator):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import random
+import ssl
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from peerclust.errors import ParameterError, WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
@@ -19,7 +19,13 @@ from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.messages import Bye, Hello
-from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain, make_uri
+from peerclust.runtimes.network.transport import (
+    HANDSHAKE_TIMEOUT,
+    Backoff,
+    Connection,
+    dial,
+    explain,
+)
 from peerclust.runtimes.network.wire import Frame, Kind
 
 # Backoff between attempts to dial, in seconds.
@@ -130,14 +136,11 @@ class ConnectionManager:
         host, port = self._dial.get(link.name) or self._contract.peers[link.number].endpoint
         certificate = self._contract.peers[link.number].certificate
         context = identities.client_context(self._identity, certificate)
-        pause = _FIRST_PAUSE
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while not link.banned:
             begin = loop.time()
             try:
-                async with asyncio.timeout(HANDSHAKE_TIMEOUT):
-                    _, connection = await loop.create_connection(
-                        lambda: self._connection(context, make_uri(host, port)), host, port
-                    )
+                connection = await dial(lambda uri: self._connection(context, uri), host, port)
             except OSError as error:
                 reason = explain(error)
                 self._log_once(link.name, f"cannot be reached at {host}:{port} ({reason})")
@@ -146,11 +149,10 @@ class ConnectionManager:
                 await connection.gone.wait()
                 # After a quick refusal the backoff goes on.
                 if loop.time() - begin > _LONGEST_PAUSE:
-                    pause = _FIRST_PAUSE
-            await asyncio.sleep(pause * random.uniform(0.75, 1.25))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+                    backoff.reset()
+            await backoff.sleep()
 
-    def _connection(self, context: Any, uri: str | None) -> Connection:
+    def _connection(self, context: ssl.SSLContext, uri: str | None) -> Connection:
         return Connection(
             context,
             uri=uri,
@@ -180,7 +182,7 @@ class ConnectionManager:
         if connection in self._pending:
             connection.abort(f"it did not send HELLO within {HANDSHAKE_TIMEOUT:g} s")
 
-    def _received(self, connection: Connection, data: Any) -> None:
+    def _received(self, connection: Connection, data: bytes | memoryview) -> None:
         link = self._owner[connection]
         try:
             frame = wire.decode(data, limit=self._limit)
@@ -205,7 +207,7 @@ class ConnectionManager:
         if frame.kind is not Kind.HELLO:
             return "its first frame must be HELLO"
         try:
-            hello = messages.unpack(frame.payload, Hello)
+            hello = messages.unpack(frame.message, Hello)
         except WireError as error:
             return str(error)
         if hello.name != link.name:
@@ -225,7 +227,7 @@ class ConnectionManager:
 
     def _on_refusal(self, link: Link, frame: Frame) -> None:
         try:
-            bye = messages.unpack(frame.payload, Bye)
+            bye = messages.unpack(frame.message, Bye)
         except WireError:
             return
         link.refusal = f"it refused this peer: {messages.sanitize(bye.reason)}"

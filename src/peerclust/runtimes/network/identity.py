@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -47,7 +47,7 @@ class Identity:
     certificate: Path
 
 
-def check_peer_name(name: Any, where: str = "") -> str:
+def check_peer_name(name: object, where: str = "") -> str:
     """Return the name if it is valid for a peer; `where`, as in " in a.toml", goes to the error.
 
     >>> check_peer_name("hospital-a.north_2")
@@ -228,6 +228,5 @@ def _parse(der: bytes, what: str) -> x509.Certificate:
     return found
 
 
-def _public_bytes(key: Any) -> bytes:
-    found: bytes = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return found
+def _public_bytes(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)

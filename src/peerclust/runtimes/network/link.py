@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
-from typing import Any
 
+from peerclust.arrays import Array
 from peerclust.runtimes.network.messages import Phase
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import NO_RUN, Frame, Kind
@@ -78,7 +78,7 @@ class Link:
     bytes_heard: int = 0
     gone_after_end: bool = False
     last_sent: tuple[bytes, int] = (NO_RUN, -1)
-    last_received: tuple[tuple[bytes, int], Any] = ((NO_RUN, -1), None)
+    last_received: tuple[tuple[bytes, int], Array | None] = ((NO_RUN, -1), None)
 
     @property
     def connected(self) -> bool:

@@ -126,17 +126,18 @@ class LockstepExchange:
             coded = kind is Kind.ROUND and self.contract.exchange == "8-bit"
             reason = _compare(payload, extra_max, frame, dtype, coded=coded)
             if not reason and isinstance(frame.payload, Codes):
-                before, array = link.last_received
-                if before == (self.run, self.at - 1) and array.shape == frame.payload.shape:
-                    frame = frame._replace(payload=frame.payload.apply(array))
+                before, last = link.last_received
+                current = before == (self.run, self.at - 1)
+                if current and last is not None and last.shape == frame.payload.shape:
+                    frame = frame._replace(payload=frame.payload.apply(last))
                 else:
                     reason = "codes without the numbers that they refer to"
-            reason = reason or check(frame.payload)
+            reason = reason or check(frame.array)
             if reason:
                 self.ban(link, f"it sent {reason}")
             else:
                 heard[link.number] = frame
-                link.last_received = (self.run, self.at), frame.payload
+                link.last_received = (self.run, self.at), frame.array
         self.check_interrupt()
         self.at += 1
         return heard
@@ -234,16 +235,18 @@ def _compare(
     mine: Array, extra_max: Array | None, theirs: Frame, dtype: int, *, coded: bool
 ) -> str:
     """Return how the array of a frame differs in form from this peer's own, or ""."""
+    assert not isinstance(theirs.payload, bytes)
     if theirs.payload.shape != mine.shape:
         return f"an array of shape {theirs.payload.shape}"
     if theirs.dtype != dtype and not (coded and theirs.dtype == wire.CODES):
         return "numbers in a format other than the network file's"
-    if (extra_max is None) != (theirs.extra_max is None):
+    if extra_max is None or theirs.extra_max is None:
+        if extra_max is theirs.extra_max:
+            return ""
         return "unexpected maxima" if extra_max is None else "no maxima"
-    if extra_max is not None and not (
+    valid = (
         theirs.extra_max.shape == extra_max.shape
         and (theirs.extra_max >= 0).all()
         and (theirs.extra_max < np.inf).all()
-    ):
-        return "invalid maxima"
-    return ""
+    )
+    return "" if valid else "invalid maxima"

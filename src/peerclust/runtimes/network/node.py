@@ -151,7 +151,7 @@ class Node(Membership):
                 self.ban(link, str(error))
 
     def _receive_message(self, link: Link, frame: Frame) -> None:
-        data = frame.payload
+        data = frame.message
         if frame.kind is Kind.HEARTBEAT:
             heartbeat = messages.unpack(data, Heartbeat)
             link.phase, link.counts_me = heartbeat.phase, heartbeat.counts

@@ -10,19 +10,25 @@ from __future__ import annotations
 import asyncio
 import errno
 import secrets
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 from peerclust.errors import WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.messages import Bye, Hello
-from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain, make_uri
+from peerclust.runtimes.network.transport import (
+    HANDSHAKE_TIMEOUT,
+    Backoff,
+    Connection,
+    dial,
+    explain,
+)
 from peerclust.runtimes.network.wire import Frame, Kind
 
 # Backoff between attempts to dial, in seconds.
@@ -89,6 +95,8 @@ class Probe:
         )
         self._hello = wire.encode(Frame(Kind.HELLO, self._network, messages.pack(hello)))
         self._open: set[Connection] = set()
+        # The results of connections that this site has dialed.
+        self._dialed: dict[Connection, ProbeResult] = {}
         self._changed = asyncio.Event()
         self.results = {name: ProbeResult() for name in contract.neighbors(me)}
         self.listen_error = ""
@@ -157,7 +165,7 @@ class Probe:
         return connection.certificate == own
 
     async def _dial_repeatedly(self, name: str) -> None:
-        result, pause = self.results[name], _FIRST_PAUSE
+        result, backoff = self.results[name], Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         host, port = self.endpoint(name)
         certificate = self._contract.peers[self._contract.number(name)].certificate
         context = identities.client_context(self._identity, certificate)
@@ -167,18 +175,13 @@ class Probe:
             except OSError as error:
                 result.unreachable = True
                 result.reason = explain(error)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            await backoff.sleep()
 
     async def _connect(
-        self, context: Any, host: str, port: int, result: ProbeResult | None = None
+        self, context: ssl.SSLContext, host: str, port: int, result: ProbeResult | None = None
     ) -> Connection:
-        """Dial, and wait until the connection is closed; TimeoutError is an OSError."""
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(HANDSHAKE_TIMEOUT):
-            _, connection = await loop.create_connection(
-                lambda: self._connection(context, make_uri(host, port), result), host, port
-            )
+        """Dial, and wait until the connection is closed."""
+        connection = await dial(lambda uri: self._connection(context, uri, result), host, port)
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT):
                 await connection.gone.wait()
@@ -187,9 +190,9 @@ class Probe:
         return connection
 
     def _connection(
-        self, context: Any, uri: str | None, result: ProbeResult | None = None
-    ) -> _ProbeConnection:
-        connection = _ProbeConnection(
+        self, context: ssl.SSLContext, uri: str | None, result: ProbeResult | None = None
+    ) -> Connection:
+        connection = Connection(
             context,
             uri=uri,
             limit=_LIMIT + wire.HEADER_BYTES,
@@ -197,38 +200,38 @@ class Probe:
             received=self._received,
             closed=self._closed,
         )
-        connection.result, connection.dialed = result, uri is not None
         self._open.add(connection)
+        if result is not None:
+            self._dialed[connection] = result
         return connection
 
-    def _opened(self, connection: Any) -> None:
-        name = self._names.get(connection.certificate)
-        if name is None:
+    def _opened(self, connection: Connection) -> None:
+        if connection.certificate in self._names:
+            connection.send(self._hello)
+        else:
             connection.close("its certificate is not a neighbor's", refused=True)
-            return
-        connection.result = self.results[name]
-        connection.send(self._hello)
 
-    def _received(self, connection: Any, data: Any) -> None:
+    def _received(self, connection: Connection, data: bytes | memoryview) -> None:
         try:
             frame = wire.decode(data, limit=_LIMIT)
             if frame.kind is Kind.BYE:
-                connection.close(messages.sanitize(messages.unpack(frame.payload, Bye).reason))
+                connection.close(messages.sanitize(messages.unpack(frame.message, Bye).reason))
                 return
             if frame.kind is not Kind.HELLO:
                 connection.close("its first frame must be HELLO", refused=True)
                 return
-            hello = messages.unpack(frame.payload, Hello)
+            hello = messages.unpack(frame.message, Hello)
         except WireError as error:
             connection.close(str(error), refused=True)
             return
         self._record_hello(connection, hello, frame)
         connection.close()
 
-    def _record_hello(self, connection: Any, hello: Hello, frame: Frame) -> None:
-        result, name = connection.result, self._names[connection.certificate]
+    def _record_hello(self, connection: Connection, hello: Hello, frame: Frame) -> None:
+        name = self._names[connection.certificate]
+        result = self.results[name]
         result.hello = hello
-        if connection.dialed:
+        if connection in self._dialed:
             result.answered, result.clock_ahead = True, _clock_ahead(connection.date)
         else:
             result.dialed_us = True
@@ -239,17 +242,11 @@ class Probe:
             result.differences = self._contract.explain_differences(hello.settings, name)
         self._changed.set()
 
-    def _closed(self, connection: Any, reason: str) -> None:
+    def _closed(self, connection: Connection, reason: str) -> None:
         self._open.discard(connection)
-        if connection.dialed and connection.result is not None and not connection.result.answered:
-            connection.result.reason, connection.result.unreachable = reason, False
-
-
-class _ProbeConnection(Connection):
-    """A connection with the result that it contributes to."""
-
-    result: ProbeResult | None = None
-    dialed = False
+        result = self._dialed.pop(connection, None)
+        if result is not None and not result.answered:
+            result.reason, result.unreachable = reason, False
 
 
 def _clock_ahead(date: str) -> float | None:

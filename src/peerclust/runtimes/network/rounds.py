@@ -248,8 +248,8 @@ class RoundLoop:
         )
         self.journal.heard(at, list(frames))
         heard = list(frames.values())
-        extra_max = [frame.extra_max for frame in heard]
-        reduced = reduce_messages(message, [frame.payload for frame in heard], extra_max)
+        extra_max = [frame.extra_max for frame in heard if frame.extra_max is not None]
+        reduced = reduce_messages(message, [frame.array for frame in heard], extra_max)
         if self.threshold < 0 or state.update > 0:
             return Delivered([reduced])
         # The views may change while the block hears, in another thread.
@@ -300,7 +300,7 @@ class RoundLoop:
         """
         sane = np.clip(np.nan_to_num(mine), -LARGEST, LARGEST)
         heard = await self.node.exchange(Kind.AGREE, sane, lambda _: "")
-        arrays = [frame.payload for frame in heard.values()]
+        arrays = [frame.array for frame in heard.values()]
         valid = len(arrays) == self._degree
         for n, array in enumerate(arrays):
             if not (np.abs(array) < LARGEST).all():

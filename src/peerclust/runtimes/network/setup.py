@@ -138,7 +138,7 @@ class SetupRuntime:
 
     async def _exchange(self, array: Array, check: Check) -> list[Array]:
         heard = await self.node.exchange(Kind.AGREE, array, check)
-        return [frame.payload for frame in heard.values()]
+        return [frame.array for frame in heard.values()]
 
     async def _limit_growth(self, x: Array, round_: int) -> Check:
         """Return the check of an average in a round: numbers that cannot be reached are refused.

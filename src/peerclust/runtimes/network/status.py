@@ -8,7 +8,6 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from peerclust.errors import PeerError
 from peerclust.runtimes.network.node import Node
@@ -46,12 +45,14 @@ class StatusSocket:
             pass
 
 
-def describe(node: Node, residual: float) -> dict[str, Any]:
+def describe(node: Node, residual: float) -> dict[str, object]:
     """Return the status of a peer: its round, residual, neighbors and bytes."""
     now = node.loop.time()
     neighbors = {}
+    total_sent = total_heard = 0
     for name, link in node.links.items():
         sent, heard = link.traffic()
+        total_sent, total_heard = total_sent + sent, total_heard + heard
         neighbors[name] = {
             "connected": link.connected,
             "counted": link.active,
@@ -67,20 +68,20 @@ def describe(node: Node, residual: float) -> dict[str, Any]:
         "round": node.round,
         "residual": residual if residual < float("inf") else None,
         "neighbors": neighbors,
-        "bytes_sent": sum(each["bytes_sent"] for each in neighbors.values()),
-        "bytes_heard": sum(each["bytes_heard"] for each in neighbors.values()),
+        "bytes_sent": total_sent,
+        "bytes_heard": total_heard,
         "events": [what for _, what in node.events],
     }
 
 
-def ask(path: Path) -> dict[str, Any]:
+def ask(path: Path) -> dict[str, object]:
     """Return the status of the peer that listens on a socket."""
     try:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(_SECONDS)
             line.connect(str(path))
             data = b"".join(iter(lambda: line.recv(1 << 16), b""))
-        status: dict[str, Any] = json.loads(data)
+        status: dict[str, object] = json.loads(data)
     except TimeoutError:
         raise PeerError(f"The peer in {path.parent} did not answer in {_SECONDS:g} s.") from None
     except (OSError, ValueError):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import ssl
 from collections.abc import Callable
-from typing import Any
 
 from websockets.client import ClientProtocol
-from websockets.http11 import Request
+from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
@@ -47,7 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         uri: str | None,
         limit: int,
         opened: Callable[[Connection], None],
-        received: Callable[[Connection, Any], None],
+        received: Callable[[Connection, bytes | memoryview], None],
         closed: Callable[[Connection, str], None],
     ) -> None:
         self._buffer = memoryview(bytearray(_READ))
@@ -56,7 +56,8 @@ class Connection(asyncio.BufferedProtocol):
         self._dials = uri is not None
         # The maximum number of bytes that wait to be sent.
         self._max_backlog = (1 << 20) + 4 * limit
-        self._ws: Any = ServerProtocol() if uri is None else ClientProtocol(parse_uri(uri))
+        self._ws: ServerProtocol | ClientProtocol
+        self._ws = ServerProtocol() if uri is None else ClientProtocol(parse_uri(uri))
         self._opening = b""
         self._reader = framing.Reader(masked=uri is None, limit=limit)
         self._opened, self._received, self._closed = opened, received, closed
@@ -139,7 +140,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._tls.do_handshake()
                 self._secured = True
                 self.certificate = self._tls.getpeercert(binary_form=True) or b""
-                if self._dials:
+                if isinstance(self._ws, ClientProtocol):
                     self._ws.send_request(self._ws.connect())
                     self._tls.write(b"".join(self._ws.data_to_send()))
             if not self._is_open:
@@ -175,8 +176,9 @@ class Connection(asyncio.BufferedProtocol):
         """Open the websocket; `rest` are bytes of frames that came with the HTTP headers."""
         self._ws.receive_data(head)
         for event in self._ws.events_received():
+            assert isinstance(event, Request | Response)
             self.date = next(iter(event.headers.get_all("Date")), "")
-            if isinstance(event, Request):
+            if isinstance(event, Request) and isinstance(self._ws, ServerProtocol):
                 self._ws.send_response(self._ws.accept(event))
                 self._tls.write(b"".join(self._ws.data_to_send()))
                 self._flush()
@@ -200,7 +202,8 @@ class Connection(asyncio.BufferedProtocol):
             # Reading when nothing is pending would raise an exception, which is slow.
             while count < len(room) and (self._incoming.pending or self._tls.pending()):
                 try:
-                    more: Any = self._tls.read(len(room) - count, room[count:])
+                    # With a buffer it returns the number of bytes.
+                    more: int = self._tls.read(len(room) - count, room[count:])  # type: ignore[assignment]
                 except ssl.SSLWantReadError:
                     break
                 if not more:
@@ -255,6 +258,31 @@ class Connection(asyncio.BufferedProtocol):
             self._loop.call_later(HANDSHAKE_TIMEOUT, self._transport.abort)
         self.gone.set()
         self._closed(self, reason)
+
+
+async def dial(make: Callable[[str], Connection], host: str, port: int) -> Connection:
+    """Return the connection, made for a URI, to a peer; a TimeoutError is an OSError."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(HANDSHAKE_TIMEOUT):
+        _, connection = await loop.create_connection(lambda: make(make_uri(host, port)), host, port)
+    return connection
+
+
+class Backoff:
+    """The pauses between attempts to dial, each about twice as long as the one before."""
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._first, self.longest = first, longest
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin with the first pause again."""
+        self._pause = self._first
+
+    async def sleep(self) -> None:
+        """Sleep for the next pause."""
+        await asyncio.sleep(self._pause * random.uniform(0.75, 1.25))
+        self._pause = min(2 * self._pause, self.longest)
 
 
 def make_uri(host: str, port: int) -> str:

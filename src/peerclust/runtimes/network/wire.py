@@ -31,12 +31,13 @@ from __future__ import annotations
 import math
 import struct
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64
 
+from peerclust.arrays import Array
 from peerclust.errors import WireError
 from peerclust.runtimes.stopping import NEVER
 
@@ -50,7 +51,11 @@ _CHECK = struct.Struct("<I")
 HEADER_BYTES = _HEADER.size + _CHECK.size
 _BYTES, FLOAT64, FLOAT32, CODES = range(4)
 _F8 = np.dtype("<f8")
-_DTYPES: dict[int, np.dtype[Any]] = {FLOAT64: _F8, FLOAT32: np.dtype("<f4"), CODES: np.dtype("i1")}
+_DTYPES: dict[int, np.dtype[np.float64] | np.dtype[np.float32] | np.dtype[np.int8]] = {
+    FLOAT64: _F8,
+    FLOAT32: np.dtype("<f4"),
+    CODES: np.dtype("i1"),
+}
 
 
 class Kind(IntEnum):
@@ -86,7 +91,7 @@ class Codes(NamedTuple):
         """The shape of the numbers."""
         return self.codes.shape
 
-    def apply(self, previous: NDArray[np.float64]) -> NDArray[np.float64]:
+    def apply(self, previous: Array) -> Array:
         """Return the numbers, given those of the previous exchange."""
         return np.asarray(previous + self.codes * np.ldexp(1.0, self.exponent))
 
@@ -99,24 +104,37 @@ class Frame(NamedTuple):
 
     kind: Kind
     network: bytes
-    payload: Any = b""
+    payload: bytes | Array | Codes = b""
     run: bytes = NO_RUN
     exchange: int = 0
     s: int = 0
     R: int = NEVER
     view: int = 0
-    extra_max: Any = None
+    extra_max: Array | None = None
     dtype: int = FLOAT64
+
+    @property
+    def message(self) -> bytes:
+        """The payload of a message."""
+        assert isinstance(self.payload, bytes)
+        return self.payload
+
+    @property
+    def array(self) -> Array:
+        """The payload of an array that is not sent as codes."""
+        assert isinstance(self.payload, np.ndarray)
+        return self.payload
 
 
 def encode(frame: Frame) -> bytes:
     """Return the bytes of a frame.
 
     >>> data = encode(Frame(Kind.ROUND, bytes(8), np.array([[1.0, 2.0]]), exchange=7))
-    >>> len(data), decode(data, limit=1000).payload.tolist()
+    >>> len(data), decode(data, limit=1000).array.tolist()
     (88, [[1.0, 2.0]])
     """
-    parts: list[Any]
+    parts: list[bytes | memoryview]
+    shape: tuple[int, ...]
     dtype = frame.dtype
     if isinstance(frame.payload, bytes):
         dtype, shape, parts = _BYTES, (len(frame.payload),), [frame.payload]
@@ -131,7 +149,7 @@ def encode(frame: Frame) -> bytes:
     if frame.extra_max is not None:
         sizes[2] = len(frame.extra_max)
         parts.append(np.ascontiguousarray(frame.extra_max, _F8).data.cast("B"))
-    payload: Any = parts[0] if len(parts) == 1 else b"".join(parts)
+    payload = parts[0] if len(parts) == 1 else b"".join(parts)
     header = _HEADER.pack(
         MAGIC, VERSION, frame.kind, dtype, len(shape), frame.network, frame.run, frame.exchange,
         frame.s, frame.R, frame.view, *sizes, len(payload),
@@ -181,7 +199,9 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int) -> Frame:
     return Frame(kind, network, payload, run, exchange, s, R, view, extra_max, dtype)
 
 
-def _read_array(body: memoryview, dtype: int, ndim: int, shape: list[int]) -> tuple[Any, Any]:
+def _read_array(
+    body: memoryview, dtype: int, ndim: int, shape: list[int]
+) -> tuple[Array | Codes, Array | None]:
     """Return the numbers, or codes, and the maxima of a payload of the right length."""
     extra = shape[2] if ndim == 2 else 0
     numbers, rest = body[: len(body) - 8 * extra], body[len(body) - 8 * extra :]
@@ -191,7 +211,7 @@ def _read_array(body: memoryview, dtype: int, ndim: int, shape: list[int]) -> tu
         return Codes(int.from_bytes(numbers[:1], "little", signed=True), codes), extra_max
     array = np.frombuffer(numbers, _DTYPES[dtype]).reshape(shape[:ndim])
     with np.errstate(invalid="ignore"):  # NaN is refused where the array is used
-        return array if dtype == FLOAT64 else array.astype(np.float64), extra_max
+        return np.asarray(array, np.float64), extra_max
 
 
 def _checksum(header: bytes | memoryview, payload: bytes | memoryview) -> int:
