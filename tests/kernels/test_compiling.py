@@ -10,6 +10,7 @@ from pathlib import Path
 import numba
 import pytest
 
+from peerclust import arrays
 from peerclust.kernels import compiling
 
 # The last line of a function of another file, which is inlined into the loop below.
@@ -17,8 +18,9 @@ HELPER = "return (a + b) + (c + d)"
 SHOW_DISTANCE = """
 import numpy as np
 from peerclust.kernels.center_drift import add_drift
-path, drift, max_drift = np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)
-add_drift(np.full((1, 1, 4), 1.0), np.zeros((1, 1, 4)), np.arange(1), path, drift, max_drift)
+path = np.zeros((1, 1))
+drift = (np.zeros((1, 1, 4)), path, np.zeros((1, 1)), np.zeros(1))
+add_drift(np.full((1, 1, 4), 1.0), np.arange(1), drift)
 print(round(path[0, 0], 9), sum(add_drift.stats.cache_hits.values()))
 """
 
@@ -30,6 +32,7 @@ def package(tmp_path):
     kernels.mkdir(parents=True)
     for path in Path(compiling.__file__).parent.glob("*.py"):
         shutil.copy(path, kernels)
+    shutil.copy(Path(arrays.__file__), kernels.parent)
     for path in (kernels.parent, kernels):
         (path / "__init__.py").write_text("")
     return kernels

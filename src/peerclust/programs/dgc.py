@@ -97,7 +97,7 @@ class DGC:
         step = float(self.rho), self.alpha, self.consensus_factor
         if self.B == 1 and users.all_small is not None:
             users.all_small.gradient_step(
-                x, users.labels, heard.total, degree, *step, out=moved, size=size
+                x, users.labels, heard.total, degree, step, out=moved, size=size
             )
         else:
             s0, s1 = users.gradient_terms(x)
@@ -105,7 +105,7 @@ class DGC:
 
             def loop(first: int, last: int) -> None:
                 kernels.gradient_step(
-                    flat[0], s0, *flat[1:3], degree, first, last, *step, flat[3], size
+                    flat[0], s0, *flat[1:3], degree, first, last, step, flat[3], size
                 )
 
             parallel_for(loop, users.m, x.size)

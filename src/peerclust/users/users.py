@@ -22,8 +22,9 @@ from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import parallel_for
 from peerclust.losses import KMeans
 from peerclust.users import cached
-from peerclust.users.assigners import Assigner, Data, FullAssigner, SmallUsersAssigner, sum_by_user
+from peerclust.users.assigners import Assigner, FullAssigner, SmallUsersAssigner, sum_by_user
 from peerclust.users.chunks import plan_chunks, sum_by_label, sum_values
+from peerclust.users.data import Data
 from peerclust.users.distinct import distinct_rows
 from peerclust.users.nearest import nearest
 
@@ -77,7 +78,8 @@ class Users:
         known = (kernels.KMEANS if isinstance(self.loss, Bregman) else kernels.GIVEN), 0.0
         compiled: tuple[int, float] = getattr(self.loss, "compiled", known)
         self._code, self._parameter = compiled
-        self._data = Data(self._y, offsets, self._weights, float(self._unit), *compiled)
+        row_data = kernels.RowData(self._y, self._weights, float(self._unit), *compiled)
+        self._data = Data(row_data, offsets)
         self._owner, self._start, self._stop = self._chunks = plan_chunks(offsets)
         self._ends = np.cumsum(self._stop - self._start)
         self.reset_cache()
@@ -226,7 +228,7 @@ class Users:
                 centers = x[owner, labels[here]]
                 return self.loss.divergence(centers, self.rows[here].astype(np.float64))
             r2 = np.empty(self._stop[last - 1] - self._start[first])
-            kernels.own_distance2(self._y, *self._chunks, first, last, z, labels, r2)
+            kernels.own_distance2(self._y, self._chunks, first, last, z, labels, r2)
             r2[:] = self.loss.value(r2)
             return r2
 
@@ -281,14 +283,11 @@ class Users:
         labels, given = self.labels, np.empty(0)
         if self._code == kernels.GIVEN and len(self.rows):
             given = np.empty(len(self.rows))
-            kernels.own_distance2(self._y, *self._chunks, 0, len(self._owner), z, labels, given)
+            kernels.own_distance2(self._y, self._chunks, 0, len(self._owner), z, labels, given)
             given[:] = self.loss.gamma(given)
 
         def loop(first: int, last: int) -> None:
-            kernels.gradient(
-                self._y, self._weights, self._unit, *self._chunks, first, last, z, labels,
-                self._code, self._parameter, given, sums,
-            )  # fmt: skip
+            kernels.gradient(self._data.row_data, self._chunks, first, last, z, labels, given, sums)
 
         parallel_for(loop, self._ends, self._y.size)
         summed = [Assigner(self._data, self._owner, [sums])]
