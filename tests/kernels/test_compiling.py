@@ -18,9 +18,8 @@ HELPER = "return (a + b) + (c + d)"
 SHOW_DISTANCE = """
 import numpy as np
 from peerclust.kernels.center_drift import add_drift
-path = np.zeros((1, 1))
-drift = (np.zeros((1, 1, 4)), path, np.zeros((1, 1)), np.zeros(1))
-add_drift(np.full((1, 1, 4), 1.0), np.arange(1), drift)
+path, drift, max_drift = np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)
+add_drift(np.full((1, 1, 4), 1.0), np.arange(1), np.zeros((1, 1, 4)), path, drift, max_drift)
 print(round(path[0, 0], 9), sum(add_drift.stats.cache_hits.values()))
 """
 

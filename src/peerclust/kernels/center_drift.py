@@ -44,9 +44,8 @@ def drift_limit(drift, slack):
 
 
 @compiled(nogil=True)
-def add_drift(x, members, tracked):
-    """Move the centers of the users `members` to x, (m, K, d); `tracked` is their `Drift`."""
-    last, path, drift, max_drift = tracked
+def add_drift(x, members, last, path, drift, max_drift):
+    """Move the centers `last` of the users `members` to x; the others are those of a `Drift`."""
     K, d = x.shape[1:]
     moved, step = np.zeros(K), np.empty(d)
     for i in members:

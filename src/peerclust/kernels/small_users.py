@@ -66,11 +66,9 @@ def _sum(users, i, x, labels, d, s0, s1):
 
 
 @compiled(nogil=True)
-def assign_small(users, first, last, x, labels):
-    """Label the rows of members first to last; return how many labels changed."""
-    users = SmallUsers(*users)
-    members, offsets, rows = users.members, users.offsets, users.rows
-    K, d = x.shape[1], len(users.row) if len(users.row) > 0 else x.shape[2]
+def assign_small(rows, offsets, members, first, last, x, row, labels):
+    """Label the rows of the users `members`, first to last; return how many labels changed."""
+    K, d = x.shape[1], len(row) if len(row) > 0 else x.shape[2]
     n_changed = 0
     for t in range(first, last):
         i = members[t]

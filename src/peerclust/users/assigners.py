@@ -81,11 +81,11 @@ class FullAssigner(Assigner):
     rows_scanned: Ints
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
-        self._chunks = plan_chunks(data.offsets, members)
-        owner = self._chunks.owner
-        super().__init__(data, owner, [no_sums(len(owner), K, data.d)])
+        chunks = plan_chunks(data.offsets, members)
+        super().__init__(data, chunks.owner, [no_sums(len(chunks.owner), K, data.d)])
+        self._rows = plain((data.row_data, chunks))
         # All rows, in every assignment.
-        self.rows_scanned = self._chunks.stop - self._chunks.start
+        self.rows_scanned = chunks.stop - chunks.start
         self._ends = np.cumsum(self.rows_scanned)
 
     def assign(
@@ -100,9 +100,8 @@ class FullAssigner(Assigner):
 
         def loop(first: int, last: int) -> None:
             kernels.assign(
-                self._data.row_data, self._chunks, first, last, z, slope, offset, labels,
-                self.sums[0], changed,
-            )  # fmt: skip
+                *self._rows, first, last, z, slope, offset, labels, self.sums[0], changed
+            )
 
         parallel_for(loop, self._ends, float(self.rows_scanned.sum() * z[0].size))
         self.changed = changed
@@ -118,16 +117,19 @@ class SmallUsersAssigner(Assigner):
         super().__init__(data, members, [])
         self.rows_scanned = int(data.sizes[members].sum())
         # Its length selects the compiled loop.
-        row = (0.0,) * data.d if data.d <= _MAX_UNROLLED else ()
-        self._users = plain(SmallUsers(members, data.offsets, row, *data.row_data))
+        self._row = (0.0,) * data.d if data.d <= _MAX_UNROLLED else ()
+        self._rows = data.row_data.rows
+        self._users = plain(SmallUsers(members, data.offsets, self._row, *data.row_data))
         self._work = float((self.rows_scanned + len(members)) * K * data.d)
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z."""
-        changed: list[int] = []
+        rows, offsets, changed = self._rows, self._data.offsets, list[int]()
 
         def loop(first: int, last: int) -> None:
-            changed.append(kernels.assign_small(self._users, first, last, z, labels))
+            changed.append(
+                kernels.assign_small(rows, offsets, self.owner, first, last, z, self._row, labels)
+            )
 
         parallel_for(loop, len(self.owner), self._work)
         self.changed = sum(changed)

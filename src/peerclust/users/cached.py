@@ -44,10 +44,15 @@ class CachedAssigner(Assigner):
             varying=no_sums(n if data.varies else 0, K, data.d),
             marks=no_marks(n, K, data.d),
         )
-        super().__init__(data, chunks.owner, [*sums[: 2 if data.varies else 1]])
+        kept = [sums.constant, sums.varying] if data.varies else [sums.constant]
+        super().__init__(data, chunks.owner, kept)
         self._members = members
         self._ends = np.cumsum(chunks.stop - chunks.start)
         self._cold = True
+        N = len(data.row_data.rows)
+        self._work_per_row, self._cold_work = K * data.d, float(N * K * data.d)
+        # All rows or boxes are checked, and rows with varying gamma are measured.
+        self._fixed_work = int(self._ends[-1]) + (N * data.d if data.varies else 0)
         drift = Drift(
             centers=np.empty((data.m, K, data.d)),
             path=np.zeros((data.m, K)),
@@ -62,18 +67,13 @@ class CachedAssigner(Assigner):
         if self._cold:
             self._centers[self._members] = z[self._members]
         else:
-            kernels.add_drift(z, self._members, self._drift)
+            kernels.add_drift(z, self._members, *self._drift)
 
-    def _work(self, z: Array) -> float:
-        """Estimate the work: as many rows as last time, plus a check of all rows or boxes."""
-        rows, d = self._data.row_data.rows.shape
+    def _work(self) -> float:
+        """Estimate the work: as many rows as last time, and what is done whatever moved."""
         if self._cold:
-            return float(rows * z[0].size)
-        return float(
-            self.rows_scanned.sum() * z[0].size
-            + self._ends[-1]
-            + (rows * d if self._data.varies else 0)
-        )
+            return self._cold_work
+        return float(self.rows_scanned.sum() * self._work_per_row + self._fixed_work)
 
 
 class BoundedAssigner(CachedAssigner):
@@ -89,7 +89,7 @@ class BoundedAssigner(CachedAssigner):
             in_sums=np.zeros(rows if data.mixed_gamma else 0, np.bool_),
             bounds=np.empty((rows if data.bounded and K > 1 else 0, K), np.float32),
         )
-        self._rows = plain(data.row_data), plain(chunks)
+        self._rows = plain((data.row_data, chunks))
         self._cache = self._drift, plain(cache), self._cached_sums
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
@@ -102,7 +102,7 @@ class BoundedAssigner(CachedAssigner):
                 *self._rows, first, last, *self._cache, self._cold, labels, counts
             )
 
-        parallel_for(loop, self._ends, self._work(z))
+        parallel_for(loop, self._ends, self._work())
         self.changed, self.rows_scanned = counts
         self._cold = False
 
@@ -123,7 +123,7 @@ class BoxAssigner(CachedAssigner):
             uniform_label=np.full(len(sizes), -1, np.int32),
             n_varying=sizes.astype(np.int32) * np.int32(data.varies),
         )
-        self._rows = plain(layout.row_data), plain(layout.boxes), plain(layout.chunks)
+        self._rows = plain((layout.row_data, layout.boxes, layout.chunks))
         self._cache = self._drift, plain(cache), self._cached_sums
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
@@ -136,7 +136,7 @@ class BoxAssigner(CachedAssigner):
         def loop(first: int, last: int) -> None:
             kernels.assign_boxes(*self._rows, first, last, *self._cache, self._cold, counts)
 
-        parallel_for(loop, self._ends, self._work(z))
+        parallel_for(loop, self._ends, self._work())
         self.changed, self.rows_scanned = counts
         self._cold = False
 
