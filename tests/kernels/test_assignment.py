@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from instances import LOSSES
 from peerclust import kernels
-from peerclust.kernels import TILE, Chunks, RowData
+from peerclust.kernels import TILE, Chunks, RowData, plain
 from peerclust.kernels.exact_sums import no_sums
 from reference_impl import same, squares
 
@@ -38,8 +38,8 @@ def run_nearest(rows, x, first=0, last=None):
 def run_assign(rows, x, first, last, code, parameter, weights=NONE):
     labels, changed = np.full(len(rows), -7, np.int32), np.full(4, -7)
     sums = no_sums(4, *x.shape[1:])
-    data = RowData(rows, weights, 1.0, code, parameter)
-    kernels.assign(data, CHUNKS, first, last, x, NO_SLOPE, NO_OFFSET, labels, sums, changed)
+    data = plain(RowData(rows, weights, 1.0, code, parameter))
+    kernels.assign(data, plain(CHUNKS), first, last, x, NO_SLOPE, NO_OFFSET, labels, sums, changed)
     return labels, sums.hi0, sums.hi1, changed
 
 

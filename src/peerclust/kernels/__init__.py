@@ -40,7 +40,6 @@ from peerclust.kernels.distances import (
 )
 from peerclust.kernels.exact_sums import CachedSums, exact_by_user
 from peerclust.kernels.gradient_steps import (
-    Step,
     gradient_step,
     nesterov_extrapolate,
     sum_energies,
@@ -68,7 +67,6 @@ __all__ = [
     "RowCache",
     "RowData",
     "SmallUsers",
-    "Step",
     "add_drift",
     "all_in_box",
     "assign",

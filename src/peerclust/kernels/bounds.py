@@ -74,11 +74,8 @@ def _upper(r2, path, margin):
 @compiled(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _rough_distance(row, center):
     """Return the squared distance to within (d + 2) EPS of itself, summed in any order."""
-    total = 0.0
-    for j in range(center.size):
-        step = row[j] - center[j]
-        total += step * step
-    return total
+    # It is inlined, so that it is compiled with the options of this function.
+    return distance(row, center)
 
 
 @compiled(inline="always")

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from peerclust.kernels.compiling import compiled
-
-
-class Step(NamedTuple):
-    """The parameters of a gradient step: rho, the step size alpha, and the consensus factor."""
-
-    rho: float
-    alpha: float
-    factor: float
 
 
 @compiled(inline="always")
@@ -91,7 +82,7 @@ def gradient_step(x, s0, s1, total, degree, first, last, step, out, size):
 
     The gradient of the local cost is s0 x - s1. `total` is the sum of the neighbors' centers and
     `degree` their number. gradient = (s0 x - s1) / rho + factor (degree x - total), and
-    out = x - alpha gradient, with the `Step` (rho, alpha, factor). size[i] is the largest norm of
+    out = x - alpha gradient, where `step` is (rho, alpha, factor). size[i] is the largest norm of
     user i's K gradients, or NaN.
     """
     rho, alpha, factor = step

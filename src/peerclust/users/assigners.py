@@ -124,7 +124,8 @@ class SmallUsersAssigner(Assigner):
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z."""
-        rows, offsets, changed = self._rows, self._data.offsets, list[int]()
+        rows, offsets = self._rows, self._data.offsets
+        changed: list[int] = []
 
         def loop(first: int, last: int) -> None:
             changed.append(
@@ -151,12 +152,12 @@ class SmallUsersAssigner(Assigner):
         labels: NDArray[np.int32],
         total: Array,
         degree: Array,
-        step: tuple[object, ...],
+        step: tuple[float, float, float],
         *,
         out: Array,
         size: Array,
     ) -> None:
-        """Move all users' centers as `kernels.gradient_step` does; `step` is a plain `Step`."""
+        """Move all users' centers as `kernels.gradient_step` does."""
 
         def loop(first: int, last: int) -> None:
             kernels.small_gradient_step(

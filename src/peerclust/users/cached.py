@@ -10,6 +10,8 @@ By the triangle inequality a row's label is valid until the centers have moved f
   (2012) choose a number of bounds between these two.
 - For a handful of rows nothing is cached (`SmallUsersAssigner`): reading them again costs less.
 
+Which users are of which kind is in `data`.
+
 Labels are always those of a full assignment. Sums by label are updated in double-double precision
 (see `kernels.exact_sums`); they differ from a new sum in a last bit at most, and rarely.
 """

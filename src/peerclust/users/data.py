@@ -15,10 +15,11 @@ from peerclust.users.boxes import BoxLayout, sort_rows
 
 # For users with fewer rows nothing is cached.
 MIN_ROWS_CACHED = 16
-# Boxes are worth it from this many rows per user on, and up to this many features.
+# Boxes (Pelleg and Moore 1999, Kanungo et al. 2002) are worth it from this many rows per user on,
+# and up to this many features.
 MIN_ROWS_BOXED = 512
 FEW_FEATURES = 8
-# From this many features on, a bound per row and center saves more than it costs.
+# From this many features on, a bound per row and center (Elkan 2003) saves more than it costs.
 MANY_FEATURES = 16
 
 

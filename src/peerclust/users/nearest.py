@@ -6,7 +6,7 @@ Rows are processed in batches, so that temporary arrays stay small. A batch is s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from peerclust.arrays import Array, Rows
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance
 from peerclust.kernels.threads import parallel_for
+from peerclust.losses import Loss
 
 BATCH_ROWS = 1 << 17
 
@@ -24,7 +25,7 @@ def nearest(
     rows: Rows,
     centers: Array,
     *,
-    loss: Any,
+    loss: Loss | Bregman,
     distance: Distance,
     transformed: Rows | None = None,
 ) -> tuple[NDArray[np.int32], Array]:
@@ -46,13 +47,16 @@ def nearest(
     z = np.ascontiguousarray(distance.forward(centers), dtype=np.float64)
     for here in _batches(len(rows)):
         y = distance.forward(rows[here]) if transformed is None else transformed[here]
-        _run(kernels.nearest, y, z, slope, offset, labels[here], r2[here])
+        loop = partial(
+            kernels.nearest, y, x=z, slope=slope, offset=offset, labels=labels[here], r2=r2[here]
+        )
+        _run(loop, y, len(z))
         if isinstance(loss, Bregman):
             r2[here] = _divergence(loss, centers[labels[here]], rows[here])
     return labels, r2
 
 
-def measure(rows: Rows, centers: Array, *, loss: Any, distance: Distance) -> Array:
+def measure(rows: Rows, centers: Array, *, loss: Loss | Bregman, distance: Distance) -> Array:
     """Return each row's squared distance (or divergence) to each of the centers (K, d), (N, K).
 
     >>> from peerclust import Euclidean, KMeans
@@ -67,22 +71,23 @@ def measure(rows: Rows, centers: Array, *, loss: Any, distance: Distance) -> Arr
             for k, center in enumerate(centers):
                 r2[here, k] = _divergence(loss, center, rows[here])
         else:
-            _run(kernels.distances2, distance.forward(rows[here]), z, r2[here])
+            y = distance.forward(rows[here])
+            _run(partial(kernels.distances2, y, x=z, r2=r2[here]), y, len(z))
     return r2
 
 
-def _batches(n: int) -> Iterator[slice]:
+def _batches(n: int) -> Iterator[slice[int, int, int]]:
     return (slice(start, start + BATCH_ROWS) for start in range(0, n, BATCH_ROWS))
 
 
-def _run(kernel: Callable[..., None], y: Rows, z: Array, *rest: Array | NDArray[Any]) -> None:
-    """Call kernel(y, first, last, z, *rest) on ranges of whole chunks of the rows, in threads."""
+def _run(loop: Callable[[int, int], None], y: Rows, K: int) -> None:
+    """Call loop(first, last) on ranges of whole chunks of the rows y, in threads."""
     ends = np.append(np.arange(kernels.CHUNK_ROWS, len(y), kernels.CHUNK_ROWS), len(y))
 
-    def loop(first: int, last: int) -> None:
-        kernel(y, first * kernels.CHUNK_ROWS, int(ends[last - 1]), z, *rest)
+    def over_chunks(first: int, last: int) -> None:
+        loop(first * kernels.CHUNK_ROWS, int(ends[last - 1]))
 
-    parallel_for(loop, ends, y.size * len(z))
+    parallel_for(over_chunks, ends, y.size * K)
 
 
 def _divergence(loss: Bregman, centers: Array, rows: Rows) -> Array:
