@@ -1,7 +1,5 @@
 """Array types of the whole package."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +10,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Rows as passed in by a caller: float32 or float64.
-Rows = NDArray[Any]
+Rows = NDArray[np.floating]
 
 # The class of each row.
 Classes = NDArray[np.intp]

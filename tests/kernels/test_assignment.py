@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from instances import LOSSES
 from peerclust import kernels
-from peerclust.kernels import TILE
-from peerclust.users.assigners import no_sums
+from peerclust.kernels import TILE, Chunks, RowData, plain
+from peerclust.kernels.exact_sums import no_sums
 from reference_impl import same, squares
 
 NONE = np.empty(0)
@@ -22,13 +22,9 @@ compiled = [loss for loss in LOSSES if hasattr(loss, "compiled")]
 
 
 # Three users, the second without rows; the third in three chunks.
-OWNER = np.array([0, 2, 2, 2])
-
-
-START = np.array([0, 70, 200, 265])
-
-
-STOP = np.array([70, 200, 265, 280])
+OWNER, START, STOP = CHUNKS = Chunks(
+    np.array([0, 2, 2, 2]), np.array([0, 70, 200, 265]), np.array([70, 200, 265, 280])
+)
 
 
 def run_nearest(rows, x, first=0, last=None):
@@ -42,18 +38,15 @@ def run_nearest(rows, x, first=0, last=None):
 def run_assign(rows, x, first, last, code, parameter, weights=NONE):
     labels, changed = np.full(len(rows), -7, np.int32), np.full(4, -7)
     sums = no_sums(4, *x.shape[1:])
-    kernels.assign(
-        rows, weights, 1.0, OWNER, START, STOP, first, last, x, NO_SLOPE, NO_OFFSET,
-        code, parameter, labels, sums, changed,
-    )  # fmt: skip
+    data = plain(RowData(rows, weights, 1.0, code, parameter))
+    kernels.assign(data, plain(CHUNKS), first, last, x, NO_SLOPE, NO_OFFSET, labels, sums, changed)
     return labels, sums.hi0, sums.hi1, changed
 
 
 def run_gradient(rows, x, labels, code, parameter, weights, given=NONE):
     sums = no_sums(4, *x.shape[1:])
-    kernels.gradient(
-        rows, weights, 1.0, OWNER, START, STOP, 0, 4, x, labels, code, parameter, given, sums
-    )
+    data = RowData(rows, weights, 1.0, code, parameter)
+    kernels.gradient(data, CHUNKS, 0, 4, x, labels, given, sums)
     return sums.hi0, sums.hi1
 
 
@@ -158,7 +151,7 @@ def test_own_distance2_is_the_plain_squared_distance_to_the_own_center(chunks, f
     rows, x, _ = chunks
     labels = np.random.default_rng(1).integers(0, 4, 280).astype(np.int32)
     r2 = np.empty(STOP[last - 1] - START[first])
-    kernels.own_distance2(rows, OWNER, START, STOP, first, last, x, labels, r2)
+    kernels.own_distance2(rows, CHUNKS, first, last, x, labels, r2)
     expected = [
         squares(rows[row : row + 1], x[OWNER[t]])[0, labels[row]]
         for t in range(first, last)
@@ -172,7 +165,7 @@ def test_weighted_sum_adds_the_chunks_of_a_user_in_order(chunks, weighted):
     _, _, w = chunks
     values = np.random.default_rng(1).normal(size=280)
     out = np.zeros(3)
-    kernels.weighted_sum(values, w if weighted else NONE, 0.3, OWNER, START, STOP, 0, 4, out)
+    kernels.weighted_sum(values, w if weighted else NONE, 0.3, CHUNKS, 0, 4, out)
     expected = np.zeros(3)
     for t in range(4):
         total = 0.0
@@ -183,9 +176,7 @@ def test_weighted_sum_adds_the_chunks_of_a_user_in_order(chunks, weighted):
     parts = np.zeros(3)
     for t in range(4):
         here = values[START[t] : STOP[t]].copy()
-        kernels.weighted_sum(
-            here, w if weighted else NONE, 0.3, OWNER, START, STOP, t, t + 1, parts
-        )
+        kernels.weighted_sum(here, w if weighted else NONE, 0.3, CHUNKS, t, t + 1, parts)
     same(parts, out)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numba
 import pytest
 
-from peerclust.kernels import compiling
+from peerclust import arrays
+from peerclust.kernels import compiling, exact_sums
 
 # The last line of a function of another file, which is inlined into the loop below.
 HELPER = "return (a + b) + (c + d)"
@@ -18,7 +19,7 @@ SHOW_DISTANCE = """
 import numpy as np
 from peerclust.kernels.center_drift import add_drift
 path, drift, max_drift = np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)
-add_drift(np.full((1, 1, 4), 1.0), np.zeros((1, 1, 4)), np.arange(1), path, drift, max_drift)
+add_drift(np.full((1, 1, 4), 1.0), np.arange(1), np.zeros((1, 1, 4)), path, drift, max_drift)
 print(round(path[0, 0], 9), sum(add_drift.stats.cache_hits.values()))
 """
 
@@ -30,6 +31,7 @@ def package(tmp_path):
     kernels.mkdir(parents=True)
     for path in Path(compiling.__file__).parent.glob("*.py"):
         shutil.copy(path, kernels)
+    shutil.copy(Path(arrays.__file__), kernels.parent)
     for path in (kernels.parent, kernels):
         (path / "__init__.py").write_text("")
     return kernels
@@ -78,6 +80,13 @@ def test_compiling_leaves_the_settings_of_numba_alone(monkeypatch):
 
     assert numba.config.CACHE_DIR == "the user's own"
     assert double.stats.cache_path.startswith(str(compiling._CACHE))
+
+
+def test_plain_leaves_no_named_tuple_within_another():
+    sums = exact_sums.CachedSums(*(exact_sums.no_sums(1, 2, 3),) * 2, exact_sums.no_marks(1, 2, 3))
+    found = compiling.plain(sums)
+    assert [type(each) for each in (found, *found)] == [tuple] * 4
+    assert all(a is b for a, b in zip(found[2], sums.marks, strict=True))
 
 
 @pytest.fixture

@@ -9,14 +9,10 @@ import pytest
 
 from assignment_modes import MODES, use_mode
 from peerclust.kernels import exact_sums
+from peerclust.kernels.exact_sums import no_marks, no_sums
 from peerclust.users import Users
-from peerclust.users.assigners import no_sums
 
 ULP = 2.0**-52
-
-
-def no_marks(K, d):
-    return np.zeros((1, K)), np.zeros((1, K), bool), np.zeros((1, K, d)), np.zeros((1, K, d), bool)
 
 
 def true_sum(rows, weights):
@@ -30,7 +26,7 @@ def test_moves_are_within_the_bound_or_ask_to_be_recomputed(spread):
     rng = np.random.default_rng(spread)
     rows = rng.normal(size=(60, 3)) * 10.0 ** rng.uniform(-spread, spread, (60, 3))
     w = rng.uniform(0.5, 2.0, 60)
-    sums, marks = no_sums(1, 1, 3), no_marks(1, 3)
+    sums, marks = no_sums(1, 1, 3), no_marks(1, 1, 3)
     inside = np.zeros(60, bool)
     asked = 0
     for step in range(2000):
@@ -39,7 +35,7 @@ def test_moves_are_within_the_bound_or_ask_to_be_recomputed(spread):
         inside[row] = not inside[row]
         if exact_sums.update_row(rows, row, weight, 0, 0, sums, marks):
             asked += 1
-            sums, marks = no_sums(1, 1, 3), no_marks(1, 3)
+            sums, marks = no_sums(1, 1, 3), no_marks(1, 1, 3)
             for each in np.flatnonzero(inside):
                 exact_sums.update_row(rows, each, w[each], 0, 0, sums, marks)
         if step % 4:
@@ -56,12 +52,12 @@ def test_a_feature_that_few_rows_have_need_not_be_recomputed():
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 256, (50, 2)) / 255.0
     rows[1:, 1] = 0.0
-    sums, marks = no_sums(1, 1, 2), no_marks(1, 2)
+    sums, marks = no_sums(1, 1, 2), no_marks(1, 1, 2)
     for row in range(50):
         assert not exact_sums.update_row(rows, row, 1.0, 0, 0, sums, marks)
     assert not exact_sums.update_row(rows, 0, -1.0, 0, 0, sums, marks)
     assert sums.hi1[0, 0, 1] == 0.0
-    assert not marks[3].any()
+    assert not marks.rounded1.any()
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -30,14 +30,12 @@ def test_gradient_step_takes_the_step_that_numpy_computes(d):
     rng = np.random.default_rng(d)
     x, s1, total = rng.normal(size=(3, 5, 3, d))
     s0, degree = rng.uniform(0, 9, (5, 3)), rng.integers(0, 4, 5).astype(float)
-    rho, alpha, factor = 7.0, 0.03, 0.5
+    rho, alpha, factor = step = 7.0, 0.03, 0.5
     gradient = (s0[..., None] * x - s1) * (1.0 / rho) + (degree[:, None, None] * x - total) * factor
     out, size = np.zeros_like(x), np.zeros(5)
     flat = [each.reshape(5, -1) for each in (x, s1, total, out)]
     for first, last in ((0, 2), (2, 5)):
-        kernels.gradient_step(
-            flat[0], s0, *flat[1:3], degree, first, last, rho, alpha, factor, flat[3], size
-        )
+        kernels.gradient_step(flat[0], s0, *flat[1:3], degree, first, last, step, flat[3], size)
     same(out, x - alpha * gradient)
     np.testing.assert_allclose(size, np.linalg.norm(gradient, axis=2).max(axis=1), rtol=1e-14)
 
@@ -49,7 +47,7 @@ def test_gradient_step_reports_a_center_that_is_not_finite(k, value):
     x[1, 2 * k] = value
     none, size = np.zeros((2, 3)), np.zeros(2)
     kernels.gradient_step(
-        x, none, np.zeros_like(x), np.zeros_like(x), np.ones(2), 0, 2, 1.0, 0.1, 1.0,
+        x, none, np.zeros_like(x), np.zeros_like(x), np.ones(2), 0, 2, (1.0, 0.1, 1.0),
         np.empty_like(x), size,
     )  # fmt: skip
     assert np.isfinite(size).tolist() == [True, False]

@@ -18,6 +18,8 @@ from peerclust.distances import Mahalanobis
 from peerclust.kernels import threads
 from peerclust.losses import Huber, KMeans
 from peerclust.users import Users
+from peerclust.users.boxes import sort_rows
+from peerclust.users.cached import cached_pass, first_pass
 from reference_impl import same
 
 modes = pytest.mark.parametrize("mode", MODES)
@@ -232,6 +234,36 @@ def test_sums_cached_for_10_000_rounds_are_those_of_a_fresh_block(mode, single, 
             same(last.labels, expected.labels)
             # The bound is far below 1e-9 of each: these are the same bits.
             check_sums(users, last, fresh, expected)
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_the_counts_of_an_assignment_are_not_written_to_by_the_next(mode, monkeypatch):
+    use_mode(monkeypatch, mode or "in place", few=2 if mode else 10**9)
+    rng = np.random.default_rng(0)
+    data = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))._data
+    labels, x = np.full(300, -1, np.int32), rng.normal(size=(2, 3, 2))
+    for assigner in (first_pass(data, 3)[0], cached_pass(data, 3)[0]):
+        assigner.assign(x, labels)
+        counts = assigner.changed, assigner.rows_scanned
+        before = [np.copy(each) for each in counts]
+        assigner.assign(-x, labels)
+        assert np.sum(assigner.changed) > 0
+        for found, expected in zip(counts, before, strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_are_sorted_into_boxes_once_whatever_the_number_of_clusters(monkeypatch):
+    use_mode(monkeypatch, "in boxes")
+    rng = np.random.default_rng(0)
+    users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
+    made = []
+    monkeypatch.setattr(
+        "peerclust.users.data.sort_rows", lambda *rows: made.append(rows) or sort_rows(*rows)
+    )
+    for K in (3, 5, 3):
+        for _ in range(2):
+            users.assign(rng.normal(size=(2, K, 2)))
+    assert len(made) == 1
 
 
 def test_after_an_interruption_rows_are_summed_by_their_current_labels(monkeypatch):

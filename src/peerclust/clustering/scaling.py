@@ -142,14 +142,14 @@ def nonzero_spread(spread: float, mean: Array) -> float:
 def _sums(users: Users, origin: Array, power: int) -> Array:
     """Return each user's sum of w (y - origin)^power, (u, d), with the same bits in any block."""
     chunks = plan_chunks(users.offsets)
-    parts = np.empty((len(chunks[0]), users.d))
-    for chunk, (start, stop) in enumerate(zip(*chunks[1:], strict=True)):
+    parts = np.empty((len(chunks.owner), users.d))
+    for chunk, (start, stop) in enumerate(zip(chunks.start, chunks.stop, strict=True)):
         values = (users.rows[start:stop] - origin) ** power
         weights = users.weights
         w = weights if isinstance(weights, float) else weights[start:stop, None]
         np.add.reduce(w * values, axis=0, out=parts[chunk])
     total = np.zeros((users.m, users.d))
-    kernels.by_user(chunks[0], parts, total)
+    kernels.by_user(chunks.owner, parts, total)
     return total
 
 

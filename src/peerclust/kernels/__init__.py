@@ -1,9 +1,12 @@
-"""The compiled loops: arrays in, arrays out. No classes, no checks, no threads of their own.
+"""The compiled loops: arrays in, arrays out. No checks, no threads of their own.
 
 Every loop that reads rows works on *chunks*. Chunk t is rows start[t] to stop[t] of user owner[t]:
 at most `CHUNK_ROWS` rows, counted from the user's own first row. Each chunk has sums of its own.
 So the result depends neither on which other users are in the block nor on the number of threads.
 All loops release the GIL.
+
+Arguments that belong together are fields of one NamedTuple. The loops that a round calls take the
+same fields as plain tuples (see `plain`).
 
 A loop whose result decides a label must not reorder or fuse floating-point operations (numba's
 `fastmath` stays off): a squared distance is the plain sum over features, first to last, wherever
@@ -20,12 +23,22 @@ from peerclust.kernels.array_ops import (
     weighted_sum,
 )
 from peerclust.kernels.assignment import assign, distances2, gamma, gradient, nearest, own_distance2
-from peerclust.kernels.bounds import assign_bounded
+from peerclust.kernels.bounds import RowCache, assign_bounded
 from peerclust.kernels.box_sorting import sort_into_boxes, split_median, transpose_boxes
-from peerclust.kernels.boxes import assign_boxes
-from peerclust.kernels.center_drift import add_drift
-from peerclust.kernels.distances import CHUNK_ROWS, FAIR, GIVEN, HUBER, KMEANS, LOGISTIC, TILE
-from peerclust.kernels.exact_sums import exact_by_user
+from peerclust.kernels.boxes import BoxCache, Boxes, assign_boxes
+from peerclust.kernels.center_drift import Drift, add_drift
+from peerclust.kernels.compiling import plain
+from peerclust.kernels.distances import (
+    FAIR,
+    GIVEN,
+    HUBER,
+    KMEANS,
+    LOGISTIC,
+    MIXED,
+    TILE,
+    VARYING,
+)
+from peerclust.kernels.exact_sums import CachedSums, exact_by_user
 from peerclust.kernels.gradient_steps import (
     gradient_step,
     nesterov_extrapolate,
@@ -33,7 +46,8 @@ from peerclust.kernels.gradient_steps import (
     sum_halo,
     sum_neighbors,
 )
-from peerclust.kernels.small_users import assign_small, small_gradient_step, sum_small
+from peerclust.kernels.row_data import CHUNK_ROWS, Chunks, RowData
+from peerclust.kernels.small_users import SmallUsers, assign_small, small_gradient_step, sum_small
 
 __all__ = [
     "CHUNK_ROWS",
@@ -42,7 +56,17 @@ __all__ = [
     "HUBER",
     "KMEANS",
     "LOGISTIC",
+    "MIXED",
     "TILE",
+    "VARYING",
+    "BoxCache",
+    "Boxes",
+    "CachedSums",
+    "Chunks",
+    "Drift",
+    "RowCache",
+    "RowData",
+    "SmallUsers",
     "add_drift",
     "all_in_box",
     "assign",
@@ -60,6 +84,7 @@ __all__ = [
     "nearest",
     "nesterov_extrapolate",
     "own_distance2",
+    "plain",
     "scatter",
     "small_gradient_step",
     "sort_into_boxes",

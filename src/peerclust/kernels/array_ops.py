@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from peerclust.kernels.compiling import compiled
+from peerclust.kernels.row_data import weight_of
 
 
 @compiled(nogil=True)
-def weighted_sum(values, weights, unit, owner, start, stop, first, last, out):
+def weighted_sum(values, weights, unit, chunks, first, last, out):
     """Add the weighted values of chunks first to last to out[user]; values start at their first."""
+    owner, start, stop = chunks
     origin = start[first]
     for t in range(first, last):
         total = 0.0
         for row in range(start[t], stop[t]):
-            w = weights[row] if weights.size > 0 else unit
-            total += w * values[row - origin]
+            total += weight_of(weights, unit, row) * values[row - origin]
         out[owner[t]] += total
 
 

@@ -17,6 +17,7 @@ from peerclust.kernels.distances import (
     two_nearest,
 )
 from peerclust.kernels.exact_sums import add_row, zero
+from peerclust.kernels.row_data import weight_of
 
 
 @compiled(["float64(int64, float64, float64)"], using=numba.vectorize)
@@ -26,18 +27,16 @@ def gamma(code, parameter, r2):
 
 
 @compiled(nogil=True)
-def assign(
-    rows, weights, unit, owner, start, stop, first, last, x, slope, offset, code, parameter,
-    labels, sums, changed,
-):  # fmt: skip
+def assign(data, chunks, first, last, x, slope, offset, labels, sums, changed):
     """Assign the rows of chunks first to last to their nearest centers and sum them by label.
 
     With an empty `slope` the nearest center has the least ||x_i(k) - y||^2. Otherwise it has the
     least affine score offset_i(k) - <slope_i(k), y>, which is a Bregman divergence up to a term
-    without k. A row's weight is weights[row], or `unit` if `weights` is empty, times gamma at its
-    own center. `sums`, (hi0, lo0, hi1, lo1), are those of w gamma and w gamma y; see `exact_sums`.
-    With code GIVEN nothing is summed.
+    without k. In the `sums` of w gamma and w gamma y, gamma is taken at a row's own center. With
+    code GIVEN nothing is summed.
     """
+    rows, weights, unit, code, parameter = data
+    owner, start, stop = chunks
     none = np.empty(0)
     tile = np.zeros((x.shape[2], TILE + PAD))
     score = np.zeros((4, TILE))
@@ -59,21 +58,20 @@ def assign(
                 row, k = begin + r, label[r]
                 n_changed += labels[row] != k
                 labels[row] = k
-                w = weights[row] if weights.size > 0 else unit
                 if code != GIVEN:
-                    add_row(rows, row, w * gamma_of(code, parameter, best[r]), t, k, sums)
+                    w = weight_of(weights, unit, row) * gamma_of(code, parameter, best[r])
+                    add_row(rows, row, w, t, k, sums)
         changed[t] = n_changed
 
 
 @compiled(nogil=True)
-def gradient(
-    rows, weights, unit, owner, start, stop, first, last, x, labels, code, parameter, given,
-    sums,
-):  # fmt: skip
+def gradient(data, chunks, first, last, x, labels, given, sums):
     """Sum the rows of chunks first to last by their current labels, as `assign` does.
 
     With code GIVEN the gamma of each row is read from `given`.
     """
+    rows, weights, unit, code, parameter = data
+    owner, start, stop = chunks
     chosen, r2 = np.empty(TILE, np.int64), np.ones(TILE)
     for t in range(first, last):
         for k in range(x.shape[1]):
@@ -86,14 +84,15 @@ def gradient(
                 pairs(rows, x[owner[t]], chosen, labels[begin:], n, r2)
             for r in range(n):
                 row, k = begin + r, labels[begin + r]
-                w = weights[row] if weights.size > 0 else unit
+                w = weight_of(weights, unit, row)
                 w *= given[row] if code == GIVEN else gamma_of(code, parameter, r2[r])
                 add_row(rows, row, w, t, k, sums)
 
 
 @compiled(nogil=True)
-def own_distance2(rows, owner, start, stop, first, last, x, labels, r2):
+def own_distance2(rows, chunks, first, last, x, labels, r2):
     """Write each row's squared distance to its own center to r2; r2[0] is the first row's."""
+    owner, start, stop = chunks
     origin = start[first]
     chosen = np.empty(TILE, np.int64)
     for t in range(first, last):

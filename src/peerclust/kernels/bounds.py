@@ -14,18 +14,21 @@ against centers that may now be nearer than the second nearest. Drake and Hamerl
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from peerclust.kernels.center_drift import EPS
+from peerclust.arrays import Array, Ints
+from peerclust.kernels.center_drift import EPS, drift_limit
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.distances import (
-    FAIR,
-    HUBER,
     KMEANS,
-    LOGISTIC,
+    MIXED,
     PAD,
     TILE,
+    VARYING,
+    constant_gamma,
     distance,
     gamma_is_constant,
     gamma_of,
@@ -34,7 +37,23 @@ from peerclust.kernels.distances import (
     pairs,
     two_nearest,
 )
-from peerclust.kernels.exact_sums import add_row_call, clear_marks, update_row, zero
+from peerclust.kernels.exact_sums import add_cluster, add_row_call, clear_marks, update_row, zero
+from peerclust.kernels.row_data import weight_of
+
+
+class RowCache(NamedTuple):
+    """What is cached about the n rows of some chunks; those of chunk t start at place[t].
+
+    place is (chunks,). A row's label is valid while the drift of its center is below valid_until,
+    (n,). in_sums, (n,), is whether a row is in the constant sums; it is empty if that follows from
+    the loss. bounds, (n, K) or empty, has an upper bound on the distance to a row's own center and
+    lower bounds on those to the others, relative to the centers' paths.
+    """
+
+    place: Ints
+    valid_until: Array
+    in_sums: NDArray[np.bool_]
+    bounds: NDArray[np.float32]
 
 
 @compiled(inline="always")
@@ -55,11 +74,8 @@ def _upper(r2, path, margin):
 @compiled(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _rough_distance(row, center):
     """Return the squared distance to within (d + 2) EPS of itself, summed in any order."""
-    total = 0.0
-    for j in range(center.size):
-        step = row[j] - center[j]
-        total += step * step
-    return total
+    # It is inlined, so that it is compiled with the options of this function.
+    return distance(row, center)
 
 
 @compiled(inline="always")
@@ -110,29 +126,18 @@ def _nearest_by_bounds(row, z, own, near2, path, bounds, margin, lower):
 
 
 @compiled(nogil=True)
-def _recompute_sums(
-    rows, weights, unit, factor, first, last, base, labels, in_sums, t, k, sums, rounding_marks
-):
-    """Sum the rows of cluster k of chunk t, rows first to last, that are in the sums, again."""
-    zero(t, k, sums)
-    clear_marks(t, k, rounding_marks)
-    for row in range(first, last):
-        if labels[row] == k and (in_sums.size == 0 or in_sums[base + row]):
-            w = factor * (weights[row] if weights.size > 0 else unit)
-            update_row(rows, row, w, t, k, sums, rounding_marks)
+def assign_bounded(data, chunks, first, last, tracked, cache, sums, cold, labels, counts):
+    """Assign the rows of chunks first to last to the centers of `tracked`, which is a `Drift`.
 
-
-@compiled(nogil=True)
-def assign_bounded(
-    rows, weights, unit, owner, start, stop, place, first, last, x, path, drift,
-    code, parameter, cold, labels, in_sums, valid_until, bounds,
-    cached, rounding_marks, varying, changed, scanned,
-):  # fmt: skip
-    """Assign the rows of chunks first to last and update their sums.
-
-    The cache of chunk t's rows starts at place[t]; if it is `cold`, only the labels are valid.
-    The sums are as in `assign_boxes`.
+    Update their `RowCache` and `CachedSums`; if these are `cold`, only the labels are valid. Write
+    the number of labels of chunk t that changed to counts[0, t], and the number of its rows that
+    were measured to counts[1, t].
     """
+    rows, weights, unit, code, parameter = data
+    owner, start, stop = chunks
+    x, path, drift, _ = tracked
+    place, valid_until, in_sums, bounds = cache
+    constant, varying, marks = sums
     K, d = x.shape[1:]
     none = np.empty(0)
     margin = (2 * d + 16) * EPS
@@ -146,9 +151,7 @@ def assign_bounded(
     chosen = np.empty(longest, np.int64)
     row_of, center_of, r2 = np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE)
     stale = np.zeros(K, np.bool_)
-    mixed, varies = code in (HUBER, LOGISTIC), code in (HUBER, LOGISTIC, FAIR)
-    # The value of gamma where it is constant.
-    factor = 2.0 if code == LOGISTIC else 1.0
+    mixed, varies, factor = code in MIXED, code in VARYING, constant_gamma(code)
     for t in range(first, last):
         i, base = owner[t], place[t] - start[t]
         z, size = x[i], stop[t] - start[t]
@@ -162,7 +165,7 @@ def assign_bounded(
             for row in expired:
                 own = labels[row]
                 slack = _slack_by_bounds(bounds[base + row], own, path[i], d, margin)
-                valid_until[base + row] = (drift[i, own] + slack) * (1.0 - 4.0 * EPS)
+                valid_until[base + row] = drift_limit(drift[i, own], slack)
                 chosen[count] = row
                 count += not slack > 0.0
         # Measuring all rows against all centers takes little longer than most against some.
@@ -196,15 +199,15 @@ def assign_bounded(
                 row, k, old = here[r], label[r], labels[here[r]]
                 near = math.sqrt(best[r])
                 slack = label_slack(code, parameter, near, second[r], d)
-                valid_until[base + row] = (drift[i, k] + slack) * (1.0 - 4.0 * EPS)
+                valid_until[base + row] = drift_limit(drift[i, k], slack)
                 is_in = gamma_is_constant(code, parameter, best[r])
                 was_in = not cold and (in_sums[base + row] if mixed else code == KMEANS)
                 if old != k or is_in != was_in:
-                    w = factor * (weights[row] if weights.size > 0 else unit)
+                    w = factor * weight_of(weights, unit, row)
                     if is_in:
-                        stale[k] |= update_row(rows, row, w, t, k, cached, rounding_marks)
+                        stale[k] |= update_row(rows, row, w, t, k, constant, marks)
                     if was_in:
-                        stale[old] |= update_row(rows, row, -w, t, old, cached, rounding_marks)
+                        stale[old] |= update_row(rows, row, -w, t, old, constant, marks)
                     if mixed:
                         in_sums[base + row] = is_in
                     n_changed += old != k
@@ -220,16 +223,16 @@ def assign_bounded(
                     pairs(rows, z, row_of, center_of, n_varying, r2)
                     for p in range(n_varying):
                         here_row, k = row_of[p], center_of[p]
-                        w = weights[here_row] if weights.size > 0 else unit
+                        w = weight_of(weights, unit, here_row)
                         if gamma_is_constant(code, parameter, r2[p]):
                             near = math.sqrt(r2[p])
                             # The label is unchanged, but gamma has become constant.
                             stale[k] |= update_row(
-                                rows, here_row, factor * w, t, k, cached, rounding_marks
+                                rows, here_row, factor * w, t, k, constant, marks
                             )
                             in_sums[base + here_row] = True
                             slack = label_slack(code, parameter, near, np.inf, d)
-                            until = (drift[i, k] + slack) * (1.0 - 4.0 * EPS)
+                            until = drift_limit(drift[i, k], slack)
                             valid_until[base + here_row] = min(valid_until[base + here_row], until)
                         else:
                             w *= gamma_of(code, parameter, r2[p])
@@ -237,10 +240,12 @@ def assign_bounded(
                     n_varying = 0
         for k in range(K):
             if stale[k]:
-                _recompute_sums(
-                    rows, weights, unit, factor, start[t], stop[t], base, labels, in_sums, t, k,
-                    cached, rounding_marks,
+                zero(t, k, constant)
+                clear_marks(t, k, marks)
+                a, b = start[t], stop[t]
+                add_cluster(
+                    rows[a:b], weights[a:b], unit, factor, labels[a:b],
+                    in_sums[base + a : base + b], t, k, constant, marks,
                 )  # fmt: skip
                 stale[k] = False
-        changed[t] = n_changed
-        scanned[t] = count
+        counts[0, t], counts[1, t] = n_changed, count

@@ -1,6 +1,7 @@
 """Sorting rows into boxes of nearby rows, and the memory layout of boxes (see `boxes`).
 
-The boxes are the leaves of a kd-tree with median splits; the tree itself is not stored.
+The boxes are the leaves of a kd-tree with median splits; the tree itself is not stored. Pelleg and
+Moore (1999) and Kanungo et al. (2002) sort the rows of K-means into kd-trees; see `boxes`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ SAMPLE = 31
 
 @compiled(nogil=True)
 def _select(rows, order, first, middle, last, j):
-    """Move the rows with the least feature j before `middle`, among rows first to last."""
+    """Move the rows with the least feature j before `middle`, among rows first to last.
+
+    This is Hoare's selection (1961), with the pivot from a sample as in Floyd and Rivest (1975).
+    """
     d = rows.shape[1]
     sample = np.empty(SAMPLE, rows.dtype)
     seed = np.uint64(88172645463325252)

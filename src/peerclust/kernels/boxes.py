@@ -16,30 +16,64 @@ fastest centers of user i. A label holds until max_drift[i] reaches `box_valid_u
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from peerclust.arrays import Array, Ints
 from peerclust.kernels.box_sums import LANES, add_weighted, measure_own, sum_lanes, weigh
-from peerclust.kernels.center_drift import EPS, TINY
+from peerclust.kernels.center_drift import EPS, TINY, drift_limit
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.distances import (
-    FAIR,
     FAR,
     FLAT,
     HUBER,
     KMEANS,
     LOGISTIC,
+    MIXED,
     PAD,
     TILE,
+    VARYING,
+    constant_gamma,
     gamma_is_constant,
     label_slack,
     two_nearest,
 )
-from peerclust.kernels.exact_sums import clear_marks, update_row, zero
+from peerclust.kernels.exact_sums import add_cluster, clear_marks, update_row, zero
+from peerclust.kernels.row_data import weight_of
 
 # Up to this many rows of a box are measured one by one: `two_nearest` takes as long for one as for
 # eight.
 FEW = 8
+
+
+class Boxes(NamedTuple):
+    """The boxes of some sorted rows: begin, (boxes + 1,), is the first row of each.
+
+    mid and half, (boxes, d), are the middle of each box and half its width.
+    """
+
+    begin: Ints
+    mid: Array
+    half: Array
+
+
+class BoxCache(NamedTuple):
+    """What is cached about the n sorted rows and their boxes.
+
+    labels is (n,). A row's label is valid while the drift of its user is below valid_until, (n,),
+    and those of a box below box_valid_until, (boxes,). in_sums, (n,), is whether a row is in the
+    constant sums; it is empty if that follows from the loss. uniform_label, (boxes,), is the label
+    of all rows of a box, or -1; n_varying, (boxes,), is how many of them are in no constant sum.
+    """
+
+    labels: NDArray[np.int32]
+    valid_until: Array
+    in_sums: NDArray[np.bool_]
+    box_valid_until: Array
+    uniform_label: NDArray[np.int32]
+    n_varying: NDArray[np.int32]
 
 
 @compiled(nogil=True)
@@ -114,35 +148,17 @@ def _summarize_box(labels, valid_until, least):
 
 
 @compiled(nogil=True)
-def _recompute_sums(
-    tiles, weights, unit, factor, begin, first, last, labels, in_sums, t, k, sums, rounding_marks
-):
-    """Sum the rows of cluster k of chunk t, boxes first to last, that are in the sums, again."""
-    d = sums[2].shape[2]
-    zero(t, k, sums)
-    clear_marks(t, k, rounding_marks)
-    for b in range(first, last):
-        at, n = begin[b], begin[b + 1] - begin[b]
-        rows = tiles[at * d : (at + n) * d].reshape(d, n).T
-        for r in range(n):
-            if labels[at + r] == k and (in_sums.size == 0 or in_sums[at + r]):
-                w = factor * (weights[at + r] if weights.size > 0 else unit)
-                update_row(rows, r, w, t, k, sums, rounding_marks)
+def assign_boxes(data, boxes, chunks, first, last, tracked, cache, sums, cold, counts):
+    """Assign the rows of chunks first to last as `assign_bounded` does; a chunk is some `Boxes`.
 
-
-@compiled(nogil=True)
-def assign_boxes(
-    tiles, weights, unit, begin, mid, half, owner, start, stop, first, last, x, max_drift,
-    code, parameter, cold, labels, in_sums, valid_until, box_valid_until, uniform_label, n_varying,
-    cached, rounding_marks, varying, changed, scanned,
-):  # fmt: skip
-    """Assign the rows of chunks first to last and update their sums; a chunk is some boxes.
-
-    Rows with constant gamma (see `gamma_is_constant`) are added to and removed from `cached`;
-    `varying`, of the other rows, are computed each time. If the cache is `cold`, only labels
-    are valid. uniform_label[b] is the label of all rows of a box, or -1. n_varying[b] is how many
-    of them are not in `cached`, and in_sums[r] is whether a row is.
+    Their `BoxCache`, with the labels, and their `CachedSums` are updated.
     """
+    tiles, weights, unit, code, parameter = data
+    begin, mid, half = boxes
+    owner, start, stop = chunks
+    x, _, _, max_drift = tracked
+    labels, valid_until, in_sums, box_valid_until, uniform_label, n_varying = cache
+    constant, varying, marks = sums
     K, d = x.shape[1:]
     none = np.empty(0)
     few = np.zeros((d, TILE + PAD))
@@ -150,9 +166,7 @@ def assign_boxes(
     best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
     chosen, least = np.empty(TILE, np.int64), np.empty(LANES)
     stale = np.zeros(K, np.bool_)
-    mixed, varies = code in (HUBER, LOGISTIC), code in (HUBER, LOGISTIC, FAIR)
-    # The value of gamma where it is constant.
-    factor = 2.0 if code == LOGISTIC else 1.0
+    mixed, varies, factor = code in MIXED, code in VARYING, constant_gamma(code)
     shape = (K if varies else 0, d + 1, LANES)
     hi, lo = np.zeros(shape), np.zeros(shape)
     for t in range(first, last):
@@ -176,7 +190,7 @@ def assign_boxes(
             ):
                 slack_code = code if mixed and n_varying[b] == 0 else KMEANS
                 slack = _box_slack(mid[b], half[b], z, uniform_label[b], slack_code, parameter)
-                box_valid_until[b] = (now + slack) * (1.0 - 4.0 * EPS)
+                box_valid_until[b] = drift_limit(now, slack)
                 expired = not slack > 0.0
             if expired:
                 for r in range(n):
@@ -194,17 +208,15 @@ def assign_boxes(
                 row, k, old = at + chosen[q], label[q], labels[at + chosen[q]]
                 near = math.sqrt(best[q])
                 slack = label_slack(code, parameter, near, math.sqrt(second[q]), d)
-                valid_until[row] = (now + slack) * (1.0 - 4.0 * EPS)
+                valid_until[row] = drift_limit(now, slack)
                 is_in = gamma_is_constant(code, parameter, best[q])
                 was_in = not cold and (in_sums[row] if mixed else code == KMEANS)
                 if old != k or is_in != was_in:
-                    w = factor * (weights[row] if weights.size > 0 else unit)
+                    w = factor * weight_of(weights, unit, row)
                     if is_in:
-                        stale[k] |= update_row(rows, chosen[q], w, t, k, cached, rounding_marks)
+                        stale[k] |= update_row(rows, chosen[q], w, t, k, constant, marks)
                     if was_in:
-                        stale[old] |= update_row(
-                            rows, chosen[q], -w, t, old, cached, rounding_marks
-                        )
+                        stale[old] |= update_row(rows, chosen[q], -w, t, old, constant, marks)
                     if mixed:
                         in_sums[row] = is_in
                         n_varying[b] += int(was_in) - int(is_in)
@@ -223,26 +235,30 @@ def assign_boxes(
                 for r in range(n if n_settled > 0 else 0):
                     if not in_sums[at + r] and gamma_is_constant(code, parameter, best[r]):
                         near = math.sqrt(best[r])
-                        w = factor * (weights[at + r] if weights.size > 0 else unit)
-                        stale[here[r]] |= update_row(rows, r, w, t, here[r], cached, rounding_marks)
+                        w = factor * weight_of(weights, unit, at + r)
+                        stale[here[r]] |= update_row(rows, r, w, t, here[r], constant, marks)
                         in_sums[at + r] = True
                         n_varying[b] -= 1
                         slack = label_slack(code, parameter, near, np.inf, d)
-                        until = (now + slack) * (1.0 - 4.0 * EPS)
+                        until = drift_limit(now, slack)
                         valid_until[at + r] = min(valid_until[at + r], until)
                         box_valid_until[b] = min(box_valid_until[b], valid_until[at + r])
                 weigh(n, weights[at : at + n], unit, code, parameter, in_sums[at : at + n], best)
                 add_weighted(tile, n, here, uniform_label[b], best, hi, lo)
         for k in range(K):
             if stale[k]:
-                _recompute_sums(
-                    tiles, weights, unit, factor, begin, start[t], stop[t], labels, in_sums, t, k,
-                    cached, rounding_marks,
-                )  # fmt: skip
+                zero(t, k, constant)
+                clear_marks(t, k, marks)
+                for b in range(start[t], stop[t]):
+                    at, end = begin[b], begin[b + 1]
+                    rows = tiles[at * d : end * d].reshape(d, end - at).T
+                    add_cluster(
+                        rows, weights[at:end], unit, factor, labels[at:end], in_sums[at:end], t, k,
+                        constant, marks,
+                    )  # fmt: skip
                 stale[k] = False
             if varies:
                 varying[0][t, k], varying[1][t, k] = sum_lanes(hi[k, d], lo[k, d])
                 for j in range(d):
                     varying[2][t, k, j], varying[3][t, k, j] = sum_lanes(hi[k, j], lo[k, j])
-        changed[t] = n_changed
-        scanned[t] = read
+        counts[0, t], counts[1, t] = n_changed, read

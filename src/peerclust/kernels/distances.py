@@ -9,12 +9,16 @@ import numpy as np
 from peerclust.kernels.center_drift import EPS, TINY
 from peerclust.kernels.compiling import compiled
 
-CHUNK_ROWS = 8192
+# The number of rows that are measured together.
 TILE = 64
 # Lines of a tile are longer than a power of two by this much, so that they do not share cache sets.
 PAD = 8
 
 KMEANS, HUBER, LOGISTIC, FAIR, GIVEN = 0, 1, 2, 3, 4
+# Losses whose gamma may change while the label does not, and those for which that depends on the
+# row: it is constant for some rows and varies for others.
+VARYING = (HUBER, LOGISTIC, FAIR)
+MIXED = (HUBER, LOGISTIC)
 
 # No distance up to this overflows when squared.
 FAR = 1e154
@@ -59,12 +63,18 @@ def gamma_of(code, parameter, r2):
 
 @compiled(inline="always")
 def gamma_is_constant(code, parameter, r2):
-    """Return whether gamma is constant (1, or 2 for LOGISTIC) around this distance."""
+    """Return whether gamma is constant around this distance; see `constant_gamma`."""
     if code == HUBER:
         return math.sqrt(r2) <= parameter
     if code == LOGISTIC:
         return r2 >= FLAT2
     return code == KMEANS
+
+
+@compiled(inline="always")
+def constant_gamma(code):
+    """Return the value of gamma where it is constant."""
+    return 2.0 if code == LOGISTIC else 1.0
 
 
 @compiled(inline="always")

@@ -15,9 +15,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerclust.arrays import Array
 from peerclust.kernels.compiling import compiled
+from peerclust.kernels.row_data import weight_of
 
 SHRUNK = 2.0**-40
 
@@ -34,9 +36,39 @@ class Sums(NamedTuple):
     lo1: Array
 
 
+class RoundingMarks(NamedTuple):
+    """The peaks of hi0 and hi1, and whether these sums were ever rounded; shaped as they are."""
+
+    peak0: Array
+    rounded0: NDArray[np.bool_]
+    peak1: Array
+    rounded1: NDArray[np.bool_]
+
+
+class CachedSums(NamedTuple):
+    """The sums that a cache keeps from one assignment to the next.
+
+    `constant` are those of the rows with constant gamma (see `gamma_is_constant`), which are added
+    and removed one by one; `marks` belong to them. `varying`, of the other rows, are computed each
+    time; there are none if no gamma varies.
+    """
+
+    constant: Sums
+    varying: Sums
+    marks: RoundingMarks
+
+
 def no_sums(chunks: int, K: int, d: int) -> Sums:
     """Return sums that are zero."""
     return Sums(*np.zeros((2, chunks, K)), *np.zeros((2, chunks, K, d)))
+
+
+def no_marks(chunks: int, K: int, d: int) -> RoundingMarks:
+    """Return the rounding marks of sums that are zero."""
+    few, many = (chunks, K), (chunks, K, d)
+    return RoundingMarks(
+        np.zeros(few), np.zeros(few, np.bool_), np.zeros(many), np.zeros(many, np.bool_)
+    )
 
 
 @compiled(inline="always")
@@ -52,7 +84,7 @@ def add(hi, lo, v):
 
 @compiled(inline="always")
 def add_row(rows, row, w, t, k, sums):
-    """Add a row with weight w to cluster k of chunk t; `sums` are (hi0, lo0, hi1, lo1)."""
+    """Add a row with weight w to cluster k of chunk t."""
     hi0, lo0, hi1, lo1 = sums
     hi0[t, k], lo0[t, k] = add(hi0[t, k], lo0[t, k], w)
     for j in range(rows.shape[1]):
@@ -80,14 +112,10 @@ def _add_checked(hi, lo, v):
 
 
 @compiled(nogil=True)
-def update_row(rows, row, w, t, k, sums, rounding_marks):
-    """Add a row to a cluster, or remove it if w < 0; return whether to recompute the sums.
-
-    `rounding_marks` are (peak0, rounded0, peak1, rounded1): the peaks of hi0 and hi1, and whether
-    they were ever rounded.
-    """
+def update_row(rows, row, w, t, k, sums, marks):
+    """Add a row to a cluster, or remove it if w < 0; return whether to recompute the sums."""
     hi0, lo0, hi1, lo1 = sums
-    peak0, rounded0, peak1, rounded1 = rounding_marks
+    peak0, rounded0, peak1, rounded1 = marks
     hi0[t, k], lo0[t, k], rounded = _add_checked(hi0[t, k], lo0[t, k], w)
     rounded0[t, k] |= rounded
     peak0[t, k] = max(peak0[t, k], abs(hi0[t, k]))
@@ -103,9 +131,9 @@ def update_row(rows, row, w, t, k, sums, rounding_marks):
 
 
 @compiled(inline="always")
-def clear_marks(t, k, rounding_marks):
+def clear_marks(t, k, marks):
     """Reset the rounding marks of cluster k of chunk t, as for sums that are zero."""
-    peak0, rounded0, peak1, rounded1 = rounding_marks
+    peak0, rounded0, peak1, rounded1 = marks
     peak0[t, k], rounded0[t, k] = 0.0, False
     for j in range(peak1.shape[2]):
         peak1[t, k, j], rounded1[t, k, j] = 0.0, False
@@ -118,6 +146,15 @@ def zero(t, k, sums):
     hi0[t, k], lo0[t, k] = 0.0, 0.0
     for j in range(hi1.shape[2]):
         hi1[t, k, j], lo1[t, k, j] = 0.0, 0.0
+
+
+@compiled(nogil=True)
+def add_cluster(rows, weights, unit, factor, labels, in_sums, t, k, sums, marks):
+    """Add the rows of cluster k of chunk t that are in the sums; `in_sums` is empty if all are."""
+    for r in range(labels.size):
+        if labels[r] == k and (in_sums.size == 0 or in_sums[r]):
+            w = factor * weight_of(weights, unit, r)
+            update_row(rows, r, w, t, k, sums, marks)
 
 
 @compiled(nogil=True)

@@ -77,13 +77,15 @@ def sum_energies(indptr, indices, own, messages, users, first, last, total):
 
 
 @compiled(nogil=True)
-def gradient_step(x, s0, s1, total, degree, first, last, rho, alpha, factor, out, size):
+def gradient_step(x, s0, s1, total, degree, first, last, step, out, size):
     """Move the centers x, (u, K d), of users first to last by one gradient step on J_rho.
 
     The gradient of the local cost is s0 x - s1. `total` is the sum of the neighbors' centers and
     `degree` their number. gradient = (s0 x - s1) / rho + factor (degree x - total), and
-    out = x - alpha gradient. size[i] is the largest norm of user i's K gradients, or NaN.
+    out = x - alpha gradient, where `step` is (rho, alpha, factor). size[i] is the largest norm of
+    user i's K gradients, or NaN.
     """
+    rho, alpha, factor = step
     n, K = x.shape[1], s0.shape[1]
     # A multiplication takes a tenth of the time of a division.
     inverse_rho = 1.0 / rho

@@ -8,12 +8,32 @@ that the number of features is a constant.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
+from peerclust.arrays import Array, Ints, Rows
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.distances import KMEANS, gamma_of
 from peerclust.kernels.gradient_steps import sum_squares
+from peerclust.kernels.row_data import weight_of
+
+
+class SmallUsers(NamedTuple):
+    """The users `members`, (n,), and what is fixed about them.
+
+    User i has rows offsets[i] to offsets[i + 1] of the block; `row` is explained above. The other
+    fields are those of `RowData`.
+    """
+
+    members: Ints
+    offsets: Ints
+    row: tuple[float, ...]
+    rows: Rows
+    weights: Array
+    unit: float
+    code: int
+    parameter: float
 
 
 @compiled(inline="always")
@@ -27,15 +47,17 @@ def _distance(rows, r, x, i, k, d):
 
 
 @compiled(inline="always")
-def _sum(rows, weights, unit, first, last, x, i, labels, code, parameter, d, s0, s1):
-    """Sum the rows first to last of user i by their labels, in their order."""
+def _sum(users, i, x, labels, d, s0, s1):
+    """Sum the rows of user i by their labels, in their order."""
+    rows, weights, unit = users.rows, users.weights, users.unit
+    code, parameter = users.code, users.parameter
     for k in range(x.shape[1]):
         s0[k] = 0.0
         for j in range(d):
             s1[k, j] = 0.0
-    for r in range(first, last):
+    for r in range(users.offsets[i], users.offsets[i + 1]):
         k = labels[r]
-        w = weights[r] if weights.size > 0 else unit
+        w = weight_of(weights, unit, r)
         if code != KMEANS:
             w *= gamma_of(code, parameter, _distance(rows, r, x, i, k, d))
         s0[k] += w
@@ -62,38 +84,30 @@ def assign_small(rows, offsets, members, first, last, x, row, labels):
 
 
 @compiled(nogil=True)
-def sum_small(
-    rows, weights, unit, offsets, members, first, last, x, code, parameter, row, labels, s0, s1
-):
-    """Sum the rows of the users `members`, first to last, by their current labels."""
-    d = len(row) if len(row) > 0 else x.shape[2]
+def sum_small(users, first, last, x, labels, s0, s1):
+    """Sum the rows of members first to last by their current labels."""
+    users = SmallUsers(*users)
+    d = len(users.row) if len(users.row) > 0 else x.shape[2]
     for t in range(first, last):
-        i = members[t]
-        _sum(
-            rows, weights, unit, offsets[i], offsets[i + 1], x, i, labels, code, parameter, d,
-            s0[t], s1[t],
-        )  # fmt: skip
+        _sum(users, users.members[t], x, labels, d, s0[t], s1[t])
 
 
 @compiled(nogil=True)
-def small_gradient_step(
-    rows, weights, unit, offsets, first, last, x, code, parameter, row, labels,
-    total, degree, rho, alpha, factor, out, size,
-):  # fmt: skip
+def small_gradient_step(users, first, last, x, labels, total, degree, step, out, size):
     """Move the centers of users first to last as `gradient_step` does, to the last bit.
 
-    Here x, total and out are (u, K, d).
+    Here x, total and out are (u, K, d), and all users of the block are members.
     """
-    K, d = x.shape[1], len(row) if len(row) > 0 else x.shape[2]
+    users = SmallUsers(*users)
+    offsets = users.offsets
+    rho, alpha, factor = step
+    K, d = x.shape[1], len(users.row) if len(users.row) > 0 else x.shape[2]
     s0, s1, gradient, inverse_rho = np.empty(K), np.empty((K, d)), np.empty(d), 1.0 / rho
     nothing = np.zeros(d)
     for i in range(first, last):
         has_rows = offsets[i] < offsets[i + 1]
         if has_rows:
-            _sum(
-                rows, weights, unit, offsets[i], offsets[i + 1], x, i, labels, code, parameter, d,
-                s0, s1,
-            )  # fmt: skip
+            _sum(users, i, x, labels, d, s0, s1)
         largest = 0.0
         for k in range(K):
             weight, weighted = (s0[k], s1[k]) if has_rows else (0.0, nothing)

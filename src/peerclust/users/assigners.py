@@ -6,57 +6,23 @@ Users with a handful of rows each, of which there may be millions, have an assig
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.arrays import Array, Ints
+from peerclust.kernels import SmallUsers, plain
 from peerclust.kernels.exact_sums import Sums, no_sums
 from peerclust.kernels.threads import parallel_for
 from peerclust.users.chunks import plan_chunks
+from peerclust.users.data import Data
 
 # Up to this many features, the loop over small users is compiled for each number of features.
 _MAX_UNROLLED = 4
 # The affine scores of a loss that is not a Bregman loss: none.
 _NO_SLOPE, _NO_OFFSET = np.empty((0, 0, 0)), np.empty((0, 0))
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """The rows of a block of users, in coordinates where distance is Euclidean, and their loss."""
-
-    rows: NDArray[Any]
-    offsets: Ints
-    weights: Array
-    unit: float
-    code: int
-    parameter: float
-    # The sorted copy of the rows, if there is one; see `boxes`.
-    layouts: list[Any] = field(default_factory=list)
-
-    @property
-    def d(self) -> int:
-        """The number of features."""
-        return int(self.rows.shape[1])
-
-    @property
-    def varies(self) -> bool:
-        """Whether the gamma of a row may change while its label does not."""
-        return self.code in (kernels.HUBER, kernels.LOGISTIC, kernels.FAIR)
-
-    @property
-    def mixed_gamma(self) -> bool:
-        """Whether gamma is constant for some rows and varies for others."""
-        return self.code in (kernels.HUBER, kernels.LOGISTIC)
-
-    @property
-    def sizes(self) -> Ints:
-        """The number of rows of each user."""
-        return np.diff(self.offsets)
 
 
 class Assigner:
@@ -69,7 +35,8 @@ class Assigner:
     sums : list of Sums
         Their total is the sum over all rows of each chunk.
     changed, rows_scanned : int or (chunks,) int arrays
-        How many labels changed, and how many rows were measured, in the last assignment.
+        How many labels changed, and how many rows were measured, in the last assignment. They are
+        new objects after each assignment and are not written to again.
     """
 
     changed: Ints | int = 0
@@ -81,7 +48,7 @@ class Assigner:
     @cached_property
     def all_once(self) -> bool:
         """Whether each user has exactly one chunk, so that its sums are the user's."""
-        return np.array_equal(self.owner, np.arange(len(self._data.offsets) - 1))
+        return np.array_equal(self.owner, np.arange(self._data.m))
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z, (m, K, d); `labels` are the last ones and may be written to."""
@@ -114,12 +81,12 @@ class FullAssigner(Assigner):
     rows_scanned: Ints
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
-        self._chunks = plan_chunks(data.offsets, members)
-        owner = self._chunks[0]
-        super().__init__(data, owner, [no_sums(len(owner), K, data.d)])
-        self.rows_scanned = self._chunks[2] - self._chunks[1]
+        chunks = plan_chunks(data.offsets, members)
+        super().__init__(data, chunks.owner, [no_sums(len(chunks.owner), K, data.d)])
+        self._rows = plain((data.row_data, chunks))
+        # All rows, in every assignment.
+        self.rows_scanned = chunks.stop - chunks.start
         self._ends = np.cumsum(self.rows_scanned)
-        self.changed = np.zeros_like(self.rows_scanned)
 
     def assign(
         self,
@@ -129,15 +96,15 @@ class FullAssigner(Assigner):
         offset: Array = _NO_OFFSET,
     ) -> None:
         """Assign to the centers z, or by the affine scores of a Bregman loss."""
-        data = self._data
+        changed = np.empty_like(self.rows_scanned)
 
         def loop(first: int, last: int) -> None:
             kernels.assign(
-                data.rows, data.weights, data.unit, *self._chunks, first, last, z, slope, offset,
-                data.code, data.parameter, labels, self.sums[0], self.changed,
-            )  # fmt: skip
+                *self._rows, first, last, z, slope, offset, labels, self.sums[0], changed
+            )
 
         parallel_for(loop, self._ends, float(self.rows_scanned.sum() * z[0].size))
+        self.changed = changed
 
 
 class SmallUsersAssigner(Assigner):
@@ -150,18 +117,19 @@ class SmallUsersAssigner(Assigner):
         super().__init__(data, members, [])
         self.rows_scanned = int(data.sizes[members].sum())
         # Its length selects the compiled loop.
-        self.row = (0.0,) * data.d if data.d <= _MAX_UNROLLED else ()
+        self._row = (0.0,) * data.d if data.d <= _MAX_UNROLLED else ()
+        self._rows = data.row_data.rows
+        self._users = plain(SmallUsers(members, data.offsets, self._row, *data.row_data))
         self._work = float((self.rows_scanned + len(members)) * K * data.d)
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z."""
-        data, changed = self._data, []
+        rows, offsets = self._rows, self._data.offsets
+        changed: list[int] = []
 
         def loop(first: int, last: int) -> None:
             changed.append(
-                kernels.assign_small(
-                    data.rows, data.offsets, self.owner, first, last, z, self.row, labels
-                )
+                kernels.assign_small(rows, offsets, self.owner, first, last, z, self._row, labels)
             )
 
         parallel_for(loop, len(self.owner), self._work)
@@ -170,14 +138,10 @@ class SmallUsersAssigner(Assigner):
 
     def sum(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Sum the rows by their labels, with gamma at the centers z."""
-        data = self._data
         sums = no_sums(len(self.owner), *z.shape[1:])
 
         def loop(first: int, last: int) -> None:
-            kernels.sum_small(
-                data.rows, data.weights, data.unit, data.offsets, self.owner, first, last, z,
-                data.code, data.parameter, self.row, labels, sums.hi0, sums.hi1,
-            )  # fmt: skip
+            kernels.sum_small(self._users, first, last, z, labels, sums.hi0, sums.hi1)
 
         parallel_for(loop, len(self.owner), self._work)
         self.sums = [sums]
@@ -186,17 +150,18 @@ class SmallUsersAssigner(Assigner):
         self,
         x: Array,
         labels: NDArray[np.int32],
-        *others: Any,
+        total: Array,
+        degree: Array,
+        step: tuple[float, float, float],
+        *,
         out: Array,
         size: Array,
     ) -> None:
-        """Move all users' centers as `kernels.gradient_step` does with the arguments `others`."""
-        data = self._data
+        """Move all users' centers as `kernels.gradient_step` does."""
 
         def loop(first: int, last: int) -> None:
             kernels.small_gradient_step(
-                data.rows, data.weights, data.unit, data.offsets, first, last, x, data.code,
-                data.parameter, self.row, labels, *others, out, size,
-            )  # fmt: skip
+                self._users, first, last, x, labels, total, degree, step, out, size
+            )
 
         parallel_for(loop, len(self.owner), self._work)

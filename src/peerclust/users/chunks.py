@@ -8,18 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.arrays import Array
-
-Chunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+from peerclust.arrays import Array, Ints
+from peerclust.kernels import Chunks
 
 # The most rows whose values are in memory at a time when they are summed.
 BATCH_ROWS = 1 << 18
 
 
-def plan_chunks(
-    offsets: NDArray[np.int64], members: NDArray[np.int64] | None = None, length: int | None = None
-) -> Chunks:
-    """Return the owner, start and stop of each chunk, of all users or of the `members` only.
+def plan_chunks(offsets: Ints, members: Ints | None = None, length: int | None = None) -> Chunks:
+    """Return the chunks of all users, or of the `members` only.
 
     No chunk is longer than `length` (default `kernels.CHUNK_ROWS`).
 
@@ -33,12 +30,10 @@ def plan_chunks(
     owner = np.repeat(members, pieces)
     piece = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     start = offsets[owner] + piece * length
-    return owner, start, np.minimum(start + length, offsets[owner + 1])
+    return Chunks(owner, start, np.minimum(start + length, offsets[owner + 1]))
 
 
-def sum_by_label(
-    offsets: NDArray[np.int64], labels: NDArray[np.int32], values: Array, K: int
-) -> Array:
+def sum_by_label(offsets: Ints, labels: NDArray[np.int32], values: Array, K: int) -> Array:
     """Return the sums of each user's values by label, (m, K).
 
     >>> sum_by_label(np.array([0, 2, 3]), np.array([1, 1, 0]), np.ones(3), 2).tolist()
@@ -55,11 +50,11 @@ def sum_values(
     values: Callable[[int, int], Array], weights: Array, unit: float, chunks: Chunks, m: int
 ) -> Array:
     """Return each user's weighted sum of values, (m,); values(first, last) are those of chunks."""
-    owner, start, stop = chunks
+    _, start, stop = chunks
     out = np.zeros(m)
     first = 0
-    while first < len(owner):
+    while first < len(start):
         last = max(first + 1, int(np.searchsorted(stop, start[first] + BATCH_ROWS, side="right")))
-        kernels.weighted_sum(values(first, last), weights, unit, *chunks, first, last, out)
+        kernels.weighted_sum(values(first, last), weights, unit, chunks, first, last, out)
         first = last
     return out

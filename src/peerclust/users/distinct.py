@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.arrays import Array, Ints
+from peerclust.arrays import Array, Ints, Rows
 
 
-def distinct_rows(rows: NDArray[Any], offsets: Ints, weights: Array) -> tuple[Ints, Array, Ints]:
+def distinct_rows(rows: Rows, offsets: Ints, weights: Array) -> tuple[Ints, Array, Ints]:
     """Return (indices, total weights, offsets) of the distinct rows of each user.
 
     The index is that of one of the equal rows. Within a user they are ordered by a hash of their

@@ -6,7 +6,7 @@ Rows are processed in batches, so that temporary arrays stay small. A batch is s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,13 @@ def nearest(
     labels = np.zeros(len(rows), np.int32)
     r2 = np.full(len(rows), np.inf)
     z, scores = geometry.place(np.asarray(centers, dtype=np.float64))
-    scores = scores or (np.empty((0, 0)), np.empty(0))
+    slope, offset = scores or (np.empty((0, 0)), np.empty(0))
     for here in _batches(len(rows)):
         y = geometry.forward(rows[here]) if transformed is None else transformed[here]
-        _run(kernels.nearest, y, z, *scores, labels[here], r2[here])
+        loop = partial(
+            kernels.nearest, y, x=z, slope=slope, offset=offset, labels=labels[here], r2=r2[here]
+        )
+        _run(loop, y, len(z))
         if geometry.divergence is not None:
             r2[here] = _measure(geometry.divergence, centers[labels[here]], rows[here])
     return labels, r2
@@ -59,22 +62,23 @@ def measure(rows: Rows, centers: Array, geometry: Geometry) -> Array:
             for k, center in enumerate(centers):
                 r2[here, k] = _measure(geometry.divergence, center, rows[here])
         else:
-            _run(kernels.distances2, geometry.forward(rows[here]), z, r2[here])
+            y = geometry.forward(rows[here])
+            _run(partial(kernels.distances2, y, x=z, r2=r2[here]), y, len(z))
     return r2
 
 
-def _batches(n: int) -> Iterator[slice]:
+def _batches(n: int) -> Iterator[slice[int, int, int]]:
     return (slice(start, start + BATCH_ROWS) for start in range(0, n, BATCH_ROWS))
 
 
-def _run(kernel: Callable[..., None], y: Rows, z: Array, *rest: Array | NDArray[Any]) -> None:
-    """Call kernel(y, first, last, z, *rest) on ranges of whole chunks of the rows, in threads."""
+def _run(loop: Callable[[int, int], None], y: Rows, K: int) -> None:
+    """Call loop(first, last) on ranges of whole chunks of the rows y, in threads."""
     ends = np.append(np.arange(kernels.CHUNK_ROWS, len(y), kernels.CHUNK_ROWS), len(y))
 
-    def loop(first: int, last: int) -> None:
-        kernel(y, first * kernels.CHUNK_ROWS, int(ends[last - 1]), z, *rest)
+    def over_chunks(first: int, last: int) -> None:
+        loop(first * kernels.CHUNK_ROWS, int(ends[last - 1]))
 
-    parallel_for(loop, ends, y.size * len(z))
+    parallel_for(over_chunks, ends, y.size * K)
 
 
 def _measure(divergence: Callable[[Array, Array], Array], centers: Array, rows: Rows) -> Array:

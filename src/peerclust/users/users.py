@@ -21,9 +21,10 @@ from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import parallel_for
 from peerclust.losses import KMeans, Loss, compiled_loss, geometry_of
 from peerclust.users import cached
-from peerclust.users.assigners import Assigner, Data, FullAssigner, SmallUsersAssigner, sum_by_user
+from peerclust.users.assigners import Assigner, FullAssigner, SmallUsersAssigner, sum_by_user
 from peerclust.users.assignment import Assignment, Labels
 from peerclust.users.chunks import plan_chunks, sum_by_label, sum_values
+from peerclust.users.data import Data
 from peerclust.users.distinct import distinct_rows
 from peerclust.users.nearest import nearest
 
@@ -106,10 +107,10 @@ class Users:
         self._y = self.geometry.forward(rows)
         self._weights = np.empty(0) if isinstance(weights, float) else weights
         self._unit = weights if isinstance(weights, float) else 1.0
-        self._code, self._parameter = compiled_loss(self.loss)
-        self._data = Data(
-            self._y, offsets, self._weights, float(self._unit), self._code, self._parameter
-        )
+        compiled = compiled_loss(self.loss)
+        self._code = compiled[0]
+        row_data = kernels.RowData(self._y, self._weights, float(self._unit), *compiled)
+        self._data = Data(row_data, offsets)
         self._owner, self._start, self._stop = self._chunks = plan_chunks(offsets)
         self._ends = np.cumsum(self._stop - self._start)
         # Whether the terms of the gradient are all that is needed to take a step.
@@ -233,18 +234,16 @@ class Users:
         over the users computes both.
         """
         moved, size = buffers.empty(x.shape), np.empty(self.m)
-        degree, step = degree.reshape(-1), (rho, alpha, c)
+        degree, step = degree.reshape(-1), (float(rho), float(alpha), float(c))
         small = self._small_users(assignment)
         if small is not None and x is assignment.x:
-            small.gradient_step(x, self._cache.labels, total, degree, *step, out=moved, size=size)
+            small.gradient_step(x, self._cache.labels, total, degree, step, out=moved, size=size)
             return moved, size
         s0, s1 = self.gradient_terms(assignment, x)
         flat = [each.reshape(self.m, -1) for each in (x, s1, total, moved)]
 
         def loop(first: int, last: int) -> None:
-            kernels.gradient_step(
-                flat[0], s0, *flat[1:3], degree, first, last, *step, flat[3], size
-            )
+            kernels.gradient_step(flat[0], s0, *flat[1:3], degree, first, last, step, flat[3], size)
 
         parallel_for(loop, self.m, x.size)
         return moved, size
@@ -277,7 +276,7 @@ class Users:
                     divergence(x[owner, labels[here]], self.rows[here].astype(np.float64))
                 )
             r2 = np.empty(self._stop[last - 1] - self._start[first])
-            kernels.own_distance2(self._y, *self._chunks, first, last, z, labels, r2)
+            kernels.own_distance2(self._y, self._chunks, first, last, z, labels, r2)
             r2[:] = self.loss.value(r2)
             return r2
 
@@ -374,14 +373,11 @@ class Users:
         given = np.empty(0)
         if self._code == kernels.GIVEN and len(self.rows):
             given = np.empty(len(self.rows))
-            kernels.own_distance2(self._y, *self._chunks, 0, len(self._owner), z, labels, given)
+            kernels.own_distance2(self._y, self._chunks, 0, len(self._owner), z, labels, given)
             given[:] = self.loss.gamma(given)
 
         def loop(first: int, last: int) -> None:
-            kernels.gradient(
-                self._y, self._weights, self._unit, *self._chunks, first, last, z, labels,
-                self._code, self._parameter, given, sums,
-            )  # fmt: skip
+            kernels.gradient(self._data.row_data, self._chunks, first, last, z, labels, given, sums)
 
         parallel_for(loop, self._ends, self._y.size)
         return sum_by_user([Assigner(self._data, self._owner, [sums])], x.shape)
