@@ -22,8 +22,9 @@ The built-in losses also have `compiled`: their code and parameter in `kernels`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -185,15 +186,28 @@ class Fair(_Compiled):
 
 LOSSES = {"kmeans": KMeans, "huber": Huber, "logistic": Logistic, "fair": Fair}
 
+# The parameters that losses have, each with the loss that it belongs to.
+PARAMETERS = {"delta": "huber", "eta": "fair"}
 
-def resolve(loss: Any, of: str = "cluster") -> Any:
+
+def make(name: str, parameters: Mapping[str, float | None]) -> Loss:
+    """Return the loss of a name; a parameter that is None has its default.
+
+    >>> make("huber", {"delta": 2.0, "eta": None})
+    Huber(delta=2.0)
+    """
+    kind: Callable[..., Loss] = LOSSES[name]
+    return kind(**{key: value for key, value in parameters.items() if value is not None})
+
+
+def resolve(loss: object, of: str = "cluster") -> Loss | Bregman:
     """Return the loss for a name, or the object itself after a check.
 
     >>> resolve("huber")
     Huber(delta=1.0)
     """
     if isinstance(loss, str):
-        return LOSSES[check_name(loss, LOSSES, "loss", of)]()
+        return make(check_name(loss, LOSSES, "loss", of), {})
     if isinstance(loss, type) or not isinstance(loss, Loss | Bregman):
         raise ParameterError(
             f"`loss` of {of} must be a name, a Bregman loss, or an object with value(r2),"

@@ -164,7 +164,7 @@ def cluster(
             loss = losses.resolve(loss)
             request = SolverRequest(solver, rho, alpha, B, consensus_factor, tol)
             chosen = choose(request, loss)
-            format_ = message_format.resolve(exchange, chosen.name)
+            format_ = message_format.resolve(exchange, chosen.spec)
             start = initialize.resolve(init)
         problem = prepare(
             parts,

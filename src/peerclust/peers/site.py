@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from peerclust.arrays import Array
 from peerclust.errors import LeftError, PeerclustError, PeerError
@@ -18,7 +18,7 @@ from peerclust.peers import configuration, setup
 from peerclust.peers.join import JoinProcedure, JoinResult
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict, judge
-from peerclust.programs.protocol import UNKNOWN
+from peerclust.programs.protocol import UNKNOWN, State
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
@@ -148,7 +148,7 @@ class Site:
             self.node,
             program,
             joined.users,
-            residual_scale=setup.residual_scale(joined.agreed, joined.users),
+            residual_scale=setup.agreed_scales(self.contract, joined.agreed).residual,
             make_check=configuration.make_guard(self.contract, program, joined.agreed, box),
             certify=configuration.make_certify(self.contract, joined.agreed),
             degree=configuration.agreed_degree(self.contract, joined.agreed, self.node.number),
@@ -166,7 +166,7 @@ class Site:
                 f" {self.node.round}. A checkpoint was saved; the same command tries again."
             ) from None
 
-    def _on_round(self, state: Any) -> None:
+    def _on_round(self, state: State) -> None:
         """Report progress and save checkpoints between two rounds."""
         now = time.monotonic()
         if now - self._reported_at > _REPORT_EVERY:

@@ -50,6 +50,7 @@ from peerclust.arrays import Array
 from peerclust.programs import relabeling
 from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum
 from peerclust.programs.relabeling import RelabelSchedule
+from peerclust.programs.solver_spec import SolverSpec, Tuning
 from peerclust.users import Users
 
 # The penalty is first checked after this many rounds, or D if that is more.
@@ -221,3 +222,14 @@ class ADMM:
 
 def _norm(vectors: Array) -> Array:
     return np.asarray(np.sqrt((vectors * vectors).sum(axis=2)))
+
+
+def _make(t: Tuning) -> ADMM:
+    return ADMM(
+        c=t.penalty, D=int(t.graph.diameter.value), disagreement_weight=t.disagreement_weight
+    )
+
+
+SPEC = SolverSpec(
+    name="admm", summary="the pooled problem by multipliers; only centers are sent", make=_make
+)

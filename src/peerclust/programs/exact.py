@@ -29,9 +29,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from peerclust import theory
 from peerclust.arrays import Array
 from peerclust.programs.consensus import growth
 from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum
+from peerclust.programs.solver_spec import SolverSpec, Tuning
 from peerclust.users import Users
 
 
@@ -118,3 +120,17 @@ class Exact:
         users.assign(x)
         H = users.curvature(x)[..., None]
         return np.concatenate([H, H * x - users.gradient(x)], axis=2)
+
+
+def _make(t: Tuning) -> Exact:
+    factors = t.graph.find_averaging_factors(theory.AVERAGING * t.tol)
+    return Exact(factors, weight_ratio=t.scales.W * t.graph.m / t.scales.W_total)
+
+
+SPEC = SolverSpec(
+    name="exact",
+    summary="the pooled step at every user, from exact averages of sums and counts",
+    make=_make,
+    sends_sums=True,
+    full_precision=True,
+)
