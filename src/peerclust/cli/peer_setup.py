@@ -67,7 +67,7 @@ def init(
     eta: Annotated[float | None, option("eta")] = None,
     matrix: Annotated[Path | None, option("matrix", metavar="A.csv")] = None,
     solver: Annotated[str, option("peer_solver")] = "accelerated",
-    rho: Annotated[str, option("rho", metavar="auto|X")] = "auto",
+    rho: Annotated[str, option("peer_rho", metavar="auto|X")] = "auto",
     updates: Annotated[int, option("updates", min=1, metavar="B")] = 1,
     exchange: Annotated[str, option("peer_exchange")] = "float64",
     rounds: Annotated[int, option("rounds", min=1)] = 10000,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from peerclust import theory
@@ -11,7 +10,13 @@ from peerclust.clustering.problem import Problem
 from peerclust.errors import ParameterError
 from peerclust.losses import Loss
 from peerclust.programs.protocol import Program
-from peerclust.programs.solver_spec import PARAMETERS, SolverSpec, Tuning
+from peerclust.programs.solver_spec import (
+    PARAMETERS,
+    ProgramFactory,
+    SolverSpec,
+    Tuning,
+    penalized_spec,
+)
 from peerclust.programs.solvers import CONSENSUS_DEFAULT, PENALIZED_DEFAULT, SOLVERS
 from peerclust.text import show
 from peerclust.validation import check_name
@@ -21,7 +26,7 @@ from peerclust.validation import check_name
 class SolverRequest:
     """The solver and the parameters that the caller requested; see `cluster`."""
 
-    solver: str | Callable[..., Program]
+    solver: str | ProgramFactory[Program]
     rho: float | str
     alpha: float | str
     B: int
@@ -80,29 +85,14 @@ def choose(request: SolverRequest, loss: Loss | Bregman) -> SolverChoice:
                 "`solver` of cluster must be a name, or a callable (rho, alpha, B,"
                 f" consensus_factor) that returns a program. Got {show(solver)}."
             )
-        return SolverChoice(_custom(solver), "given")
+        # A custom program is assumed to minimize J_rho.
+        own = getattr(solver, "__name__", type(solver).__name__)
+        return SolverChoice(penalized_spec(own, "a custom program", solver), "given")
     name = check_name(solver, ("auto", *SOLVERS), "solver", "cluster")
     if name == "auto":
         return _choose_automatically(request, loss)
     SOLVERS[name].check_options(request.parameters, "cluster")
     return SolverChoice(SOLVERS[name], "requested or default")
-
-
-def _custom(solver: Callable[..., Program]) -> SolverSpec[Program]:
-    """Return the spec of a custom program, which is assumed to minimize J_rho."""
-
-    def make(t: Tuning) -> Program:
-        return solver(rho=t.rho, alpha=t.alpha, B=t.B, consensus_factor=t.consensus_factor)
-
-    return SolverSpec(
-        name=getattr(solver, "__name__", type(solver).__name__),
-        summary="custom",
-        make=make,
-        parameters=tuple(PARAMETERS),
-        penalized=True,
-        tolerates_noise=True,
-        bregman=True,
-    )
 
 
 def _choose_automatically(request: SolverRequest, loss: Loss | Bregman) -> SolverChoice:

@@ -57,7 +57,8 @@ def decide_status(end: Ending) -> Status:
 
 def _decide_stopped(end: Ending, closer: str) -> Status:
     if end.residual <= end.tol:
-        return Status("converged", f"every residual was below {end.tol:g}.{closer}")
+        after = f"after {end.rounds} rounds"
+        return Status("converged", f"every residual is below {end.tol:g} {after}.{closer}")
     if not end.spec.penalized and end.rho is not None and end.disagreement > end.tol:
         return Status(
             "stopped",

@@ -36,7 +36,7 @@ from peerclust.kernels import buffers
 from peerclust.kernels.threads import parallel_for
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import HeardSum, NeighborSum
-from peerclust.programs.solver_spec import PARAMETERS, SolverSpec, Tuning
+from peerclust.programs.solver_spec import penalized_spec
 from peerclust.users import Users
 
 
@@ -136,17 +136,4 @@ class Accelerated:
         return DGC(self.rho, self.alpha, self.B, self.consensus_factor)
 
 
-def _make(t: Tuning) -> Accelerated:
-    return Accelerated(rho=t.rho, alpha=t.alpha, B=t.B, consensus_factor=t.consensus_factor)
-
-
-SPEC = SolverSpec(
-    name="accelerated",
-    summary="gradient descent on J_rho with momentum",
-    make=_make,
-    parameters=tuple(PARAMETERS),
-    penalized=True,
-    survives_loss=True,
-    tolerates_noise=True,
-    bregman=True,
-)
+SPEC = penalized_spec("accelerated", "gradient descent on J_rho with momentum", Accelerated)

@@ -28,7 +28,7 @@ from peerclust.arrays import Array
 from peerclust.kernels import buffers
 from peerclust.kernels.threads import parallel_for
 from peerclust.programs.protocol import HeardSum, NeighborSum
-from peerclust.programs.solver_spec import PARAMETERS, SolverSpec, Tuning
+from peerclust.programs.solver_spec import penalized_spec
 from peerclust.users import Users
 
 
@@ -113,17 +113,4 @@ class DGC:
         return moved, self.rho * size
 
 
-def _make(t: Tuning) -> DGC:
-    return DGC(rho=t.rho, alpha=t.alpha, B=t.B, consensus_factor=t.consensus_factor)
-
-
-SPEC = SolverSpec(
-    name="dgc",
-    summary="Algorithm 1 of the paper: gradient descent on J_rho",
-    make=_make,
-    parameters=tuple(PARAMETERS),
-    penalized=True,
-    survives_loss=True,
-    tolerates_noise=True,
-    bregman=True,
-)
+SPEC = penalized_spec("dgc", "Algorithm 1 of the paper: gradient descent on J_rho", DGC)

@@ -119,6 +119,13 @@ class RhoFormula:
 P = TypeVar("P", bound=Program, covariant=True)
 
 
+class ProgramFactory(Protocol[P]):
+    """A class of programs, or a function, that takes all `PARAMETERS`."""
+
+    def __call__(self, *, rho: float, alpha: float, B: int, consensus_factor: float) -> P:
+        """Return the program with these parameters."""
+
+
 @dataclass(frozen=True)
 class SolverSpec(Generic[P]):
     """A solver by name: what it takes, sends and survives, and how its program is made.
@@ -191,3 +198,17 @@ class SolverSpec(Generic[P]):
                     f"`{name}` of {of} must be {must!r} with the solver {self.name!r}, {why}."
                     f" Got {show(value)}."
                 )
+
+
+def penalized_spec(name: str, summary: str, make: ProgramFactory[P]) -> SolverSpec[P]:
+    """Return the spec of a solver that minimizes J_rho and takes all `PARAMETERS`."""
+    return SolverSpec(
+        name=name,
+        summary=summary,
+        make=lambda t: make(rho=t.rho, alpha=t.alpha, B=t.B, consensus_factor=t.consensus_factor),
+        parameters=tuple(PARAMETERS),
+        penalized=True,
+        survives_loss=True,
+        tolerates_noise=True,
+        bregman=True,
+    )
