@@ -11,11 +11,11 @@ import warnings
 import numpy as np
 
 import peerclust as pc
+from peerclust.programs.solvers import SOLVERS
 
 # Rows of a user and features: a kernel for few rows, by the number of features up to four; one that
 # caches assignments; one with boxes of rows; one with bounds for each center.
 SHAPES = [(6, 1), (6, 2), (6, 3), (6, 4), (6, 5), (30, 2), (30, 5), (30, 20), (600, 2), (600, 20)]
-SOLVERS = ("accelerated", "dgc", "admm", "group-lasso", "exact")
 
 
 class OwnLoss:

@@ -11,17 +11,12 @@ import numpy as np
 
 from peerclust import graphs, initialize, partition
 from peerclust.arrays import Array, Classes
+from peerclust.clustering import solvers
 from peerclust.clustering.problem import Problem, prepare
-from peerclust.clustering.solvers import (
-    PENALIZED,
-    SolverRequest,
-    TunedSolver,
-    choose,
-    tune_exact,
-    tune_penalized,
-)
+from peerclust.clustering.solvers import SolverRequest, TunedSolver, choose
 from peerclust.datasets import gaussians, iris
 from peerclust.graphs import Graph
+from peerclust.programs.solvers import SOLVERS
 
 # For dgc and accelerated, which need one.
 RHO = 1000.0
@@ -99,13 +94,13 @@ RING_IRIS = Case("iris", "ring(10)", "hom")
 
 def choose_auto(loss: Any) -> str:
     """Return the name of the solver that `auto` stands for with all other options at default."""
-    return choose(SolverRequest("auto", "auto", "auto", 1, 1.0), loss).name
+    return choose(SolverRequest("auto", "auto", "auto", 1, 1.0), loss).spec.name
 
 
 def tune(problem: Problem, solver: str, *, rho: float = RHO, alpha: str = "auto") -> TunedSolver:
     """Return a solver with its parameters; only penalized ones use `rho` and `alpha`."""
-    if solver in PENALIZED:
-        asked = SolverRequest(solver, rho, alpha, 1, 1.0)
-        return tune_penalized(problem, choose(asked, problem.users.loss), asked, rho)
-    asked = SolverRequest(solver, "auto", "auto", 1, 1.0)
-    return tune_exact(problem, choose(asked, problem.users.loss), asked)
+    spec = SOLVERS[solver]
+    request = SolverRequest(solver, rho if spec.penalized else "auto", alpha, 1, 1.0)
+    found = solvers.choose_rho(problem, spec, request)
+    assert found is not None
+    return solvers.tune(problem, spec, request, *found)

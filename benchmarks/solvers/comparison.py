@@ -22,16 +22,16 @@ from benchmarks.solvers.claims import measure_claims
 from benchmarks.solvers.message_formats import measure_formats, trace_formats
 from benchmarks.solvers.trajectories import Effort, Trajectory, format_level, record
 from peerclust.arrays import Array
-from peerclust.clustering.solvers import PENALIZED, SOLVERS
 from peerclust.files import new_file
 from peerclust.losses import KMeans
+from peerclust.programs.solvers import SOLVERS
 
 LEVELS = (1e-3, 1e-6)
 SEEDS = range(5)
 ROUNDS = 3000
 
 # Solvers that send their neighbors centers only, neither sums nor counts.
-CENTERS_ONLY = ("dgc", "accelerated", "admm", "group-lasso")
+CENTERS_ONLY = tuple(name for name, spec in SOLVERS.items() if not spec.sends_sums)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def measure(
 
 def compare_solvers(case: Case, auto: str) -> list[Row]:
     """Return the rows of every solver and level; `auto` is the solver that "auto" stands for."""
-    paths: dict[str, list[Trajectory]] = {solver: [] for solver in SOLVERS if solver != "auto"}
+    paths: dict[str, list[Trajectory]] = {solver: [] for solver in SOLVERS}
     for seed in SEEDS:
         problem, x = case.prepare(seed)
         for solver, mine in paths.items():
@@ -91,7 +91,8 @@ def compare_solvers(case: Case, auto: str) -> list[Row]:
             mine.append(record(problem, program, x, rounds=ROUNDS, tol=tol, cutoff=cutoff))
     paths["auto"] = paths[auto]
     return [
-        _summarize(case, solver, level, paths[solver]) for solver, level in product(SOLVERS, LEVELS)
+        _summarize(case, solver, level, paths[solver])
+        for solver, level in product(("auto", *SOLVERS), LEVELS)
     ]
 
 
@@ -146,9 +147,9 @@ def _draw(rows: Sequence[Row], auto: str, path: Path) -> None:
     problem, x = case.prepare(SEEDS[0])
     gaps: dict[str, Array] = {}
     rounds: dict[str, list[float]] = {}
-    for solver in SOLVERS[1:]:
+    for solver, spec in SOLVERS.items():
         label = solver + (" (auto)" if solver == auto else "")
-        label += f", rho = {RHO:g}" if solver in PENALIZED else ""
+        label += f", rho = {RHO:g}" if spec.penalized else ""
         program = tune(problem, solver).program
         gaps[label] = record(problem, program, x, rounds=ROUNDS, tol=level / 10).gap
         here = [row for row in rows if row.solver == solver and row.level == level]

@@ -113,7 +113,7 @@ class _Recorder:
             loss=users.loss,
             distance=users.distance,
         )
-        self._scale = float(users.total_weights.sum()) * problem.steepness * problem.spread
+        self._scale = problem.scales.pooled
         self._problem, self._cutoff = problem, cutoff
         self._last: tuple[Any, float] = (None, inf)
         self.gap: list[float] = []
@@ -134,7 +134,7 @@ class _Recorder:
     def _measure(self, x: Array) -> float:
         # The disagreement is at least the width of the bounding box of all users' centers.
         widths = np.ptp(x, axis=0).max(axis=1)
-        if widths.mean() > self._cutoff * self._problem.spread:
+        if widths.mean() > self._cutoff * self._problem.scales.spread:
             return inf
         # As in `clustering.certificate.measure_pooled`, without the cost.
         mean = x.mean(axis=0, keepdims=True)

@@ -23,6 +23,7 @@ function of its divergence in place of r^2 (see `bregman`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -210,6 +211,19 @@ LOSSES: dict[str, type[KMeans | Huber | Logistic | Fair]] = {
     "fair": Fair,
 }
 
+# The parameters that losses have, each with the loss that it belongs to.
+PARAMETERS = {"delta": "huber", "eta": "fair"}
+
+
+def make(name: str, parameters: Mapping[str, float | None]) -> Loss:
+    """Return the loss of a name; a parameter that is None has its default.
+
+    >>> make("huber", {"delta": 2.0, "eta": None})
+    Huber(delta=2.0)
+    """
+    kind: Callable[..., Loss] = LOSSES[name]
+    return kind(**{key: value for key, value in parameters.items() if value is not None})
+
 
 def resolve(loss: object, of: str = "cluster") -> Loss:
     """Return the loss for a name, or the object itself after a check.
@@ -218,8 +232,7 @@ def resolve(loss: object, of: str = "cluster") -> Loss:
     Huber(delta=1.0)
     """
     if isinstance(loss, str):
-        named: Loss = LOSSES[check_name(loss, LOSSES, "loss", of)]()
-        return named
+        return make(check_name(loss, LOSSES, "loss", of), {})
     if isinstance(loss, type) or not isinstance(loss, Loss):
         raise ParameterError(
             f"`loss` of {of} must be a name, a Bregman loss, or an object with value(r2),"

@@ -95,4 +95,4 @@ def estimate_delta(
         problem.close()
     delta = float(np.quantile(np.sqrt(r2), DELTA_QUANTILE))
     # If half of the rows lie on centers, any delta that is small relative to the spread will do.
-    return (delta if delta > 0 else 1e-3 * problem.spread), sent + more
+    return (delta if delta > 0 else 1e-3 * problem.scales.spread), sent + more

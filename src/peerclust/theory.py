@@ -6,19 +6,25 @@ general form is given: W is the largest total weight of a user.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 
 from peerclust.distances import Distance
-from peerclust.losses import Loss
+from peerclust.losses import Loss, geometry_of
 
 # alpha="auto" is this fraction of the upper bound on alpha in lm:decr.
 SAFETY = 0.99
 
-# rho="auto" aims at a disagreement of this fraction of the joint data's RMS spread.
+# rho="auto" of a penalized solver means one of two rules:
+# - measured: `cluster` makes pilot runs (`clustering.auto_rho`). It starts at `initial_rho`,
+#   multiplies rho by at most LARGEST_STEP at a time, and aims at a disagreement of
+#   AIMED_DISAGREEMENT of the joint data's RMS spread;
+# - heuristic: peers make no pilot runs and take `heuristic_rho`, HEURISTIC_FACTOR times
+#   `initial_rho`: neighbors weigh that many times as much as a site's own rows.
+# `group-lasso` has a formula, `group_lasso_rho`, for `cluster` and peers alike.
 AIMED_DISAGREEMENT = 0.01
-
-# rho="auto" starts at a small rho and multiplies it by at most this factor at a time.
 LARGEST_STEP = 10.0
+HEURISTIC_FACTOR = 50.0
 
 # The accuracy of the averages of `exact`, relative to the tolerance: they are of sums of rows,
 # whose size may be a thousand times the data's spread.
@@ -33,6 +39,59 @@ def smoothness(loss: Loss, distance: Distance) -> float:
     4.0
     """
     return float(loss.smoothness) * distance.largest
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The scales of the joint data: they make gradients free of units, and tune solvers.
+
+    Attributes
+    ----------
+    W, W_total : float
+        The largest total weight of a user, and the total weight of all users.
+    steepness : float
+        a, the factor by which the distance or a Bregman loss multiplies gradients: lambda_max(A),
+        or the loss's smoothness.
+    beta : float
+        The smoothness of the loss under the distance.
+    spread : float
+        s, the RMS distance of the joint rows from their mean.
+
+    Examples
+    --------
+    >>> from peerclust import Euclidean, KMeans
+    >>> scales = Scales.of(KMeans(), Euclidean(), W=10.0, W_total=30.0, spread=2.0)
+    >>> scales.residual, scales.pooled, scales.mean_curvature(m=3, K=2)
+    (20.0, 60.0, 5.0)
+    """
+
+    W: float
+    W_total: float
+    steepness: float
+    beta: float
+    spread: float
+
+    @classmethod
+    def of(
+        cls, loss: Loss, distance: Distance, *, W: float, W_total: float, spread: float
+    ) -> Scales:
+        """Return the scales of rows with these weights and this spread."""
+        steepness = geometry_of(loss, distance).steepness
+        return cls(W, W_total, steepness, smoothness(loss, distance), spread)
+
+    @property
+    def residual(self) -> float:
+        """W a s: a user's residual is its gradient divided by it."""
+        return self.W * self.steepness * self.spread
+
+    @property
+    def pooled(self) -> float:
+        """W_total a s: the pooled residual is the gradient of all rows divided by it."""
+        return self.W_total * self.steepness * self.spread
+
+    def mean_curvature(self, *, m: int, K: int) -> float:
+        """Return beta W_total / (m K), the mean curvature of a user's cost in a center."""
+        return self.beta * self.W_total / (m * K)
 
 
 def gradient_smoothness(
@@ -129,6 +188,15 @@ def initial_rho(
     return solve_for_rho(beta * W / lambda_max, consensus_factor) if lambda_max > 0 else 1.0
 
 
+def heuristic_rho(*, beta: float, W: float, lambda_max: float) -> float:
+    """Return the heuristic rho="auto" of peers, which make no pilot runs: 50 times `initial_rho`.
+
+    >>> heuristic_rho(beta=1.0, W=16.0, lambda_max=4.0)
+    200.0
+    """
+    return max(1.0, HEURISTIC_FACTOR * initial_rho(beta=beta, W=W, lambda_max=lambda_max))
+
+
 def scale_rho(rho: float, by: float, consensus_factor: float | str = 1.0) -> float:
     """Return the rho for which rho c is `by` times as large.
 
@@ -143,7 +211,7 @@ def scale_rho(rho: float, by: float, consensus_factor: float | str = 1.0) -> flo
 def admm_penalty(*, curvature: float, lambda_2: float, lambda_max: float) -> float:
     """Return the initial penalty c of `admm`: 0.8 H / sqrt(lambda_2(L) lambda_max(L)).
 
-    H is the mean over users and centers of the curvature of a user's cost, beta W_total / (m K).
+    H is the mean over users and centers of the curvature of a user's cost (`Scales`).
     For quadratic costs of one curvature on a regular graph the best penalty is a constant times
     this (E. Ghadimi, A. Teixeira, I. Shames and M. Johansson, "Optimal parameter selection for the
     alternating direction method of multipliers: quadratic problems", IEEE Transactions on
@@ -157,7 +225,7 @@ def admm_penalty(*, curvature: float, lambda_2: float, lambda_max: float) -> flo
 
 
 def group_lasso_rho(*, beta: float, W_total: float, spread: float) -> float:
-    """Return a rho of `group-lasso` that gives consensus on most data: beta W_total s.
+    """Return a rho of `group-lasso` that gives consensus on most data: beta W_total s, at least 1.
 
     The multiplier of a link balances at most the gradient of the rows on one side of it. The
     gradients of rows that lie within a spread s of their center, on average, sum to at most that.
@@ -165,4 +233,4 @@ def group_lasso_rho(*, beta: float, W_total: float, spread: float) -> float:
     >>> group_lasso_rho(beta=1.0, W_total=150.0, spread=2.0)
     300.0
     """
-    return beta * W_total * spread
+    return max(1.0, beta * W_total * spread)

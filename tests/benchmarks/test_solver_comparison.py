@@ -12,9 +12,10 @@ from benchmarks.solvers.cases import RING_IRIS, Case, tune
 from benchmarks.solvers.comparison import Row
 from benchmarks.solvers.trajectories import Effort, Trajectory, count_rounds, record
 from peerclust.clustering.certificate import measure_pooled
-from peerclust.clustering.solvers import SOLVERS
+from peerclust.programs.solvers import SOLVERS
 from peerclust.runtimes import Loopback, run_program
 
+NAMES = ["auto", *SOLVERS]
 CASES = [Case("iris", "ring(10)", "hom"), Case("iris", "ring(50)", "hom")]
 
 
@@ -94,7 +95,7 @@ def test_runs_end_when_their_users_stop():
 
 def rows_of(rounds, level=1e-3):
     """Return rows of two cases from {solver: (rounds, rounds)}; "auto" is admm."""
-    rounds = dict.fromkeys(SOLVERS, (inf, inf)) | rounds
+    rounds = dict.fromkeys(NAMES, (inf, inf)) | rounds
     rounds["auto"] = rounds["admm"]
     return [
         Row(case, solver, level, Effort(each[number], 1e6, 1.0), 5, 100.0)
@@ -143,7 +144,7 @@ def test_every_solver_has_its_effort_or_has_not_reached_the_level(monkeypatch):
     monkeypatch.setattr(comparison, "SEEDS", range(3))
     monkeypatch.setattr(comparison, "ROUNDS", 120)
     rows = comparison.compare_solvers(RING_IRIS, "admm")
-    assert [(row.solver, row.level) for row in rows[::2]] == [(each, 1e-3) for each in SOLVERS]
+    assert [(row.solver, row.level) for row in rows[::2]] == [(each, 1e-3) for each in NAMES]
     found = {row.measure.name: row.measure for row in rows}
     slow = found["iris ring(10) hom dgc 1e-3"]
     assert (slow.value, slow.detail) == ("not reached", "within 120 rounds")
@@ -231,6 +232,6 @@ def test_a_small_comparison_has_measures_and_figures(monkeypatch, tmp_path):
     lines = []
     report = benchmarks.run("solvers", lines.append, out=tmp_path / "it.png")
     assert lines == ["iris ring(10) hom, 1 seeds", "iris ring(10) het, 1 seeds", "figures"]
-    assert len(report.measures) == 4 + 2 * len(SOLVERS) * len(comparison.LEVELS)
+    assert len(report.measures) == 4 + 2 * len(NAMES) * len(comparison.LEVELS)
     for name in ("it.png", "it-exchange.png"):
         assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"

@@ -262,6 +262,6 @@ def _check_residuals(
             total = np.sum([x - ends[j].x for j in near], axis=0)
             gradient = users.gradient(users.assign(x), x) + agreed.rho * total
             size = float(np.linalg.norm(gradient, axis=2).max())
-            residual = size / setup.residual_scale(agreed, users)
+            residual = size / setup.agreed_scales(contract, agreed).residual
             if residual > tol * (1 + _ROUNDING):
                 yield f"{name} converged, but the residual of {i} is {residual:g} computed again"

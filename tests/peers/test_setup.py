@@ -43,7 +43,7 @@ def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
     low = (pooled.min(axis=0) - np.array(agreed.mean)) / np.array(agreed.deviation)
     assert np.allclose(agreed.low, low, rtol=1e-9)
     assert (x == x[0]).all()
-    box = configuration.make_box(terms, configuration.make_program(terms, agreed), agreed)
+    box = configuration.make_box(terms, agreed)
     assert box.refuse(x[0]) == ""
 
 
@@ -87,11 +87,9 @@ def test_a_box_is_wider_for_programs_that_may_overshoot():
     )
     agreed, _, _ = setup.agree(terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [])
     low, high = np.array(agreed.low), np.array(agreed.high)
-    box = configuration.make_box(terms, configuration.make_program(terms, agreed), agreed)
+    box = configuration.make_box(terms, agreed)
     assert np.allclose(box.high - high, 3 * (high - low), rtol=1e-4)
-    plain = configuration.make_box(
-        make_path_contract(), configuration.make_program(terms, agreed), agreed
-    )
+    plain = configuration.make_box(make_path_contract(), agreed)
     assert plain.refuse(np.array([high + 1e-9])) == ""
     assert "outside the box" in plain.refuse(np.array([high + 0.1]))
     assert "not finite" in plain.refuse(np.array([high * np.nan]))

@@ -21,7 +21,7 @@ def outcome(residual=1e-7, stopped=True, rounds=END, found=None):
 
 
 def agreed(spread):
-    return SimpleNamespace(spread=spread, weight=100.0, W=20.0)
+    return SimpleNamespace(spread=spread, weight=100.0, W=20.0, rho=50.0)
 
 
 def node(m=5, me=0):

@@ -28,8 +28,10 @@ HELP = {
         " per-cluster sums).",
         "peer_solver": "accelerated, dgc, admm, group-lasso, or exact (which also sends"
         " per-cluster sums).",
-        "rho": "Consensus penalty; larger means users' centers are closer. Not used by admm and"
-        " exact.",
+        "rho": "Consensus penalty; larger means users' centers are closer. auto: measured in pilot"
+        " runs. Not used by admm and exact.",
+        "peer_rho": "Consensus penalty; larger means sites' centers are closer. auto: computed from"
+        " the weights and the graph, without pilot runs. Not used by admm and exact.",
         "alpha": "Step size; accelerated and dgc only.",
         "updates": "Center updates per round, each with an exchange; accelerated and dgc only.",
         "rounds": "Maximum number of rounds.",

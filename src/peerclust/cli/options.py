@@ -50,19 +50,19 @@ def parse_scale(value: str) -> str | None:
     return None if known == "none" else known
 
 
-def make_loss(name: str, *, delta: float | None, eta: float | None) -> Any:
+def make_loss(name: str, *, delta: float | None, eta: float | None) -> losses.Loss:
     """Return a loss by its name, with its one parameter.
 
     >>> make_loss("huber", delta=2.0, eta=None)
     Huber(delta=2.0)
     """
     check_name(name, losses.LOSSES, "--loss", "fit")
-    for option, value, owner in (("--delta", delta, "huber"), ("--eta", eta, "fair")):
+    given = {"delta": delta, "eta": eta}
+    for key, value in given.items():
+        owner = losses.PARAMETERS[key]
         if value is not None and name != owner:
-            raise ParameterError(f"`{option}` of fit requires --loss {owner}. Got --loss {name}.")
-    parameter = delta if name == "huber" else eta
-    make: Any = losses.LOSSES[name]
-    return make() if parameter is None else make(parameter)
+            raise ParameterError(f"`--{key}` of fit requires --loss {owner}. Got --loss {name}.")
+    return losses.make(name, given)
 
 
 def make_distance(name: str, matrix: Path | None) -> distances.Distance:

@@ -67,7 +67,7 @@ def init(
     eta: Annotated[float | None, option("eta")] = None,
     matrix: Annotated[Path | None, option("matrix", metavar="A.csv")] = None,
     solver: Annotated[str, option("peer_solver")] = "accelerated",
-    rho: Annotated[str, option("rho", metavar="auto|X")] = "auto",
+    rho: Annotated[str, option("peer_rho", metavar="auto|X")] = "auto",
     updates: Annotated[int, option("updates", min=1, metavar="B")] = 1,
     exchange: Annotated[str, option("peer_exchange")] = "float64",
     rounds: Annotated[int, option("rounds", min=1)] = 10000,
@@ -87,9 +87,10 @@ def init(
     """Write the network file: the sites, their links, and the clustering options."""
     from peerclust import tables
     from peerclust.cli import options
+    from peerclust.programs.solvers import SOLVERS
     from peerclust.runtimes.network import contract_file
     from peerclust.runtimes.network.contract import group_hex
-    from peerclust.runtimes.network.contract_validation import FIXED_GRAPH, make_contract
+    from peerclust.runtimes.network.contract_validation import make_contract
 
     if out.exists() and not force:
         raise ParameterError(
@@ -101,6 +102,8 @@ def init(
     if len(set(names)) == len(names) > 1:
         found = options.make_graph(graph, names)
         links = [(names[i], names[j]) for i, j in found.pairs]
+    # An unknown solver is rejected below.
+    stops = solver in SOLVERS and not SOLVERS[solver].survives_loss
     values: dict[str, Any] = {
         "peers": sites,
         "links": links,
@@ -111,7 +114,7 @@ def init(
         "delta": 1.0 if delta is None and loss == "huber" else delta,
         "eta": 1.0 if eta is None and loss == "fair" else eta,
         "rho": rho if rho == "auto" else _parse_number(rho),
-        "on_loss": on_loss or ("stop" if solver in FIXED_GRAPH else "continue"),
+        "on_loss": on_loss or ("stop" if stops else "continue"),
         **{"weights_column": weights_column, "scale": scale, "loss": loss, "solver": solver},
         **{"B": updates, "exchange": exchange, "rounds": rounds, "tol": tol},
         **{"seed": seed, "mean_of": mean_of},

@@ -1,4 +1,4 @@
-"""rho="auto": pilot runs measure how much the users disagree; rho follows from that."""
+"""The measured rho="auto" of `cluster`: pilot runs measure how much users disagree."""
 
 from __future__ import annotations
 

@@ -5,48 +5,49 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from peerclust import initialize, losses, runtimes
+from peerclust import distances, initialize, losses, runtimes
 from peerclust.clustering import message_format
 from peerclust.clustering.checkpoint import Checkpoint, Journal
 from peerclust.clustering.problem import Problem, prepare
 from peerclust.clustering.restarts import Restart, RunSettings, run_restart, select_best
 from peerclust.clustering.solution import Solution
 from peerclust.clustering.solvers import SolverRequest, choose
+from peerclust.distances import Distance
 from peerclust.errors import ParameterError
-from peerclust.programs.protocol import Program
+from peerclust.losses import Loss, geometry_of
+from peerclust.programs.solver_spec import ProgramFactory
 from peerclust.ranks.fingerprint import check_same, digest, fingerprint
 from peerclust.ranks.group import ProcessGroup
 from peerclust.text import guess, show
-from peerclust.validation import check_count, check_name, check_number
+from peerclust.validation import RandomState, check_count, check_name, check_number
 
 
 def cluster(
-    parts: Any,
+    parts: object,
     *,
     n_clusters: int,
-    graph: Any = "ring",
-    loss: Any = "kmeans",
-    distance: Any = "euclidean",
-    solver: str | Callable[..., Program] = "accelerated",
+    graph: object = "ring",
+    loss: str | Loss = "kmeans",
+    distance: str | Distance = "euclidean",
+    solver: str | ProgramFactory = "accelerated",
     rho: float | str = "auto",
     alpha: float | str = "auto",
     B: int = 1,
     rounds: int = 1000,
     tol: float = 1e-6,
-    init: Any = "k-means++",
+    init: object = "k-means++",
     n_init: int = 1,
-    weights: Any = "unit",
+    weights: object = "unit",
     scale: str | None = None,
     consensus_factor: float | str = 1.0,
-    exchange: Any = "float64",
+    exchange: object = "float64",
     certify: str = "central",
-    runtime: Any = "simulator",
-    random_state: Any = None,
+    runtime: object = "simulator",
+    random_state: RandomState = None,
     trace: bool = False,
     progress: Callable[[int, float], None] | None = None,
-    checkpoint: Any = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     gather: bool = True,
 ) -> Solution:
     """Cluster data that lives with many users, without pooling it.
@@ -160,10 +161,10 @@ def cluster(
             check_count(n_init, "n_init", "cluster")
             check_number(tol, "tol", "cluster", at_least=0)
             check_name(certify, ("central", "decentralized"), "certify", "cluster")
-            loss = losses.resolve(loss)
+            geometry = geometry_of(losses.resolve(loss), distances.resolve(distance))
             request = SolverRequest(solver, rho, alpha, B, consensus_factor, tol)
-            chosen = choose(request, loss)
-            format_ = message_format.resolve(exchange, chosen.name)
+            chosen = choose(request, geometry)
+            format_ = message_format.resolve(exchange, chosen.spec)
             start = initialize.resolve(init)
         problem = prepare(
             parts,
@@ -202,7 +203,7 @@ def _on_root(
     return (progress if group.rank == 0 else lambda *_: None) if reported else None
 
 
-def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> Journal:
+def _open_journal(checkpoint: object, problem: Problem, given: dict[str, object]) -> Journal:
     """Return the journal for the arguments of `cluster`."""
     if isinstance(checkpoint, str | os.PathLike):
         checkpoint = Checkpoint(checkpoint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from peerclust.arrays import Array
 from peerclust.clustering.problem import Problem
 from peerclust.errors import DataError, ParameterError
 from peerclust.programs.lossy import MESSAGE_DTYPES, Lossy
-from peerclust.programs.protocol import Program
+from peerclust.programs.protocol import AnyProgram
+from peerclust.programs.solver_spec import SolverSpec
 from peerclust.text import show
 from peerclust.validation import check_count, check_name, check_number
 
@@ -24,13 +25,14 @@ class MessageFormat(NamedTuple):
 
     dtype: str
     noisy: bool
-    wrap: Callable[[Program, int], Program]
+    wrap: Callable[[AnyProgram, int], AnyProgram]
 
 
-def resolve(exchange: Any, solver: str) -> MessageFormat:
+def resolve(exchange: object, solver: SolverSpec) -> MessageFormat:
     """Return the message format that `exchange` of `cluster` means.
 
-    >>> resolve("float32", "admm").dtype
+    >>> from peerclust.programs.solvers import SOLVERS
+    >>> resolve("float32", SOLVERS["admm"]).dtype
     'float32'
     """
     given = {"dtype": exchange} if isinstance(exchange, str) else exchange
@@ -44,23 +46,28 @@ def resolve(exchange: Any, solver: str) -> MessageFormat:
     if given == {"dtype": "float64"} or not given:
         return MessageFormat("float64", False, lambda program, _: program)
     dtype = check_name(given.get("dtype", "float64"), MESSAGE_DTYPES, "exchange", "cluster")
-    check_count(given.get("seed", 0), "seed", "exchange", at_least=0)
-    for name in ("noise", "gradient_noise", "drop"):
+    own_seed: int | None = None
+    if "seed" in given:
+        own_seed = check_count(given["seed"], "seed", "exchange", at_least=0)
+    noise, gradient_noise, drop = (
         check_number(given.get(name, 0.0), name, "exchange", at_least=0)
-    if not given.get("drop", 0.0) < 1.0:
+        for name in ("noise", "gradient_noise", "drop")
+    )
+    if not drop < 1.0:
         raise ParameterError(f"`drop` of exchange must be below 1. Got {given['drop']}.")
-    if solver == "exact":
-        raise ParameterError(
-            "`exchange` of cluster must be 'float64' with the solver 'exact', whose averages need"
-            f" every digit. Got {show(exchange)}."
+    solver.check_options({"exchange": exchange}, "cluster")
+
+    def wrap(program: AnyProgram, seed: int) -> AnyProgram:
+        return Lossy(
+            program,
+            dtype=dtype,
+            noise=noise,
+            drop=drop,
+            gradient_noise=gradient_noise,
+            seed=seed if own_seed is None else own_seed,
         )
 
-    def wrap(program: Program, seed: int) -> Program:
-        settings: dict[str, Any] = {"seed": seed} | given
-        return Lossy(program, **settings)
-
-    noisy = any(given.get(each) for each in ("noise", "drop", "gradient_noise"))
-    return MessageFormat(dtype, noisy, wrap)
+    return MessageFormat(dtype, bool(noise or drop or gradient_noise), wrap)
 
 
 def check_range(dtype: str, problem: Problem, x: Array) -> None:
@@ -75,7 +82,7 @@ def check_range(dtype: str, problem: Problem, x: Array) -> None:
     }[dtype]
     rows = problem.users.rows
     size = problem.distribution.max_over_ranks(max(np.abs(rows).max(initial=0.0), np.abs(x).max()))
-    if size > most or problem.spread < least:
+    if size > most or problem.scales.spread < least:
         raise DataError(
             f"`exchange` of cluster must be a format for numbers up to {size:.2g}, such as"
             f" 'float64'. Got {dtype!r}; scaled rows fit every format."

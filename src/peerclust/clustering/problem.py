@@ -8,27 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from peerclust import distances, graphs, losses, runtimes, theory
 from peerclust.arrays import Array
-from peerclust.bregman import Bregman
 from peerclust.clustering.checkpoint import Journal
 from peerclust.clustering.scaling import Moments, Scale, distributed_moments, nonzero_spread
+from peerclust.distances import Distance, Geometry
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import DENSE
-from peerclust.losses import geometry_of
+from peerclust.losses import Loss, geometry_of
 from peerclust.programs.protocol import UNKNOWN, H, Program, S, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.fingerprint import check_same
 from peerclust.ranks.inputs import count_users, distribute, local_rows, local_weights
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import OnRound, Run, Runtime, Traffic, check_finite
+from peerclust.theory import Scales
 from peerclust.users import Users
-from peerclust.validation import check_count, check_generator, check_name, check_parts
+from peerclust.validation import RandomState, check_count, check_generator, check_name, check_parts
 
 SCALES = ("standard",)
 
@@ -38,11 +39,8 @@ class Problem:
     """Users on a graph, the runtime that runs their program, K, and the scales of the data.
 
     `users` are those of this process, by `distribution`; all else is the same in every process.
-    `weights` are the total weights of all users, (m,). `spread` is s, the RMS distance of the joint
-    rows from their mean. `steepness` is a, the factor by which the distance or a Bregman loss
-    multiplies gradients: lambda_max(A), or the loss's smoothness. With a `scale`, users' rows and
-    all measures are in its coordinates, and `sent` is the traffic of agreeing on it. A `journal`
-    writes checkpoints of the runs.
+    With a `scale`, users' rows and all measures are in its coordinates, and `sent` is the traffic
+    of agreeing on it. A `journal` writes checkpoints of the runs.
     """
 
     users: Users
@@ -50,9 +48,7 @@ class Problem:
     runtime: Runtime
     K: int
     seed: int
-    spread: float
-    steepness: float
-    weights: Array
+    scales: Scales
     scale: Scale | None = None
     sent: Traffic = field(default_factory=Traffic)
     journal: Journal | None = None
@@ -62,31 +58,11 @@ class Problem:
         """The communication graph."""
         return self.distribution.graph
 
-    @property
-    def W(self) -> float:
-        """The largest total weight of a user."""
-        return float(self.weights.max())
-
-    @property
-    def W_total(self) -> float:
-        """The total weight of all users."""
-        return float(self.weights.sum())
-
-    @property
-    def residual_scale(self) -> float:
-        """W a s, by which a gradient is divided to become a residual."""
-        return self.W * self.steepness * self.spread
-
-    @property
-    def beta(self) -> float:
-        """The smoothness of the loss under the distance."""
-        return theory.smoothness(self.users.loss, self.users.distance)
-
     def initial_rho(self, consensus_factor: float | str) -> float:
         """Return the small rho at which rho="auto" starts."""
         return theory.initial_rho(
-            beta=self.beta,
-            W=self.W,
+            beta=self.scales.beta,
+            W=self.scales.W,
             lambda_max=self.graph.lambda_max.value,
             consensus_factor=consensus_factor,
         )
@@ -112,7 +88,7 @@ class Problem:
         on_round: OnRound | None = None,
     ) -> Run[S]:
         """Run a program from x; raise if it diverges."""
-        threshold = tol * self.residual_scale if tol > 0 else -1.0
+        threshold = tol * self.scales.residual if tol > 0 else -1.0
         call = run_program if self.journal is None else self.journal.run_program
         run = call(
             self.runtime,
@@ -136,43 +112,43 @@ class Problem:
         largest = float(
             self.distribution.max_over_ranks(max(state.residual.max() for state in states))
         )
-        return largest / self.residual_scale if largest < UNKNOWN else float("nan")
+        return largest / self.scales.residual if largest < UNKNOWN else float("nan")
 
     def disagreement(self, x: Array) -> float:
         """Return the disagreement of the users' centers x as a fraction of the data's spread."""
-        return self.distribution.disagreement(x).mean / self.spread
+        return self.distribution.disagreement(x).mean / self.scales.spread
 
     def choose_alpha(self, alpha: float | str, rho: float, c: float) -> tuple[float, str]:
         """Return the step size for a rho and a consensus factor, and how it was chosen."""
         if not isinstance(alpha, str):
             return float(alpha), "given"
-        lambda_max = self.graph.lambda_max
+        lambda_max, beta, W = self.graph.lambda_max, self.scales.beta, self.scales.W
         if alpha == "paper":
             largest = int(self.distribution.max_over_ranks(np.diff(self.users.offsets).max()))
             step = theory.paper_step(
                 m=self.graph.m, largest=largest, rho=rho, lambda_max=lambda_max.value
             )
             return step, "1 / (2 m |D_max| / rho + lambda_max(L) + 1), the paper's step size"
-        step = theory.safe_step(beta=self.beta, W=self.W, rho=rho, lambda_max=lambda_max.value, c=c)
+        step = theory.safe_step(beta=beta, W=W, rho=rho, lambda_max=lambda_max.value, c=c)
         bound = "" if lambda_max.exact else f" ({lambda_max.how})"
         outside = "" if self.users.geometry.in_theory else "; outside the theory"
         return step, (
-            f"{theory.SAFETY} / (beta W / rho + c lambda_max(L)) with beta = {self.beta:.4g},"
-            f" W = {self.W:.4g}, c = {c:.4g},"
+            f"{theory.SAFETY} / (beta W / rho + c lambda_max(L)) with beta = {beta:.4g},"
+            f" W = {W:.4g}, c = {c:.4g},"
             f" lambda_max(L) = {lambda_max.value:.4g}{bound}{outside}"
         )
 
 
 def prepare(
-    parts: Any,
+    parts: object,
     *,
     n_clusters: int,
-    graph: Any,
-    loss: Any,
-    distance: Any,
-    weights: Any,
-    runtime: Any,
-    random_state: Any,
+    graph: object,
+    loss: str | Loss,
+    distance: str | Distance,
+    weights: object,
+    runtime: object,
+    random_state: RandomState,
     scale: str | None = None,
 ) -> Problem:
     """Check the arguments and return the problem; see `cluster` for the parameters."""
@@ -181,12 +157,13 @@ def prepare(
         K = check_count(n_clusters, "n_clusters", "cluster")
         loss = losses.resolve(loss)
         distance = distances.resolve(distance)
+        geometry = geometry_of(loss, distance)
     whole = group.size == 1 and not isinstance(parts, Mapping)
     flat = check_parts(parts) if whole else None
     m = count_users(parts, group) if flat is None else len(flat[1]) - 1
     with group.raise_on_all():
         network = graphs.resolve(graph, m)
-        _check_scale(scale, loss, network)
+        _check_scale(scale, geometry, network)
         seed = draw_seed(random_state)
     if group.size > 1:
         kind = weights if isinstance(weights, str | None) else "given"
@@ -197,43 +174,48 @@ def prepare(
     rows, offsets = flat or local_rows(parts, distribution)
     given = local_weights(weights, parts, distribution, offsets)
     with group.raise_on_all():
-        geometry = geometry_of(loss, distance)
         geometry.check_rows(rows, "cluster")
     resolved = runtimes.resolve(runtime, distribution)
     moments: Moments | None = None
     sent = Traffic()
-    own: Any = {"weights": given, "ids": distribution.local.tolist()}
+    make = partial(Users, offsets=offsets, weights=given, ids=distribution.local.tolist())
     if scale is not None:
-        moments, sent = distributed_moments(resolved, Users(rows, offsets, **own))
+        moments, sent = distributed_moments(resolved, make(rows))
         rows = moments.scale.forward(rows)
-    users = Users(rows, offsets, loss=loss, distance=distance, **own)
+    users = make(rows, loss=loss, distance=distance)
     if (distinct := _count_distinct(users, distribution, K)) < K:
         raise DataError(
             "`n_clusters` of cluster must be at most the number of distinct rows"
             f" (n_samples={sum(group.allgather(len(rows)))}, {distinct} of them distinct). Got {K}."
         )
+    totals = distribution.gather_users(users.total_weights)
+    scales = Scales.of(
+        loss,
+        distance,
+        W=float(totals.max()),
+        W_total=float(totals.sum()),
+        spread=_spread(users, distribution) if moments is None else moments.scaled_spread,
+    )
     return Problem(
         users=users,
         distribution=distribution,
         runtime=resolved,
         K=K,
         seed=seed,
-        spread=_spread(users, distribution) if moments is None else moments.scaled_spread,
-        steepness=geometry.steepness,
-        weights=distribution.gather_users(users.total_weights),
+        scales=scales,
         scale=None if moments is None else moments.scale,
         sent=sent,
     )
 
 
-def _check_scale(scale: str | None, loss: Any, network: Graph) -> None:
+def _check_scale(scale: str | None, geometry: Geometry, network: Graph) -> None:
     if scale is None:
         return
     check_name(scale, SCALES, "scale", "cluster")
-    if isinstance(loss, Bregman):
+    if geometry.divergence is not None:
         raise ParameterError(
             "`scale` of cluster must be left out with a Bregman loss, whose domain and divergence"
-            f" belong to the rows' own units. Got {scale!r} and the {loss.name} loss."
+            f" belong to the rows' own units. Got {scale!r} and the {geometry.name} loss."
         )
     if network.m > DENSE:
         raise ParameterError(
@@ -268,7 +250,7 @@ def _count_distinct(users: Users, distribution: Distribution, enough: int) -> in
     return len(np.unique(np.concatenate(distribution.group.allgather(found[:enough])), axis=0))
 
 
-def draw_seed(random_state: Any) -> int:
+def draw_seed(random_state: RandomState) -> int:
     """Return the seed of all users' random streams, drawn from a random state."""
     generator = check_generator(random_state, "cluster")
     return int(generator.integers(1 << 62))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,9 +11,10 @@ from peerclust import initialize
 from peerclust.clustering import message_format
 from peerclust.clustering.auto_rho import find_rho
 from peerclust.clustering.certificate import (
+    Effort,
+    Pooled,
     certify_centrally,
     certify_decentralized,
-    decide_status,
     measure_pooled,
 )
 from peerclust.clustering.problem import Problem
@@ -23,9 +23,10 @@ from peerclust.clustering.solvers import (
     SolverChoice,
     SolverRequest,
     TunedSolver,
-    tune_exact,
-    tune_penalized,
+    choose_rho,
+    tune,
 )
+from peerclust.clustering.status import Ending, decide_status
 from peerclust.clustering.trace import Tracer
 from peerclust.programs.protocol import State
 from peerclust.runtimes.protocol import Run, Traffic
@@ -55,7 +56,7 @@ class Restart:
 
     tuned: TunedSolver
     run: Run[State]
-    at_mean: tuple[float, float]
+    pooled: Pooled
     trace: Trace | None
     pilot_rounds: int
     sent: Traffic
@@ -65,59 +66,68 @@ def run_restart(
     problem: Problem, settings: RunSettings, seed: int, known: TunedSolver | None
 ) -> Restart:
     """Run once from new initial centers; `known` is an earlier restart's solver, for its rho."""
-    request, chosen, rounds = settings.request, settings.chosen, 0
-
-    def tune(rho: float) -> TunedSolver:
-        return tune_penalized(problem, chosen, request, rho)
-
+    request, spec, rounds = settings.request, settings.chosen.spec, 0
     x, sent = settings.start.centers(problem.runtime, problem.users, problem.K, seed)
     if isinstance(settings.start, initialize.Given):
         x = problem.scaled(x)
     problem.check_start(x)
     message_format.check_range(settings.format.dtype, problem, x)
-    if not chosen.penalized:
-        tuned = tune_exact(problem, chosen, request)
-    elif not isinstance(request.rho, str):
-        tuned = tune(float(request.rho))
-        tuned.why["rho"] = "given"
-    elif problem.graph.m == 1:
-        tuned = tune(1.0)
-        tuned.why["rho"] = "a single user has no neighbors to disagree with"
-    else:
-        report = settings.report_as_round_0 if settings.progress else None
-        rho = None if known is None else known.rho
-        search = find_rho(problem, tune, x, request.consensus_factor, rho, report)
+    chosen = choose_rho(problem, spec, request)
+    if chosen is None:
+        search = find_rho(
+            problem,
+            lambda rho: tune(problem, spec, request, rho),
+            x,
+            request.consensus_factor,
+            None if known is None else known.rho,
+            settings.report_as_round_0 if settings.progress else None,
+        )
         x, rounds, sent = search.x, search.rounds, sent + search.traffic
-        tuned = tune(search.rho)
-        tuned.why["rho"] = search.why if known is None else known.why["rho"]
+        chosen = search.rho, search.why if known is None else known.why["rho"]
+    tuned = tune(problem, spec, request, *chosen)
     tracer = Tracer(problem, tuned, record=settings.trace, progress=settings.progress)
     on_round = tracer if settings.trace or settings.progress else None
     program = settings.format.wrap(tuned.program, seed)
     run = problem.run(program, x, settings.rounds, request.tol, on_round)
-    return Restart(tuned, run, measure_pooled(problem, run.x), tracer.trace(), rounds, sent)
+    # Unless each user is a block of its own, the run's assignment is that of all users.
+    last = run.states[0].assignment if len(run.states) == 1 else None
+    pooled = measure_pooled(problem, run.x, last)
+    return Restart(tuned, run, pooled, tracer.trace(), rounds, sent)
 
 
 def select_best(
     problem: Problem, settings: RunSettings, restarts: Sequence[Restart], certify: str
 ) -> Solution:
     """Certify the restart with the lowest pooled cost; return this process's part of it."""
-    best = min(restarts, key=lambda each: each.at_mean[0])
+    best = min(restarts, key=lambda each: each.pooled.cost)
     sent = sum((each.sent + each.run.traffic for each in restarts), problem.sent)
-    took: Any = {"setup": sent - best.run.traffic}
-    took["setup_rounds"] = sum(each.pilot_rounds for each in restarts)
+    effort = Effort(sent - best.run.traffic, sum(each.pilot_rounds for each in restarts))
+    users, scale = problem.users, problem.scale
+    assignment = users.assign(best.run.x, best.pooled.assignment)
     if certify == "decentralized":
-        certificate = certify_decentralized(problem, best.run, best.tuned, **took)
+        certificate = certify_decentralized(problem, best.run, best.tuned, effort)
     else:
-        certificate = certify_centrally(problem, best.run, best.tuned, at_mean=best.at_mean, **took)
-    users, scale, format_ = problem.users, problem.scale, settings.format
-    how: Any = {"stopped": best.run.stopped, "dtype": format_.dtype, "noisy": format_.noisy}
+        certificate = certify_centrally(
+            problem, best.run, best.tuned, effort, best.pooled, assignment
+        )
+    end = Ending(
+        spec=best.tuned.spec,
+        rho=best.tuned.rho,
+        rounds=certificate.rounds,
+        stopped=best.run.stopped,
+        tol=settings.request.tol,
+        residual=certificate.residual,
+        disagreement=certificate.disagreement / certificate.spread,
+        dtype=settings.format.dtype,
+        noisy=settings.format.noisy,
+    )
     x = best.run.x if scale is None else scale.back(best.run.x)
     return Solution(
         centers=x,
-        labels=np.split(users.assign(best.run.x).labels, users.offsets[1:-1]),
-        status=decide_status(certificate, best.tuned, tol=settings.request.tol, **how),
+        labels=np.split(assignment.labels, users.offsets[1:-1]),
+        status=decide_status(end),
         certificate=certificate,
-        solver=settings.chosen.name,
+        solver=settings.chosen.spec.name,
         rho=best.tuned.rho,
         alpha=best.tuned.alpha,
         why={"solver": settings.chosen.why} | best.tuned.why,

@@ -13,6 +13,7 @@ first exchange of each average.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.users import Users
 from peerclust.users.chunks import plan_chunks
+
+F = TypeVar("F", np.float32, np.float64)
 
 # If the deviation is below this fraction of the mean's size, it is rounding and the feature is
 # constant.
@@ -46,7 +49,7 @@ class Scale:
     mean: Array
     deviation: Array
 
-    def forward(self, rows: NDArray[np.floating]) -> NDArray[np.floating]:
+    def forward(self, rows: NDArray[F]) -> NDArray[F]:
         """Convert rows or centers (..., d) to these coordinates, in C order; keep the dtype."""
         out = np.empty(rows.shape, rows.dtype)
         flat, scaled = rows.reshape(-1, rows.shape[-1]), out.reshape(-1, rows.shape[-1])

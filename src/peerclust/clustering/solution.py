@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerclust import losses
 from peerclust.arrays import Array
 from peerclust.clustering.scaling import Scale
 from peerclust.distances import Distance, Euclidean, Geometry
 from peerclust.errors import DataError, ParameterError
-from peerclust.losses import geometry_of
+from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows
@@ -173,7 +172,7 @@ class Solution:
     alpha: float | None
     why: dict[str, str]
     trace: Trace | None = None
-    loss: Any = field(default_factory=losses.KMeans)
+    loss: Loss = field(default_factory=KMeans)
     distance: Distance = field(default_factory=Euclidean)
     scale: Scale | None = None
     solver: str = "dgc"
@@ -245,7 +244,11 @@ class Solution:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, loss: Any = None, distance: Any = None
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        loss: str | Loss | None = None,
+        distance: str | Distance | None = None,
     ) -> Solution:
         """Read what `save` wrote; `loss` and `distance` replace what could not be stored."""
         from peerclust.clustering import saving

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from peerclust import theory
 from peerclust.arrays import Array
-from peerclust.clustering.solvers import PENALIZED, make_exact
 from peerclust.graphs import Graph
+from peerclust.peers.setup import agreed_scales
 from peerclust.programs.certificate import Certify
-from peerclust.programs.exact import Exact
 from peerclust.programs.lossy import Lossy
-from peerclust.programs.protocol import Program
+from peerclust.programs.protocol import AnyProgram, State
+from peerclust.programs.solver_spec import SumSender, Tuning
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.contract_validation import LOSS_TOLERANT
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.rounds import Box
 from peerclust.runtimes.network.setup import active_graph
@@ -25,34 +22,29 @@ from peerclust.runtimes.network.setup import active_graph
 _ROUNDING = 1e-6
 
 
-def make_program(contract: Contract, agreed: Agreed) -> Program:
+def make_program(contract: Contract, agreed: Agreed) -> AnyProgram:
     """Return the program that all sites run."""
-    program = _make_program(contract, agreed)
+    program = contract.spec.make(
+        Tuning(
+            graph=_agreed_graph(contract, agreed),
+            K=contract.n_clusters,
+            scales=agreed_scales(contract, agreed),
+            tol=contract.tol,
+            rho=agreed.rho,
+            alpha=agreed.alpha,
+            B=contract.B,
+            agreed_penalty=agreed.penalty,
+        )
+    )
     if contract.exchange == "float64":
         return program
     return Lossy(program, dtype=contract.exchange, seed=contract.seed)
 
 
-def _make_program(contract: Contract, agreed: Agreed) -> Program:
-    if contract.solver in PENALIZED:
-        make = PENALIZED[contract.solver]
-        return make(rho=agreed.rho, alpha=agreed.alpha, B=contract.B)
-    return make_exact(
-        contract.solver,
-        _agreed_graph(contract, agreed),
-        W=agreed.W,
-        W_total=agreed.weight,
-        steepness=contract.make_distance().largest,
-        c=agreed.penalty,
-        rho=agreed.rho,
-        tol=contract.tol,
-    )
-
-
 def make_certify(contract: Contract, agreed: Agreed) -> Certify:
     """Return the program with which the sites compute their joint certificate."""
     graph = _agreed_graph(contract, agreed)
-    rho = agreed.rho if contract.solver in LOSS_TOLERANT else None
+    rho = agreed.rho if contract.spec.penalized else None
     D = int(graph.diameter.value)
     return Certify(graph.averaging_factors, m=graph.m, rho=rho, D=D)
 
@@ -70,33 +62,34 @@ def _agreed_graph(contract: Contract, agreed: Agreed) -> Graph:
 
 
 def make_guard(
-    contract: Contract, program: Any, agreed: Agreed, box: Box
-) -> Callable[[Any], Callable[[Array], str]]:
+    contract: Contract, program: AnyProgram, agreed: Agreed, box: Box
+) -> Callable[[State], Callable[[Array], str]]:
     """Return the check of neighbors' arrays.
 
     It maps a state of the program to a function that returns why an array is rejected, or "".
     """
-    inner = program.program if isinstance(program, Lossy) else program
-    if not isinstance(inner, Exact):
+    if not isinstance(program, SumSender):
         return lambda _: box.refuse
     degree = float(_agreed_graph(contract, agreed).degree.max())
-    beta = theory.smoothness(contract.make_loss(), contract.make_distance())
+    beta = agreed_scales(contract, agreed).beta
     far = float(np.maximum(np.abs(box.low), np.abs(box.high)).max())
 
-    def allow(state: Any) -> Callable[[Array], str]:
+    def allow(state: State) -> Callable[[Array], str]:
         # Curvatures, or the 1 of the first average; sums are at most that times a point in the box.
-        limit = inner.growth(state, degree) * max(1.0, beta * agreed.W) * (1.0 + _ROUNDING)
+        limit = program.growth(state, degree) * max(1.0, beta * agreed.W) * (1.0 + _ROUNDING)
         bounds = np.array([limit, *[limit * far] * len(box.low)])
         return lambda sums: "" if (np.abs(sums) <= bounds).all() else "sums larger than possible"
 
     return allow
 
 
-def make_box(contract: Contract, program: Any, agreed: Agreed) -> Box:
-    """Return the box that centers of this program stay in."""
+def make_box(contract: Contract, agreed: Agreed) -> Box:
+    """Return the box that what the solver sends stays in."""
     low, high = np.array(agreed.low), np.array(agreed.high)
     # If all rows have the same value, its magnitude is the unit.
     width = np.maximum(high - low, 1e-3 * np.maximum(np.abs(low), np.abs(high)))
     condition = 1.0 if contract.matrix is None else float(np.linalg.cond(contract.matrix))
-    slack = (program.max_overshoot(condition) + _ROUNDING) * width
+    # Dither and rounding carry numbers a little further than centers go; one width is generous.
+    lossy = contract.exchange != "float64"
+    slack = (contract.spec.max_overshoot(condition) + lossy + _ROUNDING) * width
     return Box(low - slack, high + slack)

@@ -17,7 +17,6 @@ from peerclust.peers.site_directory import SiteDirectory
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.contract_validation import LOSS_TOLERANT
 from peerclust.runtimes.network.membership import RestartSetup, StateReceived
 from peerclust.runtimes.network.messages import Agreed, StateReply, View, unpack_centers
 from peerclust.runtimes.network.node import Node
@@ -85,9 +84,12 @@ class JoinProcedure:
             x = unpack_centers(saved.centers, self.contract.n_clusters)[None]
         runtime.pass_barrier()
         names = ", ".join(self.contract.names[i] for i in runtime.members)
-        chosen = "" if self.contract.solver in ("admm", "exact") else f": rho {agreed.rho:.6g}"
-        if self.contract.solver in LOSS_TOLERANT:
-            chosen += f", alpha {agreed.alpha:.6g}"
+        parameters = [
+            f"{name} {value:.6g}"
+            for name, value in (("rho", agreed.rho), ("alpha", agreed.alpha))
+            if self.contract.spec.takes(name)
+        ]
+        chosen = f": {', '.join(parameters)}" if parameters else ""
         self.directory.log(f"Agreed with {names}{chosen}.")
         if saved is not None:
             self.directory.log(f"All peers resume from their checkpoints, at round {round_}.")
@@ -109,9 +111,8 @@ class JoinProcedure:
 
     def refuse(self, reply: StateReply) -> str:
         """Return why a neighbor's centers cannot be those of the run, or ""."""
-        program = configuration.make_program(self.contract, reply.agreed)
         x = unpack_centers(reply.centers, self.contract.n_clusters)
-        return configuration.make_box(self.contract, program, reply.agreed).refuse(x)
+        return configuration.make_box(self.contract, reply.agreed).refuse(x)
 
     def _join(self, reply: StateReply) -> JoinResult:
         """Join a run that has started, from the checkpoint or else a neighbor's centers."""

@@ -20,21 +20,17 @@ from peerclust.clustering.problem import draw_seed
 from peerclust.clustering.scaling import Scale, distributed_moments
 from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus
-from peerclust.programs.accelerated import Accelerated
-from peerclust.programs.admm import ADMM
 from peerclust.programs.certificate import Certify
 from peerclust.programs.consensus import Maximum
+from peerclust.programs.solver_spec import Tuning
 from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.contract_validation import FIXED_GRAPH
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Runtime
+from peerclust.theory import Scales
 from peerclust.users import Users
-
-# rho = "auto": the factor by which neighbors weigh more than a site's own rows.
-AUTO_RHO = 50.0
 
 # Weighted sums of numbers up to this can still be sent (see `runtimes.network.setup`).
 _LARGEST_ROW = 1e80
@@ -76,10 +72,18 @@ class Rows:
         weights = self.weights if isinstance(self.weights, float) else self.weights[:n]
         some = Rows(self.rows[:n], np.array([0, n]), weights, (0,))
         x = np.zeros((1, contract.n_clusters, self.rows.shape[1]))
-        alone, users = Simulator(graphs.path(1)), some.users(contract)
-        run_program(alone, Accelerated(rho=1.0, alpha=0.0, B=contract.B), users, x, rounds=3)
-        if contract.solver in FIXED_GRAPH:
-            run_program(alone, ADMM(c=1.0, D=0), users, x, rounds=4)
+        graph, users = graphs.path(1), some.users(contract)
+        # Any numbers will do, and with a step size of 0 none overflows.
+        tuning = Tuning(
+            graph=graph,
+            K=contract.n_clusters,
+            scales=Scales(W=1.0, W_total=1.0, steepness=1.0, beta=1.0, spread=1.0),
+            tol=contract.tol,
+            alpha=0.0,
+            B=contract.B,
+        )
+        alone = Simulator(graph)
+        run_program(alone, contract.spec.make(tuning), users, x, rounds=4)
         run_program(alone, Certify((), m=1), users, x, rounds=2)
 
 
@@ -108,14 +112,13 @@ def agree(
         raise DataError("The rows of all sites together must have a weight above 0. Got 0.")
     start = KMeansPlusPlus(mean_of=contract.mean_of)
     x, _ = start.centers(runtime, users, contract.n_clusters, draw_seed(contract.seed))
-    beta = theory.smoothness(users.loss, users.distance)
-    rho = contract.rho
     spread = moments.scaled_spread if standard else moments.spread
-    if isinstance(rho, str) and contract.solver == "group-lasso":
-        rho = max(1.0, theory.group_lasso_rho(beta=beta, W_total=moments.weight, spread=spread))
-    elif isinstance(rho, str):
-        rho = max(1.0, AUTO_RHO * theory.initial_rho(beta=beta, W=W, lambda_max=lambda_max))
-    curvature = beta * moments.weight / (runtime.distribution.graph.m * contract.n_clusters)
+    scales = Scales.of(users.loss, users.distance, W=W, W_total=moments.weight, spread=spread)
+    beta = scales.beta
+    rho = contract.spec.find_rho(contract.rho, scales)
+    if rho is None:
+        rho = theory.heuristic_rho(beta=beta, W=W, lambda_max=lambda_max)
+    curvature = scales.mean_curvature(m=runtime.distribution.graph.m, K=contract.n_clusters)
     zeros, ones = np.zeros(users.d), np.ones(users.d)
     agreed = Agreed(
         members=list(members),
@@ -127,8 +130,8 @@ def agree(
         spread=spread,
         weight=moments.weight,
         W=W,
-        rho=float(rho),
-        alpha=theory.safe_step(beta=beta, W=W, rho=float(rho), lambda_max=lambda_max),
+        rho=rho,
+        alpha=theory.safe_step(beta=beta, W=W, rho=rho, lambda_max=lambda_max),
         penalty=theory.admm_penalty(curvature=curvature, lambda_2=lambda_2, lambda_max=lambda_max),
     )
     return agreed, users, x
@@ -191,9 +194,15 @@ def check_fits(agreed: Agreed, users: Users) -> None:
         )
 
 
-def residual_scale(agreed: Agreed, users: Users) -> float:
-    """Return W a s: a residual is a gradient divided by it."""
-    return agreed.W * users.distance.largest * agreed.spread
+def agreed_scales(contract: Contract, agreed: Agreed) -> Scales:
+    """Return the scales of the joint data."""
+    return Scales.of(
+        contract.make_loss(),
+        contract.make_distance(),
+        W=agreed.W,
+        W_total=agreed.weight,
+        spread=agreed.spread,
+    )
 
 
 def run_tag(contract: Contract, agreed: Agreed) -> bytes:

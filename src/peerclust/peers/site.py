@@ -142,7 +142,7 @@ class Site:
 
     def _run_program(self, joined: JoinResult) -> Outcome:
         program = configuration.make_program(self.contract, joined.agreed)
-        box = configuration.make_box(self.contract, program, joined.agreed)
+        box = configuration.make_box(self.contract, joined.agreed)
         self._agreed = joined.agreed
         running = self._running = RoundLoop(
             self.node,
@@ -150,7 +150,7 @@ class Site:
             joined.users,
             joined.x,
             joined.round,
-            residual_scale=setup.residual_scale(joined.agreed, joined.users),
+            residual_scale=setup.agreed_scales(self.contract, joined.agreed).residual,
             make_check=configuration.make_guard(self.contract, program, joined.agreed, box),
             certify=configuration.make_certify(self.contract, joined.agreed),
             degree=configuration.agreed_degree(self.contract, joined.agreed, self.node.number),

@@ -31,7 +31,6 @@ from peerclust.peers import setup
 from peerclust.peers.verdict import Verdict
 from peerclust.report.result_directory import list_versions
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.contract_validation import LOSS_TOLERANT
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.tables import Table
@@ -129,8 +128,8 @@ class SiteDirectory:
             labels=[labels],
             status=verdict.status,
             certificate=_certificate(verdict, agreed),
-            rho=None if contract.solver in ("admm", "exact") else agreed.rho,
-            alpha=agreed.alpha if contract.solver in LOSS_TOLERANT else None,
+            rho=agreed.rho if contract.spec.takes("rho") else None,
+            alpha=agreed.alpha if contract.spec.takes("alpha") else None,
             why={"solver": "agreed"},
             solver=contract.solver,
             loss=users.loss,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from peerclust.clustering.certificate import Measures
 from peerclust.clustering.solution import Status
+from peerclust.clustering.status import Ending, decide_peer_status, joined_late, partitioned
+from peerclust.peers.setup import agreed_scales
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.contract_validation import FIXED_GRAPH
 from peerclust.runtimes.network.messages import Agreed, sanitize
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import Outcome
@@ -61,12 +62,9 @@ class Verdict:
     @classmethod
     def from_neighbor(cls, round_: int, neighbor: str, status: str) -> Verdict:
         """Return the verdict of a peer that joined after the end, from a neighbor's status."""
-        how = f" as {status!r}" if status else ""
-        when = f"the run ended in round {round_}{how} before this peer joined"
-        name = "joined late" if status.startswith("converged") else "joined late, not converged"
-        return cls(Status(name, f"{when}; the centers are those of {neighbor}."), round_)
+        return cls(joined_late(round_, neighbor, status), round_)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the verdict as JSON-compatible values."""
         numbers = {
             "seconds": self.seconds,
@@ -90,29 +88,44 @@ class Verdict:
 
 def judge(node: Node, outcome: Outcome, agreed: Agreed) -> Verdict:
     """Return the verdict of a site that reached the end of the run."""
-    spread = agreed.spread
-    contract, views = node.contract, node.views
+    contract, views, rounds = node.contract, node.views, outcome.state.round
     part = views.component(node.number)
     ends = [ended for i in part if (ended := views[i].ended) is not None]
     largest = max([outcome.residual, *(ended.residual for ended in ends)])
-    disagreement = max([outcome.disagreement, *(ended.apart for ended in ends)]) / spread
-    found = outcome.found if views.unchanged else None
+    disagreement = max([outcome.disagreement, *(ended.apart for ended in ends)]) / agreed.spread
     joint: dict[str, float] = {}
-    if found is not None:
-        disagreement = 2.0 * float(found.radius.mean()) / spread
-        steepness = contract.make_distance().largest
-        pooled = found.pooled_gradient / (agreed.weight * steepness * spread)
-        joint = {"cost": found.cost, "pooled_cost": found.pooled_cost, "pooled_residual": pooled}
-        own = found.gradient / (agreed.W * steepness * spread)
-        largest = max(pooled, disagreement) if contract.solver in FIXED_GRAPH else own
-    rounds = outcome.state.round
+    if outcome.found is not None and views.unchanged:
+        scales, spec = agreed_scales(contract, agreed), contract.spec
+        found = Measures.of(outcome.found, scales, penalized=spec.penalized)
+        largest, disagreement = found.residual, found.disagreement / scales.spread
+        joint = {
+            "cost": found.cost,
+            "pooled_cost": found.pooled_cost,
+            "pooled_residual": found.pooled_residual,
+        }
+    end = Ending(
+        spec=contract.spec,
+        rho=agreed.rho if contract.spec.takes("rho") else None,
+        rounds=rounds,
+        stopped=outcome.stopped,
+        tol=contract.tol,
+        residual=largest,
+        disagreement=disagreement,
+        dtype=contract.exchange,
+    )
+    heard = [contract.names[i] for i in part]
+    if views.is_partitioned(node.number):
+        status = partitioned(heard, contract.graph.m)
+    else:
+        missing = [name for name in contract.names if name not in heard]
+        status = decide_peer_status(end, unheard=len(part) - len(ends), missing=missing)
     return Verdict(
-        status=_status(node, outcome, largest, unheard=len(part) - len(ends)),
+        status=status,
         rounds=rounds,
         residual=outcome.residual,
         largest_residual=largest,
         disagreement=disagreement,
-        heard=[contract.names[i] for i in part],
+        heard=heard,
         contributed=contributions(contract, views, rounds, node.number),
         events=_list_events(node),
         seconds=outcome.seconds,
@@ -129,45 +142,6 @@ def _list_events(node: Node) -> list[tuple[int, str]]:
         if view.peer != node.number and view.reason
     ]
     return sorted([*node.events, *elsewhere])
-
-
-def _status(node: Node, outcome: Outcome, largest: float, unheard: int) -> Status:
-    contract, views = node.contract, node.views
-    part = set(views.component(node.number))
-    gone = [name for i, name in enumerate(contract.names) if i not in part]
-    without = f" Without {', '.join(gone)}; the events have the reasons." if gone else ""
-    if views.is_partitioned(node.number):
-        heard = ", ".join(contract.names[i] for i in sorted(part))
-        return Status(
-            "partitioned",
-            f"this peer hears only {heard} of {contract.graph.m} peers; others may be running"
-            " without it, so this is no joint result. Repair the links and start again.",
-        )
-    rounds = outcome.state.round
-    coarse = "; float32 may be too coarse for it" if contract.exchange == "float32" else ""
-    if not outcome.stopped:
-        return Status(
-            "ran out of rounds",
-            f"the largest residual is {largest:.2g} after {rounds} rounds, above {contract.tol:g}."
-            f" Allow more `rounds`, or a larger `tol`{coarse}.{without}",
-        )
-    if contract.solver == "group-lasso" and not unheard and largest > contract.tol:
-        return Status(
-            "stopped",
-            f"all are stationary after {rounds} rounds, but at different centers: the largest"
-            f" residual is {largest:.2g}. A larger `rho` brings them together.{without}",
-        )
-    if largest > contract.tol or unheard:
-        why = f"the largest residual is {largest:.2g}"
-        if unheard:
-            why = f"{unheard} of the peers did not report how they ended"
-        return Status(
-            "stopped", f"the peers stopped after {rounds} rounds, but {why}. Run again.{without}"
-        )
-    return Status(
-        "converged without some peers" if gone else "converged",
-        f"every residual is below {contract.tol:g} after {rounds} rounds.{without}",
-    )
 
 
 def contributions(

@@ -35,6 +35,7 @@ from peerclust.kernels import buffers
 from peerclust.kernels.threads import parallel_for
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import HeardSum, NeighborSum, State
+from peerclust.programs.solver_spec import penalized_spec
 from peerclust.users import Users
 
 
@@ -62,14 +63,6 @@ class Accelerated:
     alpha: float
     B: int = 1
     consensus_factor: float = 1.0
-
-    def max_overshoot(self, condition: float) -> float:
-        """Return how far centers may leave the bounding box of rows and starts, in widths of it.
-
-        Momentum may carry them outside. Ten widths are a generous allowance; for a Mahalanobis
-        distance it is multiplied by the condition number of A.
-        """
-        return 10.0 * condition
 
     def start(self, users: Users, x: Array) -> AcceleratedState:  # noqa: ARG002
         """Start at the centers x, (u, K, d), without momentum."""
@@ -126,3 +119,6 @@ def extrapolate(y: Array, stepped: Array, x: Array, t: Array) -> tuple[Array, Ar
 
     parallel_for(loop, len(y), y.size)
     return ahead, t_next, moved
+
+
+SPEC = penalized_spec("accelerated", "gradient descent on J_rho with momentum", Accelerated)

@@ -50,6 +50,7 @@ from peerclust.arrays import Array
 from peerclust.programs import relabeling
 from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum, State
 from peerclust.programs.relabeling import RelabelSchedule
+from peerclust.programs.solver_spec import SolverSpec, Tuning
 from peerclust.users import Users
 
 # The penalty is first checked after this many rounds, or D if that is more.
@@ -132,14 +133,6 @@ class ADMM:
         """Return ADMM-KM as published: fixed penalty c, no relaxation, no relabeling backoff."""
         return cls(c=c, D=0, relaxation=1.0, backoff=0.0, balance=np.inf, disagreement_weight=c)
 
-    def max_overshoot(self, condition: float) -> float:
-        """Return how far centers may leave the bounding box of rows and starts, in widths of it.
-
-        Multipliers may carry them outside while they build up. Ten widths are a generous allowance;
-        for a Mahalanobis distance it is multiplied by the condition number of A.
-        """
-        return 10.0 * condition
-
     def start(self, users: Users, x: Array) -> ADMMState:  # noqa: ARG002
         """Start at the centers x, (u, K, d), with multipliers of zero."""
         u, K = x.shape[:2]
@@ -208,3 +201,14 @@ class ADMM:
 
 def _norm(vectors: Array) -> Array:
     return np.asarray(np.sqrt((vectors * vectors).sum(axis=2)))
+
+
+def _make(t: Tuning) -> ADMM:
+    return ADMM(
+        c=t.penalty, D=int(t.graph.diameter.value), disagreement_weight=t.disagreement_weight
+    )
+
+
+SPEC = SolverSpec(
+    name="admm", summary="the pooled problem by multipliers; only centers are sent", make=_make
+)

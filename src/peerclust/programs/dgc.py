@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from peerclust.arrays import Array
 from peerclust.programs.protocol import HeardSum, NeighborSum, State
+from peerclust.programs.solver_spec import penalized_spec, stays_in_box
 from peerclust.users import Users
 
 
@@ -43,15 +44,6 @@ class DGC:
     alpha: float
     B: int = 1
     consensus_factor: float = 1.0
-
-    def max_overshoot(self, condition: float) -> float:
-        """Return how far centers may leave the bounding box of rows and starts, in widths of it.
-
-        With the Euclidean distance and a safe step they never do (lm:bdd-fix-pt). A Mahalanobis
-        distance rotates the gradient; the condition number of A, 1 for the Euclidean, is a generous
-        allowance.
-        """
-        return condition - 1.0
 
     def start(self, users: Users, x: Array) -> State:  # noqa: ARG002
         """Start at the centers x, (u, K, d)."""
@@ -82,3 +74,8 @@ class DGC:
             residual=self.rho * gradient if first else state.residual,
             **state.next_update(self.B),
         )
+
+
+SPEC = penalized_spec(
+    "dgc", "Algorithm 1 of the paper: gradient descent on J_rho", DGC, max_overshoot=stays_in_box
+)

@@ -29,9 +29,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from peerclust import theory
 from peerclust.arrays import Array
 from peerclust.programs.consensus import growth
 from peerclust.programs.protocol import UNKNOWN, HeardSum, NeighborSum, State
+from peerclust.programs.solver_spec import SolverSpec, Tuning, stays_in_box
 from peerclust.users import Users
 
 
@@ -71,13 +73,6 @@ class Exact:
 
     factors: tuple[float, ...]
     weight_ratio: float = 1.0
-
-    def max_overshoot(self, condition: float) -> float:
-        """Return how far centers may leave the bounding box of rows and starts, in widths of it.
-
-        Except with a Mahalanobis distance, they are means of rows or lie between two such means.
-        """
-        return condition - 1.0
 
     def growth(self, state: ExactState, degree: float) -> float:
         """Return a bound on the present sums, relative to the largest of all users' own sums."""
@@ -119,3 +114,18 @@ class Exact:
             round=state.round + 1,
             residual=residual,
         )
+
+
+def _make(t: Tuning) -> Exact:
+    factors = t.graph.find_averaging_factors(theory.AVERAGING * t.tol)
+    return Exact(factors, weight_ratio=t.scales.W * t.graph.m / t.scales.W_total)
+
+
+SPEC = SolverSpec(
+    name="exact",
+    summary="the pooled step at every user, from exact averages of sums and counts",
+    make=_make,
+    max_overshoot=stays_in_box,
+    sends_sums=True,
+    full_precision=True,
+)

@@ -37,10 +37,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust import theory
 from peerclust.arrays import Array
 from peerclust.programs import relabeling
 from peerclust.programs.protocol import UNKNOWN, HeardValues, NeighborValues, State
 from peerclust.programs.relabeling import RelabelSchedule
+from peerclust.programs.solver_spec import RhoFormula, SolverSpec, Tuning
 from peerclust.users import Users
 
 
@@ -75,10 +77,6 @@ class GroupLasso:
     relaxation: float = 1.5
     backoff: float = 0.5
     disagreement_weight: float = 1.0
-
-    def max_overshoot(self, condition: float) -> float:
-        """Return how far centers may leave the bounding box of rows and starts, as for `admm`."""
-        return 10.0 * condition
 
     def start(self, users: Users, x: Array) -> GroupLassoState:  # noqa: ARG002
         """Start at the centers x, (u, K, d), with multipliers of zero."""
@@ -121,3 +119,21 @@ def _by_user(links: Array, offsets: NDArray[np.int64]) -> Array:
     if len(links):
         total[some] = np.add.reduceat(links, offsets[:-1][some], axis=0)
     return total
+
+
+def _make(t: Tuning) -> GroupLasso:
+    return GroupLasso(rho=t.rho, c=t.penalty, disagreement_weight=t.disagreement_weight)
+
+
+SPEC = SolverSpec(
+    name="group-lasso",
+    summary="J_rho with norms instead of squares: exact consensus above a finite rho",
+    make=_make,
+    parameters=("rho",),
+    rho_formula=RhoFormula(
+        lambda scales: theory.group_lasso_rho(
+            beta=scales.beta, W_total=scales.W_total, spread=scales.spread
+        ),
+        "about the largest gradient of all rows together, beta W_total s",
+    ),
+)

@@ -139,13 +139,6 @@ class Lossy:
     gradient_noise: float = 0.0
     seed: int = 0
 
-    def max_overshoot(self, condition: float) -> float:
-        """Return how far numbers sent may leave the bounding box of rows and starts, in widths.
-
-        Dither and rounding carry them a little further than centers go; one width is generous.
-        """
-        return self.program.max_overshoot(condition) + (self.dtype != "float64")
-
     def start(self, users: Users, x: Array) -> LossyState:
         """Start the inner program."""
         inner = self.program.start(users, x)

@@ -163,20 +163,9 @@ class Program(Protocol[S, H]):
         """Return the next state."""
 
 
-class Solver(Program[S, H], Protocol):
-    """A program that peers may run: the centers that neighbors may send are bounded."""
-
-    def max_overshoot(self, condition: float) -> float:
-        """Return how far centers may leave the bounding box of rows and starts, in widths of it.
-
-        `condition` is the condition number of the distance's matrix A, 1 for the Euclidean.
-        """
-
-
 # A program of some state and some messages, where it does not matter which: Python has no type for
-# "there is an S", so these two are the only explicit Any of programs and runtimes.
+# "there is an S", so this is the only explicit Any of programs and runtimes.
 AnyProgram = Program[Any, Any]  # type: ignore[explicit-any]
-AnySolver = Solver[Any, Any]  # type: ignore[explicit-any]
 
 
 def reduce_messages(

@@ -19,6 +19,8 @@ import numpy as np
 from peerclust import distances, losses
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import build
+from peerclust.programs.solver_spec import SolverSpec
+from peerclust.programs.solvers import SOLVERS
 from peerclust.runtimes.network.identity import fingerprint
 from peerclust.text import shorten, show
 
@@ -101,21 +103,30 @@ class Contract:
         u, v = ends.reshape(-1, 2).T
         return build(u, v, len(self.peers), "network", self.names)
 
-    def make_loss(self) -> Any:
+    @property
+    def loss_parameters(self) -> dict[str, float | None]:
+        """The parameters of losses; those of other losses than this one are None."""
+        return {"delta": self.delta, "eta": self.eta}
+
+    def make_loss(self) -> losses.Loss:
         """Return the loss."""
-        parameter = {"huber": self.delta, "fair": self.eta}.get(self.loss)
-        kind: Any = losses.LOSSES[self.loss]
-        return kind() if parameter is None else kind(parameter)
+        return losses.make(self.loss, self.loss_parameters)
+
+    @property
+    def spec(self) -> SolverSpec:
+        """What the solver takes, sends and survives."""
+        return SOLVERS[self.solver]
 
     def make_distance(self) -> distances.Distance:
         """Return the distance."""
         return distances.Euclidean() if self.matrix is None else distances.Mahalanobis(self.matrix)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return all settings as JSON types; a peer is [address, fingerprint]."""
-        form = {each.name: getattr(self, each.name) for each in fields(self)}
+        form: dict[str, object] = {each.name: getattr(self, each.name) for each in fields(self)}
         for name in _FLOATS:  # 10 and 10.0 are the same setting
-            form[name] = float(form[name]) if isinstance(form[name], int) else form[name]
+            value = form[name]
+            form[name] = float(value) if isinstance(value, int) else value
         matrix = self.matrix and [[float(v) for v in row] for row in self.matrix]
         peers = {peer.name: [peer.address, peer.fingerprint] for peer in self.peers}
         links = [list(link) for link in self.links]

@@ -12,6 +12,7 @@ from typing import Any
 
 from peerclust.errors import ParameterError
 from peerclust.files import new_file
+from peerclust.programs.solvers import list_names
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.text import guess, show
@@ -27,8 +28,9 @@ SECTIONS = {
         "delta": "huber threshold: beyond this distance the loss is linear; if left out, 1",
         "eta": "scale of the fair loss; if left out, 1",
         "matrix": "A of the Mahalanobis distance; if left out, the distance is Euclidean",
-        "solver": "accelerated, dgc, admm, group-lasso, or exact (which also sends sums)",
-        "rho": "consensus penalty, auto or a number; larger means closer centers",
+        "solver": list_names(),
+        "rho": "consensus penalty; a larger number means closer centers. auto: computed from the"
+        " weights and the graph, without pilot runs",
         "B": "center updates per round",
         "exchange": "number format of messages: float64, float32 or 8-bit",
         "rounds": "maximum number of rounds",

@@ -9,15 +9,12 @@ from functools import partial
 from typing import Any
 
 from peerclust.errors import InputError, ParameterError
-from peerclust.losses import LOSSES
+from peerclust.losses import LOSSES, PARAMETERS
+from peerclust.programs.solvers import CONSENSUS_DEFAULT, PENALIZED_DEFAULT, SOLVERS
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.identity import check_peer_name, common_name
 from peerclust.text import guess, show
 from peerclust.validation import check_count, check_name, check_number
-
-# Solvers that can continue when a peer is lost, and those that need a fixed graph.
-LOSS_TOLERANT = ("accelerated", "dgc")
-FIXED_GRAPH = ("admm", "group-lasso", "exact")
 
 MAX_BYTES = 1 << 20  # of all settings as JSON
 MAX_INTEGER = 2**63  # integers stay below, the limit of TOML and MessagePack
@@ -119,8 +116,9 @@ def _check_links(links: Any, names: list[str], of: str) -> tuple[tuple[str, str]
 
 def _check_combinations(contract: Contract, of: str) -> None:
     """Raise if settings contradict each other."""
-    for name, owner in (("delta", "huber"), ("eta", "fair")):
-        if getattr(contract, name) is not None and contract.loss != owner:
+    for name, value in contract.loss_parameters.items():
+        owner = PARAMETERS[name]
+        if value is not None and contract.loss != owner:
             raise ParameterError(
                 f"`{name}` of {of} belongs to the loss {owner!r}. Got the loss {contract.loss!r}."
             )
@@ -139,26 +137,10 @@ def _check_combinations(contract: Contract, of: str) -> None:
         contract.make_distance().check(len(contract.features))
     except InputError as error:
         raise ParameterError(f"`matrix` of {of} cannot be used. {error}") from None
-    solver = contract.solver
-    if contract.rho != "auto" and solver in (*LOSS_TOLERANT, "group-lasso"):
+    if contract.rho != "auto" and contract.spec.takes("rho"):
         check_number(contract.rho, "rho", of, at_least=1)
-    if solver in LOSS_TOLERANT:
-        return
-    for name, needed, why in (
-        ("on_loss", "stop", "which needs a fixed graph"),
-        ("B", 1, "which updates centers once per round"),
-        *([] if solver == "group-lasso" else [("rho", "auto", "which does not use it")]),
-        *(
-            [("exchange", "float64", "whose averages need full precision")]
-            if solver == "exact"
-            else []
-        ),
-    ):
-        if getattr(contract, name) != needed:
-            raise ParameterError(
-                f"`{name}` of {of} must be {needed!r} with the solver {solver!r}, {why}. Got"
-                f" {getattr(contract, name)!r}."
-            )
+    given = {"on_loss": contract.on_loss, "B": contract.B, "rho": contract.rho}
+    contract.spec.check_options(given | {"exchange": contract.exchange}, of)
 
 
 def _check_whole(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
@@ -202,10 +184,11 @@ def _check_matrix(value: Any, name: str, of: str) -> tuple[tuple[float, ...], ..
 def _check_solver(value: Any, name: str, of: str) -> str:
     if value == "auto":
         raise ParameterError(
-            f"`{name}` of {of} must be named, so that all sites know what they send: 'accelerated'"
-            " continues if a site is lost, 'admm' ends at the same centers everywhere. Got 'auto'."
+            f"`{name}` of {of} must be named, so that all sites know what they send:"
+            f" {PENALIZED_DEFAULT.name!r} continues if a site is lost, {CONSENSUS_DEFAULT.name!r}"
+            " ends at the same centers everywhere. Got 'auto'."
         )
-    return check_name(value, (*LOSS_TOLERANT, *FIXED_GRAPH), name, of)
+    return check_name(value, SOLVERS, name, of)
 
 
 def _one_of(*known: str) -> Callable[[Any, str, str], str]:

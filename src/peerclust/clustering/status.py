@@ -1,0 +1,151 @@
+"""The sentences of a status: how a run ended and what to do about it, of `cluster` and of peers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from peerclust import theory
+from peerclust.clustering.solution import Status
+from peerclust.programs.solver_spec import SolverSpec
+from peerclust.programs.solvers import PENALIZED_DEFAULT
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a status is decided by.
+
+    Attributes
+    ----------
+    spec : SolverSpec
+        The solver.
+    rho : float or None
+        Its rho, if it takes one.
+    rounds, stopped, tol
+        The number of rounds, whether the users stopped by themselves, and their tolerance.
+    residual, disagreement : float
+        Those of the certificate, the latter as a fraction of the data's spread.
+    dtype : str
+        The number format of messages.
+    noisy : bool
+        Whether some messages were changed or dropped.
+    """
+
+    spec: SolverSpec
+    rho: float | None
+    rounds: int
+    stopped: bool
+    tol: float
+    residual: float
+    disagreement: float
+    dtype: str = "float64"
+    noisy: bool = False
+
+
+def decide_status(end: Ending) -> Status:
+    """Return how a run ended, with advice."""
+    closer = ""
+    if end.disagreement > 10 * theory.AIMED_DISAGREEMENT:
+        remedy = "more `rounds` bring" if end.rho is None else "a larger `rho` brings"
+        closer = (
+            f" The users' centers still differ by {end.disagreement:.0%} of the data's spread:"
+            f" {remedy} them closer."
+        )
+    return _decide_stopped(end, closer) if end.stopped else _decide_out_of_rounds(end, closer)
+
+
+def _decide_stopped(end: Ending, closer: str) -> Status:
+    if end.residual <= end.tol:
+        after = f"after {end.rounds} rounds"
+        return Status("converged", f"every residual is below {end.tol:g} {after}.{closer}")
+    if not end.spec.penalized and end.rho is not None and end.disagreement > end.tol:
+        return Status(
+            "stopped",
+            f"stationary, but users' centers differ by {end.disagreement:.2g} of the data's spread:"
+            f" `rho` = {end.rho:g} is too small for consensus.",
+        )
+    if not end.spec.penalized:
+        advice = " A smaller `tol` reduces it."
+        if end.noisy and not end.spec.tolerates_noise:
+            advice = (
+                " With noisy or dropped messages this solver may converge to the wrong point; use"
+                f" {PENALIZED_DEFAULT.name!r}."
+            )
+        return Status(
+            "stopped",
+            f"every user's own residual was below {end.tol:g}, but the joint residual is"
+            f" {end.residual:.2g}.{advice}",
+        )
+    return Status(
+        "stopped",
+        f"every residual was below {end.tol:g} in one round, but then rows changed cluster or"
+        f" momentum moved the centers on, and the residual is {end.residual:.2g}. With a smaller"
+        f" `tol` the run continues until they settle.{closer}",
+    )
+
+
+def _decide_out_of_rounds(end: Ending, closer: str) -> Status:
+    name, residual = "ran out of rounds", f"the residual is {end.residual:.2g}"
+    if end.tol == 0:
+        return Status(name, f"tol = 0 runs all {end.rounds} rounds; {residual}.{closer}")
+    ended = f"{residual} after {end.rounds} rounds"
+    if end.noisy:
+        return Status(
+            name,
+            f"{ended}: with noisy or dropped messages the centers keep moving, so {end.tol:g} may"
+            f" be out of reach.{closer}",
+        )
+    coarse = end.dtype in ("float32", "float16")
+    if end.residual <= end.tol and not coarse:
+        return Status(
+            name,
+            f"{ended}, below {end.tol:g}, but the users had not yet agreed to stop. Allow a few"
+            f" more `rounds`.{closer}",
+        )
+    faster = "; a smaller `rho` converges faster" if end.spec.penalized else ""
+    if coarse:
+        faster = f"; {end.dtype} may be too coarse for this `tol`, '8-bit' is not"
+    return Status(
+        name,
+        f"{ended}, above `tol` = {end.tol:g}. Allow more `rounds`, or a larger `tol`{faster}."
+        f"{closer}",
+    )
+
+
+def decide_peer_status(end: Ending, *, unheard: int, missing: Sequence[str]) -> Status:
+    """Return how a run ended for a peer, whose component of the network has most of the peers.
+
+    `unheard` peers of the component did not report how they ended; the `missing` are not in it.
+    """
+    status = decide_status(end)
+    if end.stopped and unheard:
+        status = Status(
+            "stopped",
+            f"the peers stopped after {end.rounds} rounds, but {unheard} of them did not report how"
+            " they ended. Run again.",
+        )
+    if not missing:
+        return status
+    name = "converged without some peers" if status.converged else status.name
+    without = f" Without {', '.join(missing)}; the events have the reasons."
+    return Status(name, status.advice + without)
+
+
+def partitioned(heard: Sequence[str], m: int) -> Status:
+    """Return the status of a peer that hears at most half of the m peers: those of `heard`."""
+    return Status(
+        "partitioned",
+        f"this peer hears only {', '.join(heard)} of {m} peers; others may be running without it,"
+        " so this is no joint result. Repair the links and start again.",
+    )
+
+
+def joined_late(round_: int, neighbor: str, status: str) -> Status:
+    """Return the status of a peer that joined after the end, from a neighbor's."""
+    how = f" as {status!r}" if status else ""
+    name = "joined late" if status.startswith("converged") else "joined late, not converged"
+    return Status(
+        name,
+        f"the run ended in round {round_}{how} before this peer joined; the centers are those of"
+        f" {neighbor}.",
+    )

@@ -1,0 +1,226 @@
+"""`SolverSpec`: what a solver takes, sends and survives, and how its program is tuned to a problem.
+
+A solver is a program with the choice of its parameters, by name. Its spec is in the file of its
+program, and `solvers.SOLVERS` lists all specs. Everything else asks the spec and compares no names:
+`cluster` and peers, the checks of options and network files, status and certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, runtime_checkable
+
+from peerclust import theory
+from peerclust.errors import ParameterError
+from peerclust.programs.protocol import AnyProgram
+from peerclust.text import show
+from peerclust.theory import Scales
+
+# The parameters that a solver may take, with the values that mean "not given".
+PARAMETERS: dict[str, object] = {"rho": "auto", "alpha": "auto", "B": 1, "consensus_factor": 1.0}
+
+_State = TypeVar("_State", contravariant=True)
+
+
+@runtime_checkable
+class SumSender(Protocol[_State]):
+    """The part of a solver that sends sums of rows: it bounds them, as sums lie in no box."""
+
+    def growth(self, state: _State, degree: float) -> float:
+        """Return a bound on the present sums, relative to the largest of all users' own sums."""
+
+
+class Measure(Protocol):
+    """A number that describes a graph."""
+
+    @property
+    def value(self) -> float:
+        """The number."""
+
+
+class Network(Protocol):
+    """The measures of a communication graph by which solvers are tuned; read only where needed."""
+
+    @property
+    def m(self) -> int:
+        """The number of users."""
+
+    @property
+    def lambda_max(self) -> Measure:
+        """The largest eigenvalue of the Laplacian."""
+
+    @property
+    def lambda_2(self) -> Measure:
+        """The second smallest eigenvalue of the Laplacian."""
+
+    @property
+    def diameter(self) -> Measure:
+        """The longest shortest path."""
+
+    def find_averaging_factors(self, accuracy: float) -> tuple[float, ...]:
+        """Return the factors of an average with at most this relative error."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a program is made from; `cluster` and peers fill it in alike.
+
+    Parameters that a solver does not take may have any value. `agreed_penalty` is the penalty of
+    `admm_penalty` where peers have agreed on its bits; None computes it from the graph.
+    """
+
+    graph: Network
+    K: int
+    scales: Scales
+    tol: float
+    rho: float = 1.0
+    alpha: float = 1.0
+    B: int = 1
+    consensus_factor: float = 1.0
+    agreed_penalty: float | None = None
+
+    @property
+    def penalty(self) -> float:
+        """The penalty c of ADMM and its relatives."""
+        if self.agreed_penalty is not None:
+            return self.agreed_penalty
+        return theory.admm_penalty(
+            curvature=self.scales.mean_curvature(m=self.graph.m, K=self.K),
+            lambda_2=self.graph.lambda_2.value,
+            lambda_max=self.graph.lambda_max.value,
+        )
+
+    @property
+    def disagreement_weight(self) -> float:
+        """W a / lambda_2(L): ||x_i - x_j|| is at most about ||L x|| / lambda_2."""
+        lambda_2 = self.graph.lambda_2.value
+        return self.scales.W * self.scales.steepness / lambda_2 if lambda_2 > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class RhoFormula:
+    """A formula for rho="auto", and the reason that a solution gives for its value."""
+
+    compute: Callable[[Scales], float]
+    why: str
+
+
+class ProgramFactory(Protocol):
+    """A class of programs, or a function, that takes all `PARAMETERS`."""
+
+    def __call__(self, *, rho: float, alpha: float, B: int, consensus_factor: float) -> AnyProgram:
+        """Return the program with these parameters."""
+
+
+def stays_in_box(condition: float) -> float:
+    """Return the overshoot of a solver whose centers stay in the hull of rows and starts.
+
+    With the Euclidean distance and a safe step they never leave it (lm:bdd-fix-pt). A Mahalanobis
+    distance rotates gradients; the condition number of A is a generous allowance.
+    """
+    return condition - 1.0
+
+
+def ten_widths(condition: float) -> float:
+    """Return a generous overshoot, for momentum or multipliers that carry centers outside."""
+    return 10.0 * condition
+
+
+@dataclass(frozen=True)
+class SolverSpec:
+    """A solver by name: what it takes, sends and survives, and how its program is made.
+
+    Attributes
+    ----------
+    name, summary : str
+        The name, and one line of description.
+    make : callable
+        Returns the program for a `Tuning`.
+    parameters : tuple of names
+        Those of `PARAMETERS` that it takes; others are rejected.
+    max_overshoot : callable
+        Returns how far centers may leave the bounding box of rows and starts, in widths of it, for
+        the condition number of the distance's matrix A (1 if it is Euclidean). Peers reject what
+        is further away.
+    penalized : bool
+        Whether it minimizes J_rho, so that users' centers differ a little. Otherwise it ends where
+        all users have the same centers, a stationary point of the pooled problem.
+    rho_formula : RhoFormula or None
+        What rho="auto" means. Without a formula each entry point has its own rule (see `theory`).
+    survives_loss : bool
+        Whether a run of peers may continue after the loss of one, on a changed graph.
+    sends_sums : bool
+        Whether sums and counts of rows leave a user, not only centers.
+    full_precision : bool
+        Whether messages must be float64, without noise.
+    tolerates_noise : bool
+        Whether noisy or lost messages leave it near its fixed point.
+    bregman : bool
+        Whether it suits every Bregman loss.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[Tuning], AnyProgram]
+    parameters: tuple[str, ...] = ()
+    max_overshoot: Callable[[float], float] = ten_widths
+    penalized: bool = False
+    rho_formula: RhoFormula | None = None
+    survives_loss: bool = False
+    sends_sums: bool = False
+    full_precision: bool = False
+    tolerates_noise: bool = False
+    bregman: bool = False
+
+    def takes(self, parameter: str) -> bool:
+        """Return whether the solver takes this parameter."""
+        return parameter in self.parameters
+
+    def find_rho(self, rho: float | str, scales: Scales) -> float | None:
+        """Return rho if it is given or has a formula; None if the entry point must choose it."""
+        if not isinstance(rho, str):
+            return float(rho)
+        return None if self.rho_formula is None else self.rho_formula.compute(scales)
+
+    def check_options(self, given: Mapping[str, object], of: str) -> None:
+        """Raise if an option has a value that does not go with this solver.
+
+        `given` has some of the parameters, `exchange` and `on_loss`; `of` names the whole.
+        """
+        needed = {
+            name: (default, "which does not use it")
+            for name, default in PARAMETERS.items()
+            if not self.takes(name)
+        }
+        if self.full_precision:
+            needed["exchange"] = "float64", "whose averages need every digit"
+        if not self.survives_loss:
+            needed["on_loss"] = "stop", "which needs a fixed graph"
+        for name, value in given.items():
+            if name in needed and value != needed[name][0]:
+                must, why = needed[name]
+                raise ParameterError(
+                    f"`{name}` of {of} must be {must!r} with the solver {self.name!r}, {why}."
+                    f" Got {show(value)}."
+                )
+
+
+def penalized_spec(
+    name: str,
+    summary: str,
+    make: ProgramFactory,
+    max_overshoot: Callable[[float], float] = ten_widths,
+) -> SolverSpec:
+    """Return the spec of a solver that minimizes J_rho and takes all `PARAMETERS`."""
+    return SolverSpec(
+        name=name,
+        summary=summary,
+        make=lambda t: make(rho=t.rho, alpha=t.alpha, B=t.B, consensus_factor=t.consensus_factor),
+        parameters=tuple(PARAMETERS),
+        max_overshoot=max_overshoot,
+        penalized=True,
+        survives_loss=True,
+        tolerates_noise=True,
+        bregman=True,
+    )

@@ -1,0 +1,51 @@
+"""How a run ended, in words: the same for `cluster` and for peers."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from peerclust.clustering.status import Ending, decide_peer_status, decide_status, joined_late
+from peerclust.programs.solvers import SOLVERS
+
+END = Ending(
+    spec=SOLVERS["dgc"], rho=20.0, rounds=7, stopped=True, tol=1e-3, residual=1e-4, disagreement=0.0
+)  # fmt: skip
+ADMM, LASSO = {"spec": SOLVERS["admm"], "rho": None}, {"spec": SOLVERS["group-lasso"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, "converged: every residual is below 0.001 after 7 rounds."),
+        ({"disagreement": 0.2}, "centers still differ by 20% .* a larger `rho` brings them closer"),
+        (ADMM | {"disagreement": 0.2}, "more `rounds` bring them closer"),
+        ({"residual": 1.0}, "stopped: .* in one round, .* the residual is 1. With a smaller `tol`"),
+        (LASSO | {"residual": 0.2, "disagreement": 0.2}, "`rho` = 20 is too small for consensus"),
+        (ADMM | {"residual": 0.2}, "but the joint residual is 0.2. A smaller `tol` reduces it."),
+        (ADMM | {"residual": 0.2, "noisy": True}, "the wrong point; use 'accelerated'"),
+        ({"stopped": False, "tol": 0.0}, "ran out of rounds: tol = 0 runs all 7 rounds"),
+        ({"stopped": False}, "below 0.001, but the users had not yet agreed to stop"),
+        ({"stopped": False, "residual": 1.0}, "above `tol` = 0.001. .* a smaller `rho` converges"),
+        ({"stopped": False, "residual": 1.0, "dtype": "float32"}, "float32 may be too coarse"),
+        ({"stopped": False, "residual": 1.0, "noisy": True}, "so 0.001 may be out of reach"),
+    ],
+)
+def test_peers_and_cluster_have_the_same_words(changes, sentence):
+    end = replace(END, **changes)
+    status = decide_status(end)
+    assert re.search(sentence, str(status)), str(status)
+    assert decide_peer_status(end, unheard=0, missing=[]) == status
+
+
+def test_missing_peers_are_named_and_a_peer_that_is_not_heard_is_no_success():
+    status = decide_peer_status(END, unheard=0, missing=["b", "c"])
+    assert status.name == "converged without some peers"
+    assert status.advice.endswith(" Without b, c; the events have the reasons.")
+    status = decide_peer_status(END, unheard=2, missing=[])
+    assert (status.name, "2 of them did not report" in status.advice) == ("stopped", True)
+
+
+def test_a_peer_that_joins_late_succeeds_as_its_neighbor_did():
+    assert joined_late(9, "b", "converged").name == "joined late"
+    assert joined_late(9, "b", "stopped").name == "joined late, not converged"

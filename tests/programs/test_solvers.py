@@ -1,0 +1,127 @@
+"""The table of solvers is the only place that knows them: all else follows it, or matches it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from peerclust import graphs
+from peerclust.cli.help import HELP
+from peerclust.errors import ParameterError
+from peerclust.programs.solver_spec import PARAMETERS, SumSender, Tuning
+from peerclust.programs.solvers import SOLVERS
+from peerclust.runtimes.network import contract_file
+from peerclust.theory import Scales
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "peerclust"
+METHOD = HELP["Method"]
+SCALES = Scales(W=10.0, W_total=30.0, steepness=1.0, beta=1.0, spread=2.0)
+
+
+def named(text):
+    """Return the solvers that a text names."""
+    return {name for name in SOLVERS if re.search(rf"(?<![\w-]){name}(?![\w-])", text)}
+
+
+def taking(parameter):
+    return {name for name, spec in SOLVERS.items() if spec.takes(parameter)}
+
+
+def documented_rows():
+    """Return the cells of each row of the table in docs/solvers.md, by solver."""
+    text = (ROOT / "docs" / "solvers.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    return {row[0].split("`")[1]: row for row in rows if len(row) == 7}
+
+
+def test_no_other_module_compares_solvers_by_name():
+    """Defaults are names, but nothing is decided by them."""
+    names = "|".join(SOLVERS)
+    compares = re.compile(rf"""(==|!=|\bin\b) *\(?["']({names})["']""")
+    offenders = [
+        f"{path.relative_to(SOURCE)}: {line.strip()}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.relative_to(SOURCE).parts[0] not in ("paper", "testing", "baselines")
+        for line in path.read_text().splitlines()
+        if compares.search(line)
+    ]
+    assert offenders == []
+
+
+def test_the_documented_table_has_every_solver_with_its_properties():
+    rows = documented_rows()
+    assert list(rows) == list(SOLVERS)
+    for name, (_, _, same, sent, lost, losses, parameters) in rows.items():
+        spec = SOLVERS[name]
+        assert (same.startswith("no") or same == "the same") == spec.penalized, name
+        assert ("sums" in sent) == spec.sends_sums, name
+        assert lost == ("continues" if spec.survives_loss else "stops"), name
+        assert (losses == "all") == spec.bregman, name
+        if parameters != "the same":
+            taken = tuple(re.findall(r"`(\w+)`", parameters))
+            assert taken == spec.parameters, name
+
+
+def test_the_documents_describe_every_solver_in_a_section_that_starts_with_its_summary():
+    text = (ROOT / "docs" / "solvers.md").read_text()
+    for name, spec in SOLVERS.items():
+        assert f"## {name}\n\n*In short:* {spec.summary}.\n" in text, name
+
+
+@pytest.mark.parametrize("key", ["solver", "peer_solver"])
+def test_the_help_names_every_solver(key):
+    assert named(METHOD[key]) == set(SOLVERS)
+    sending = re.findall(r"([\w-]+) \(which also sends", METHOD[key])
+    assert sending == [name for name, spec in SOLVERS.items() if spec.sends_sums]
+
+
+def test_the_help_says_which_solvers_have_an_option():
+    for key in ("rho", "peer_rho"):
+        unused = METHOD[key].split("Not used by")[1]
+        assert named(unused) == set(SOLVERS) - taking("rho")
+    assert named(METHOD["alpha"]) == taking("alpha")
+    assert named(METHOD["updates"]) == taking("B")
+    surviving = {name for name, spec in SOLVERS.items() if spec.survives_loss}
+    assert named(HELP["Network"]["on_loss"]) == surviving
+
+
+def test_the_network_file_names_every_solver():
+    assert named(contract_file.SECTIONS["clustering"]["solver"]) == set(SOLVERS)
+
+
+@pytest.mark.parametrize("spec", SOLVERS.values(), ids=list(SOLVERS))
+def test_a_spec_makes_a_solver_that_bounds_what_it_sends(spec):
+    program = spec.make(Tuning(graph=graphs.ring(3), K=2, scales=SCALES, tol=1e-6))
+    assert program.max_overshoot(1.0) >= 0.0
+    assert isinstance(program, SumSender) == spec.sends_sums
+    assert set(spec.parameters) <= set(PARAMETERS)
+
+
+@pytest.mark.parametrize("spec", SOLVERS.values(), ids=list(SOLVERS))
+def test_options_of_other_solvers_are_rejected(spec):
+    others = {"rho": 5.0, "alpha": 0.1, "B": 2, "consensus_factor": 0.5}
+    others |= {"exchange": "8-bit", "on_loss": "continue"}
+    fits = {name: spec.takes(name) for name in PARAMETERS}
+    fits |= {"exchange": not spec.full_precision, "on_loss": spec.survives_loss}
+    spec.check_options(PARAMETERS | {"exchange": "float64", "on_loss": "stop"}, "cluster")
+    for name, value in others.items():
+        if fits[name]:
+            spec.check_options({name: value}, "cluster")
+            continue
+        with pytest.raises(ParameterError, match=f"`{name}` of cluster must be .* {spec.name!r}"):
+            spec.check_options({name: value}, "cluster")
+
+
+def test_a_given_rho_comes_before_a_formula():
+    assert SOLVERS["group-lasso"].find_rho(7, SCALES) == 7.0
+    assert SOLVERS["group-lasso"].find_rho("auto", SCALES) == 1.0 * 30.0 * 2.0
+    assert SOLVERS["dgc"].find_rho("auto", SCALES) is None
+
+
+def test_a_penalty_that_peers_agreed_on_is_used_as_it_is():
+    tuning = Tuning(graph=graphs.ring(4), K=2, scales=SCALES, tol=0.0)
+    # 0.8 H / sqrt(lambda_2 lambda_max), where H = beta W_total / (m K).
+    assert tuning.penalty == pytest.approx(0.8 * (30.0 / 8) / (2.0 * 4.0) ** 0.5)
+    agreed = Tuning(graph=graphs.ring(4), K=2, scales=SCALES, tol=0.0, agreed_penalty=3.0)
+    assert SOLVERS["admm"].make(agreed).c == 3.0

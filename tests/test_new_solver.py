@@ -1,0 +1,49 @@
+"""A solver that is one program, its spec and one line of the table runs everywhere."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import peerclust as pc
+from peer_runs import iris, make_path_contract
+from peerclust.peers import configuration, setup
+from peerclust.peers.setup import Rows
+from peerclust.programs.dgc import DGC
+from peerclust.programs.solver_spec import penalized_spec
+from peerclust.programs.solvers import SOLVERS
+from peerclust.runtimes import Simulator
+from peerclust.runtimes.network import contract_validation
+
+
+@dataclass(frozen=True)
+class Twin(DGC):
+    """DGC by another name."""
+
+
+@pytest.fixture(autouse=True)
+def line(monkeypatch):
+    monkeypatch.setitem(SOLVERS, "twin", penalized_spec("twin", "DGC once more", Twin))
+
+
+@pytest.mark.parametrize("runtime", ["simulator", "loopback"])
+def test_cluster_runs_it(runtime):
+    given = {"n_clusters": 3, "rho": 20, "rounds": 50, "random_state": 0, "runtime": runtime}
+    ends = [pc.cluster(iris(4), solver=name, **given) for name in ("twin", "dgc")]
+    assert np.array_equal(ends[0].centers, ends[1].centers)
+    assert ends[0].certificate == ends[1].certificate
+    assert [end.solver for end in ends] == ["twin", "dgc"]
+
+
+def test_peers_run_it():
+    assert contract_validation._check_solver("twin", "solver", "network.toml") == "twin"
+    contract, parts, members = make_path_contract(solver="twin"), iris(4), (0, 1, 2, 3)
+    offsets = np.cumsum([0, *map(len, parts)])
+    rows = Rows(np.concatenate(parts), offsets, 1.0, members)
+    rows.warm_up(contract)
+    runtime = Simulator(contract.graph)
+    agreed, users, x = setup.agree(contract, runtime, rows, members, [])
+    program = configuration.make_program(contract, agreed)
+    assert program == Twin(rho=20.0, alpha=agreed.alpha)
+    assert runtime.run(program, users, x, rounds=5).rounds == 5
+    assert configuration.make_box(contract, agreed).refuse(x[0]) == ""
