@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,8 +115,8 @@ class Problem:
     ) -> Run[S]:
         """Run a program from x; raise if it diverges."""
         threshold = tol * self.residual_scale if tol > 0 else -1.0
-        call = run_program if self.journal is None else self.journal.run_program
-        run = call(
+        call = partial(
+            run_program,
             self.runtime,
             program,
             self.users,
@@ -124,6 +125,10 @@ class Problem:
             threshold=threshold,
             on_round=on_round,
         )
+        if self.journal is None:
+            run = call()
+        else:
+            run = self.journal.run(call, lambda: program.start(self.users, x), on_round)
         with self.distribution.group.raise_on_all():
             check_finite(run.x, run.rounds)
         return run
