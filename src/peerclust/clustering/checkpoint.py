@@ -13,6 +13,7 @@ import io
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -20,15 +21,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from peerclust import __version__
-from peerclust.arrays import Array
 from peerclust.errors import DataError, ParameterError
 from peerclust.files import write_durably
-from peerclust.programs.protocol import H, Program, S, State
+from peerclust.programs.protocol import S, State
 from peerclust.ranks.group import ProcessGroup, run_on_root
-from peerclust.runtimes.loop import run_program
-from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Runtime, Snapshot, Traffic
+from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic
 from peerclust.runtimes.stopping import Vote
-from peerclust.users import Assignment, Users
+from peerclust.users import Assignment
 from peerclust.validation import check_count
 
 JOURNAL = "journal.json"
@@ -76,24 +75,19 @@ class Journal:
         # The index of the next run; below the number of recorded runs, it is resumed.
         self._next = 0
 
-    def run_program(
-        self,
-        runtime: Runtime,
-        program: Program[S, H],
-        users: Users,
-        x: Array,
-        *,
-        rounds: int,
-        threshold: float,
-        on_round: OnRound | None,
+    def run(
+        self, call: Callable[..., Run[S]], start: Callable[[], S], on_round: OnRound | None
     ) -> Run[S]:
-        """Return where a run from x ends: as recorded, else as run from the last checkpoint."""
+        """Return where a run ends: as recorded, else by `call` from the last checkpoint.
+
+        `call` takes `on_checkpoint` and `resume_from`; `start` returns a state of its type.
+        """
         number, runs = self._next, self._record["runs"]
         self._next += 1
         resume_from: Snapshot[S] | None = None
         if number < len(runs):
             with self._group.raise_on_all():
-                resume_from, header = self._load(runs[number], program.start(users, x))
+                resume_from, header = self._load(runs[number], start())
             if isinstance(on_round, Traced):
                 on_round.rows[:] = [(*row[:3], int(row[3]), row[4]) for row in header["trace"]]
             if header["ended"]:
@@ -101,17 +95,7 @@ class Journal:
                 return Run(resume_from.states, *ended, resume_from.traffic)
         trace: list[Any] = on_round.rows if isinstance(on_round, Traced) else []
         save = self._make_callback(number, trace)
-        run = run_program(
-            runtime,
-            program,
-            users,
-            x,
-            rounds=rounds,
-            threshold=threshold,
-            on_round=on_round,
-            on_checkpoint=save,
-            resume_from=resume_from,
-        )
+        run = call(on_checkpoint=save, resume_from=resume_from)
         end = {"ended": True, "rounds": run.rounds, "stopped": run.stopped, "trace": trace}
         self._save(number, Snapshot(run.states, [], run.traffic), run.rounds, end)
         return run

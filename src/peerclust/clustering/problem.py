@@ -89,8 +89,8 @@ class Problem:
     ) -> Run[S]:
         """Run a program from x; raise if it diverges."""
         threshold = tol * self.scales.residual if tol > 0 else -1.0
-        call = run_program if self.journal is None else self.journal.run_program
-        run = call(
+        call = partial(
+            run_program,
             self.runtime,
             program,
             self.users,
@@ -99,6 +99,10 @@ class Problem:
             threshold=threshold,
             on_round=on_round,
         )
+        if self.journal is None:
+            run = call()
+        else:
+            run = self.journal.run(call, lambda: program.start(self.users, x), on_round)
         with self.distribution.group.raise_on_all():
             check_finite(run.x, run.rounds)
         return run

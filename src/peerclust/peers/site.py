@@ -187,11 +187,12 @@ class Site:
     def _state_reply(self) -> StateReply:
         assert self._running is not None
         assert self._agreed is not None
-        node = self.node
+        # A step that runs in a thread may replace the state at any time.
+        node, state = self.node, self._running.state
         return StateReply(
             self._agreed,
-            self._running.state.round,
-            pack_centers(self._running.state.x),
+            state.round,
+            pack_centers(state.x),
             node.views.for_late_peer(),
             node.phase == "done",
             "" if self._verdict is None else self._verdict.status.name,

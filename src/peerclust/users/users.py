@@ -168,7 +168,7 @@ class Users:
         if last is None:
             labels = np.full(len(self.rows), -1, np.int32)
         elif not cache.is_at(last):
-            labels = last.labels.copy()
+            labels = self._read_labels(last)
         elif last.x.shape != x.shape:
             labels = cache.read_labels()
         else:
