@@ -32,7 +32,7 @@ from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.bregman import Bregman
 from peerclust.errors import ParameterError
-from peerclust.text import show
+from peerclust.text import parameter, show
 from peerclust.validation import check_name, check_number
 
 
@@ -196,7 +196,7 @@ def resolve(loss: Any, of: str = "cluster") -> Any:
         return LOSSES[check_name(loss, LOSSES, "loss", of)]()
     if isinstance(loss, type) or not isinstance(loss, Loss | Bregman):
         raise ParameterError(
-            f"`loss` of {of} must be a name, a Bregman loss, or an object with value(r2),"
+            parameter("loss", of) + " must be a name, a Bregman loss, or an object with value(r2),"
             f" gamma(r2) and smoothness. Got {show(loss)}."
         )
     check_number(loss.smoothness, "smoothness", type(loss).__name__, above=0)

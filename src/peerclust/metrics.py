@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust import distances, losses
 from peerclust.bregman import Bregman
 from peerclust.errors import DataError, ParameterError
+from peerclust.text import parameter
 from peerclust.users import Users
 from peerclust.validation import check_labels, check_rows, check_weights
 
@@ -160,7 +161,7 @@ def check_loss_fits(loss: Any, distance: distances.Distance, rows: NDArray[Any],
     if not isinstance(loss, Bregman):
         return
     if not isinstance(distance, distances.Euclidean):
-        raise ParameterError(f"`distance` of {of} must be left out with a Bregman loss.")
+        raise ParameterError(parameter("distance", of) + " must be left out with a Bregman loss.")
     outside = ~np.isfinite(loss.psi(np.asarray(rows, dtype=np.float64)))
     if outside.any():
         raise DataError(

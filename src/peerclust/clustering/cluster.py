@@ -19,7 +19,7 @@ from peerclust.errors import ParameterError
 from peerclust.programs.protocol import Program
 from peerclust.ranks.fingerprint import check_same, digest, fingerprint
 from peerclust.ranks.group import ProcessGroup
-from peerclust.text import guess, show
+from peerclust.text import guess, mention, parameter, show
 from peerclust.validation import check_count, check_name, check_number
 
 
@@ -151,7 +151,7 @@ def cluster(
             excluded = {"n_clusters", "graph", "loss", "distance", "scale", "weights"}
             excluded |= {"parts", "runtime", "progress", "random_state"}
             common = {name: value for name, value in given.items() if name not in excluded}
-            check_same(group, common, "`{}` of cluster")
+            check_same(group, common, "cluster")
         with group.raise_on_all():
             _check_choice(rho, ("auto",), "rho", at_least=1)
             _check_choice(alpha, ("auto", "paper"), "alpha", above=0)
@@ -209,27 +209,28 @@ def _open_journal(checkpoint: Any, problem: Problem, given: dict[str, Any]) -> J
         checkpoint = Checkpoint(checkpoint)
     if not isinstance(checkpoint, Checkpoint):
         raise ParameterError(
-            f"`checkpoint` of cluster must be a folder or a Checkpoint. Got {show(checkpoint)}."
+            parameter("checkpoint", "cluster")
+            + f" must be a folder or a Checkpoint. Got {show(checkpoint)}."
         )
     if given["random_state"] is None:
         raise ParameterError(
-            "`random_state` of cluster must be given with a `checkpoint`, so that a run can be"
+            parameter("random_state", "cluster")
+            + " must be given with "
+            + mention("checkpoint")
+            + ", so that a run can be"
             " resumed. Got None."
         )
     if "on_checkpoint" not in inspect.signature(problem.runtime.run).parameters:
         raise ParameterError(
-            "`checkpoint` of cluster must be left out with a runtime whose run(...) does not take"
+            parameter("checkpoint", "cluster")
+            + " must be left out with a runtime whose run(...) does not take"
             f" `on_checkpoint` and `resume_from`. Got {show(checkpoint)}."
         )
     excluded = ("parts", "weights", "progress", "checkpoint", "gather")
     given = given | {"graph": problem.graph, "random_state": problem.seed}
     runtime = given["runtime"]
     given["runtime"] = runtime if isinstance(runtime, str) else type(problem.runtime).__name__
-    identity = {
-        f"`{name}` of cluster": fingerprint(value)
-        for name, value in given.items()
-        if name not in excluded
-    }
+    identity = {name: fingerprint(value) for name, value in given.items() if name not in excluded}
     users = problem.users
     own = digest([users.rows, users.offsets, users.weights])
     return Journal(checkpoint, problem.distribution.group, identity=identity, own=own)
@@ -241,5 +242,6 @@ def _check_choice(value: float | str, choices: tuple[str, ...], name: str, **lim
     elif value not in choices:
         must = " or ".join(["a number", *map(repr, choices)])
         raise ParameterError(
-            f"`{name}` of cluster must be {must}. Got {show(value)}.{guess(value, choices)}"
+            parameter(name, "cluster")
+            + f" must be {must}. Got {show(value)}.{guess(value, choices)}"
         )

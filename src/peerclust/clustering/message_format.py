@@ -12,7 +12,7 @@ from peerclust.clustering.problem import Problem
 from peerclust.errors import DataError, ParameterError
 from peerclust.programs.lossy import MESSAGE_DTYPES, Lossy
 from peerclust.programs.protocol import Program
-from peerclust.text import show
+from peerclust.text import parameter, show
 from peerclust.validation import check_count, check_name, check_number
 
 
@@ -37,7 +37,7 @@ def resolve(exchange: Any, solver: str) -> MessageFormat:
     known = ("dtype", "noise", "drop", "gradient_noise", "seed")
     if not isinstance(given, dict):
         raise ParameterError(
-            f"`exchange` of cluster must be a name or a dict. Got {show(exchange)}."
+            parameter("exchange", "cluster") + f" must be a name or a dict. Got {show(exchange)}."
         )
     for name in given:
         check_name(name, known, "exchange", "cluster, a dict,")
@@ -51,7 +51,8 @@ def resolve(exchange: Any, solver: str) -> MessageFormat:
         raise ParameterError(f"`drop` of exchange must be below 1. Got {given['drop']}.")
     if solver == "exact":
         raise ParameterError(
-            "`exchange` of cluster must be 'float64' with the solver 'exact', whose averages need"
+            parameter("exchange", "cluster")
+            + " must be 'float64' with the solver 'exact', whose averages need"
             f" every digit. Got {show(exchange)}."
         )
 
@@ -77,6 +78,7 @@ def check_range(dtype: str, problem: Problem, x: Array) -> None:
     size = problem.distribution.max_over_ranks(max(np.abs(rows).max(initial=0.0), np.abs(x).max()))
     if size > most or problem.spread < least:
         raise DataError(
-            f"`exchange` of cluster must be a format for numbers up to {size:.2g}, such as"
+            parameter("exchange", "cluster")
+            + f" must be a format for numbers up to {size:.2g}, such as"
             f" 'float64'. Got {dtype!r}; scaled rows fit every format."
         )

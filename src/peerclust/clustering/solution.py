@@ -14,8 +14,10 @@ from peerclust import losses
 from peerclust.arrays import Array
 from peerclust.clustering.scaling import Scale
 from peerclust.distances import Distance, Euclidean
+from peerclust.doors import Door
 from peerclust.errors import DataError, ParameterError
 from peerclust.ranks.distribution import Distribution, add_up
+from peerclust.text import mark_names
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows
 
@@ -25,7 +27,8 @@ class Status:
     """How a run ended, and what to do about it.
 
     `name` is "converged", "stopped" (every user's residual was below tol in one round, but the
-    result's is not) or "ran out of rounds"; `advice` is a sentence.
+    result's is not) or "ran out of rounds"; `advice` is a sentence, with names of parameters in
+    backticks.
 
     >>> Status("converged", "Every residual was below tol.").converged
     True
@@ -41,6 +44,15 @@ class Status:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.advice}"
+
+    def renamed(self, door: Door) -> Status:
+        """Return the status with the names that parameters have at an entry point.
+
+        >>> from peerclust.doors import FIT
+        >>> Status("ran out of rounds", "Allow more `rounds`.").renamed(FIT).advice
+        'Allow more --rounds.'
+        """
+        return replace(self, advice=str(door.translate(mark_names(self.advice))))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from peerclust.programs.dgc import DGC
 from peerclust.programs.exact import Exact
 from peerclust.programs.group_lasso import GroupLasso
 from peerclust.programs.protocol import Program
-from peerclust.text import show
+from peerclust.text import parameter, show
 from peerclust.validation import check_name
 
 PENALIZED: dict[str, Callable[..., Program]] = {"dgc": DGC, "accelerated": Accelerated}
@@ -85,7 +85,7 @@ def choose(request: SolverRequest, loss: Any) -> SolverChoice:
     if not isinstance(solver, str):
         if not callable(solver):
             raise ParameterError(
-                "`solver` of cluster must be a name, or a callable (rho, alpha, B,"
+                parameter("solver", "cluster") + " must be a name, or a callable (rho, alpha, B,"
                 f" consensus_factor) that returns a program. Got {show(solver)}."
             )
         return SolverChoice(getattr(solver, "__name__", type(solver).__name__), "given", solver)
@@ -121,10 +121,11 @@ def _check_unused(name: str, request: SolverRequest) -> None:
     ]
     if name != "group-lasso":
         unused.append(("rho", request.rho, "auto"))
-    for parameter, value, default in unused:
+    for unused_name, value, default in unused:
         if value != default:
             raise ParameterError(
-                f"`{parameter}` of cluster must be left at {default!r} with the solver {name!r},"
+                parameter(unused_name, "cluster")
+                + f" must be left at {default!r} with the solver {name!r},"
                 f" which does not use it. Got {show(value)}."
             )
 

@@ -16,7 +16,7 @@ from peerclust.ranks.group import ProcessGroup, SingleProcess
 from peerclust.runtimes.loopback import Loopback
 from peerclust.runtimes.protocol import Run, Runtime
 from peerclust.runtimes.simulator import Simulator
-from peerclust.text import show
+from peerclust.text import parameter, show
 from peerclust.validation import check_name
 
 # The runtimes of a single process.
@@ -57,7 +57,8 @@ def resolve(runtime: Any, distribution: Distribution, of: str = "cluster") -> Ru
         runtime = RUNTIMES[check_name(runtime, (*RUNTIMES, "mpi"), "runtime", of)]
     if not callable(runtime) or not hasattr(runtime, "run"):
         raise ParameterError(
-            f"`runtime` of {of} must be a name or a class that takes a graph and has run(...)."
+            parameter("runtime", of)
+            + " must be a name or a class that takes a graph and has run(...)."
             f" Got {show(runtime)}."
         )
     made = runtime(distribution.graph)

@@ -15,6 +15,7 @@ from peerclust.graphs import Graph
 from peerclust.programs.protocol import NeighborSum, Program, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.runtimes.stopping import VOTE_BYTES, Vote
+from peerclust.text import mention
 from peerclust.users import Users
 
 # Called between rounds with the blocks' states and the blocks.
@@ -122,6 +123,6 @@ def check_finite(values: Array, round_: int) -> None:
     """Raise if residuals or centers are not finite: the run has diverged."""
     if not np.isfinite(values).all():
         raise DivergedError(
-            f"Diverged after {round_} rounds: the step size `alpha` is too large."
+            f"Diverged after {round_} rounds: the step size " + mention("alpha") + " is too large."
             " alpha='auto' is safe for every loss that the theory covers."
         )

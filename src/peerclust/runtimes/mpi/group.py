@@ -69,7 +69,8 @@ class MPIGroup:
             yield
         except Exception as raised:  # whatever it is, the others must not wait
             error = raised
-        errors = self.allgather(None if error is None else (type(error), str(error)))
+        sentence = error.sentence if isinstance(error, PeerclustError) else str(error)
+        errors = self.allgather(None if error is None else (type(error), sentence))
         first = next((r for r, each in enumerate(errors) if each is not None), None)
         if first is None:
             return
@@ -80,7 +81,7 @@ class MPIGroup:
             # A bug: its own traceback says where.
             raise error
         kind = kind if issubclass(kind, PeerclustError) else PeerclustError
-        raise kind(f"Rank {first} of {self.size}: {text}") from None
+        raise kind(f"Rank {first} of {self.size}: " + text) from None
 
     @contextmanager
     def abort_on_failure(self) -> Iterator[None]:
