@@ -226,7 +226,7 @@ def resolve(init: Any, of: str = "cluster") -> Start:
             parameter("init", of) + f" must be a start, such as {init.__name__}()."
         )
     if isinstance(init, str):
-        start: Start = STARTS[check_name(init, STARTS, "init", of)]()
+        start: Start = STARTS[check_name(init, STARTS, "init", of, other="centers (K, d)")]()
         return start
     return init if isinstance(init, Start) else Given(init)
 

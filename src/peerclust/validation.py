@@ -66,8 +66,10 @@ def check_count(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
     return int(value)
 
 
-def check_name(value: str, known: Iterable[str], name: str, of: str) -> str:
+def check_name(value: str, known: Iterable[str], name: str, of: str, *, other: str = "") -> str:
     """Return `value` if it is known; else raise and suggest the closest known name.
+
+    `other` is what the parameter may be if it is not a name.
 
     >>> check_name("huber", ["kmeans", "huber"], "loss", "cluster")
     'huber'
@@ -75,9 +77,9 @@ def check_name(value: str, known: Iterable[str], name: str, of: str) -> str:
     names = list(known)
     if value in names:
         return value
+    must = ", ".join([*map(repr, names), *([f"or {other}"] if other else [])])
     raise ParameterError(
-        parameter(name, of) + f" must be one of {', '.join(map(repr, names))}. Got {show(value)}."
-        f"{guess(value, names)}"
+        parameter(name, of) + f" must be one of {must}. Got {show(value)}.{guess(value, names)}"
     )
 
 

@@ -66,6 +66,7 @@ def fit(
     def parse() -> dict[str, Any]:
         result_directory.check_directory(out, force=force)
         options.check_per_rank(per_rank, runtime)
+        options.check_start(init)
         return {
             "loss": options.make_loss(loss, delta=delta, eta=eta),
             "distance": options.make_distance(distance, matrix),
