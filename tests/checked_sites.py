@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from peerclust.peers.check import check
+from peerclust.peers.commands import SiteArguments
 from peerclust.peers.site_directory import status_socket
 from peerclust.runtimes.network import contract_file, status
 from peerclust.runtimes.network.contract import Peer
@@ -47,8 +48,9 @@ class Net:
         return self.path / name / "network.toml"
 
     def check(self, name, seconds=LONG, **given):
-        data = given.pop("data", self.path / name / "rows.csv")
-        lines = check(self.file(name), name, data, seconds=seconds, **given)
+        site = {"data": self.path / name / "rows.csv"}
+        site |= {key: given.pop(key) for key in ("data", "keys", "listen", "dial") if key in given}
+        lines = check(SiteArguments(self.file(name), name, **site), seconds=seconds, **given)
         return {line.name: line for line in lines}
 
     def check_all(self, names, **given):

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.errors import ParameterError
-from peerclust.text import show
+from peerclust.text import parameter, show
 from peerclust.validation import check_name
 
 
@@ -174,23 +174,29 @@ class Mahalanobis:
         try:
             A = np.array(self.A, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ParameterError("`A` of Mahalanobis must be a matrix of numbers.") from None
+            raise ParameterError(
+                parameter("A", "Mahalanobis") + " must be a matrix of numbers."
+            ) from None
         if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
             raise ParameterError(
-                f"`A` of Mahalanobis must be a square matrix. Got shape {A.shape}."
+                parameter("A", "Mahalanobis") + f" must be a square matrix. Got shape {A.shape}."
             )
         if not np.isfinite(A).all():
-            raise ParameterError("`A` of Mahalanobis must be finite. Got NaN or infinite entries.")
+            raise ParameterError(
+                parameter("A", "Mahalanobis") + " must be finite. Got NaN or infinite entries."
+            )
         # An inverted covariance is symmetric only up to rounding, relative to its diagonal.
         scale = np.sqrt(np.abs(A.diagonal()))
         if np.any(np.abs(A - A.T) > 1e-8 * np.outer(scale, scale)):
-            raise ParameterError("`A` of Mahalanobis must be symmetric. Got one that is not.")
+            raise ParameterError(
+                parameter("A", "Mahalanobis") + " must be symmetric. Got one that is not."
+            )
         A = 0.5 * (A + A.T)
         # With the diagonal scaled to 1, a Cholesky factor below this is rounding error.
         unit = np.where(scale > 0, scale, 1.0)
         if np.linalg.eigvalsh(A / np.outer(unit, unit))[0] <= len(A) * np.finfo(float).eps:
             raise ParameterError(
-                "`A` of Mahalanobis must be positive definite."
+                parameter("A", "Mahalanobis") + " must be positive definite."
                 f" Got one whose smallest eigenvalue is {np.linalg.eigvalsh(A)[0]:.3g}."
             )
         A.flags.writeable = False
@@ -203,7 +209,7 @@ class Mahalanobis:
         size = len(np.asarray(self.A))
         if size != d:
             raise ParameterError(
-                f"`A` of Mahalanobis must be ({d}, {d}) for rows with {d} features."
+                parameter("A", "Mahalanobis") + f" must be ({d}, {d}) for rows with {d} features."
                 f" Got ({size}, {size})."
             )
 
@@ -234,13 +240,14 @@ def resolve(distance: Any, of: str = "cluster") -> Distance:
         check_name(distance, ("euclidean", "mahalanobis"), "distance", of)
         if distance == "mahalanobis":
             raise ParameterError(
-                f"`distance` of {of} must be Mahalanobis(A) with its matrix A."
+                parameter("distance", of) + " must be Mahalanobis(A) with its matrix A."
                 " Got only the name 'mahalanobis'."
             )
         return Euclidean()
     if isinstance(distance, type) or not isinstance(distance, Distance):
         raise ParameterError(
-            f"`distance` of {of} must be 'euclidean', Mahalanobis(A) or an object with largest,"
+            parameter("distance", of)
+            + " must be 'euclidean', Mahalanobis(A) or an object with largest,"
             f" check(d), forward(points) and back(gradient). Got {show(distance)}."
         )
     return distance

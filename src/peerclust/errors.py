@@ -23,6 +23,12 @@ from __future__ import annotations
 class PeerclustError(Exception):
     """The base class of every exception that peerclust raises on purpose."""
 
+    @property
+    def sentence(self) -> str:
+        """The message; if it is a `text.Sentence`, it knows which of its words are parameters."""
+        sentence: str = self.args[0] if self.args else ""
+        return sentence
+
 
 class InputError(PeerclustError, ValueError):
     """The caller's input is invalid; nothing has been computed or written."""

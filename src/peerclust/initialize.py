@@ -24,6 +24,7 @@ from peerclust.errors import DataError, ParameterError
 from peerclust.programs.draw import Draw
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
+from peerclust.text import parameter, setting
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_count, check_name, check_number
@@ -84,12 +85,14 @@ class KMeansPlusPlus:
             row = run.states[0].drawn
             if np.isnan(row).any() and self.mean_of > 1:
                 raise DataError(
-                    f"`mean_of` of KMeansPlusPlus must be at most the distinct rows of some user"
+                    parameter("mean_of", "KMeansPlusPlus")
+                    + " must be at most the distinct rows of some user"
                     f" that are not centers. Got {self.mean_of}."
                 )
             if np.isnan(row).any():
                 raise DataError(
-                    f"`n_clusters` must be at most the number of distinct rows, {k}. Got {K}."
+                    parameter("n_clusters", "cluster")
+                    + f" must be at most the number of distinct rows, {k}. Got {K}."
                 )
             drawn = np.concatenate([drawn, row])
         return users.broadcast_centers(drawn), traffic
@@ -154,8 +157,9 @@ class Warm:
         flat, names = _read_classes(self.classes, users, runtime.distribution.graph.m)
         if len(names) != K:
             raise ParameterError(
-                f"`classes` of Warm must have as many classes as `n_clusters`. Got {len(names)}"
-                f" classes and n_clusters={K}."
+                "`classes` of Warm must have as many classes as "
+                + setting("n_clusters", K)
+                + f". Got {len(names)}."
             )
         x = np.empty((users.m, K, users.d))
         traffic = Traffic()
@@ -188,15 +192,20 @@ class Given:
         try:
             x = np.array(self.x, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ParameterError("`init` of cluster must be an array of numbers.") from None
+            raise ParameterError(
+                parameter("init", "cluster") + " must be an array of numbers."
+            ) from None
         m = runtime.distribution.graph.m
         if x.shape not in ((K, users.d), (m, K, users.d)):
             raise ParameterError(
-                f"`init` of cluster must have the shape {(K, users.d)} or {(m, K, users.d)}."
+                parameter("init", "cluster")
+                + f" must have the shape {(K, users.d)} or {(m, K, users.d)}."
                 f" Got {x.shape}."
             )
         if not np.isfinite(x).all():
-            raise ParameterError("`init` of cluster must be finite. Got NaN or infinite centers.")
+            raise ParameterError(
+                parameter("init", "cluster") + " must be finite. Got NaN or infinite centers."
+            )
         return (users.broadcast_centers(x) if x.ndim == 2 else x[list(users.ids)]), Traffic()
 
 
@@ -214,9 +223,11 @@ def resolve(init: Any, of: str = "cluster") -> Start:
     KMeansPlusPlus(cap=None, mean_of=1)
     """
     if isinstance(init, type):
-        raise ParameterError(f"`init` of {of} must be a start, such as {init.__name__}().")
+        raise ParameterError(
+            parameter("init", of) + f" must be a start, such as {init.__name__}()."
+        )
     if isinstance(init, str):
-        start: Start = STARTS[check_name(init, STARTS, "init", of)]()
+        start: Start = STARTS[check_name(init, STARTS, "init", of, other="centers (K, d)")]()
         return start
     return init if isinstance(init, Start) else Given(init)
 

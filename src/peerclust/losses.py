@@ -35,7 +35,7 @@ from peerclust.arrays import Array
 from peerclust.bregman import Bregman
 from peerclust.distances import Distance, Euclidean, Geometry, Linear
 from peerclust.errors import ParameterError
-from peerclust.text import show
+from peerclust.text import parameter, show
 from peerclust.validation import check_name, check_number
 
 
@@ -235,7 +235,7 @@ def resolve(loss: object, of: str = "cluster") -> Loss:
         return make(check_name(loss, LOSSES, "loss", of), {})
     if isinstance(loss, type) or not isinstance(loss, Loss):
         raise ParameterError(
-            f"`loss` of {of} must be a name, a Bregman loss, or an object with value(r2),"
+            parameter("loss", of) + " must be a name, a Bregman loss, or an object with value(r2),"
             f" gamma(r2) and smoothness. Got {show(loss)}."
         )
     check_number(loss.smoothness, "smoothness", type(loss).__name__, above=0)
@@ -251,5 +251,5 @@ def geometry_of(loss: object, distance: Distance, of: str = "cluster") -> Geomet
     if not isinstance(loss, Bregman):
         return Linear(distance)
     if not isinstance(distance, Euclidean):
-        raise ParameterError(f"`distance` of {of} must be left out with a Bregman loss.")
+        raise ParameterError(parameter("distance", of) + " must be left out with a Bregman loss.")
     return loss

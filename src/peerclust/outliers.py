@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from peerclust import distances, losses, runtimes
 from peerclust.arrays import Array
 from peerclust.clustering.problem import prepare
+from peerclust.doors import Door
 from peerclust.initialize import KMeansPlusPlus, sample_distances
 from peerclust.losses import geometry_of
 from peerclust.runtimes.protocol import Traffic
@@ -26,6 +27,9 @@ CAP = 0.9
 
 # delta="auto" is this quantile of the rows' distances to the centers of such a start.
 DELTA_QUANTILE = 0.5
+
+# The parameters that `estimate_delta` has in common with `cluster`.
+SHARED = ("n_clusters", "graph", "distance", "weights", "runtime", "random_state")
 
 
 def outlier_scores(
@@ -78,7 +82,8 @@ def estimate_delta(
     >>> estimate_delta(parts, n_clusters=2, random_state=0)[0]
     1.0
     """
-    with runtimes.process_group(runtime).abort_on_failure():
+    door = Door("estimate_delta", {("cluster", name): name for name in ("parts", *SHARED)})
+    with runtimes.process_group(runtime).abort_on_failure(), door.naming():
         problem = prepare(
             parts,
             n_clusters=n_clusters,

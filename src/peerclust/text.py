@@ -1,12 +1,18 @@
-"""Names and values in sentences: shortened, sorted, and with suggestions for misspelled ones."""
+"""Names and values in sentences: shortened, sorted, with suggestions for misspelled ones.
+
+A parameter in a sentence is kept as data, because the caller may know it by another name: `doors`
+has the names.
+"""
 
 from __future__ import annotations
 
 import difflib
 import reprlib
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 
 def shorten(names: Sequence[object]) -> str:
@@ -64,3 +70,107 @@ def show(value: object) -> str:
         return " ".join(reprlib.repr(value).split())
     except ValueError:  # an int with more digits than Python prints
         return f"{type(value).__name__} of too many digits"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter in a sentence: as its subject ("`rho` of cluster"), or only mentioned ("`rho`").
+
+    A setting has a value, too: "`rho` = 10", or "--rho 10" for an option. `shown` are the name and
+    the owner that the caller knows, if these differ.
+    """
+
+    name: str
+    of: str
+    mentioned: bool = False
+    value: str | None = None
+    shown: tuple[str, str] | None = None
+
+    def __str__(self) -> str:
+        name, of = self.shown or (self.name, self.of)
+        is_option = name.startswith("--")
+        if self.value is not None:
+            return f"{name} {self.value}" if is_option else f"`{name}` = {self.value}"
+        if self.mentioned:
+            return name if is_option else f"`{name}`"
+        return f"`{name}` of {of}"
+
+
+class Sentence(str):
+    """A text that knows which of its parts are parameters, so that they can be renamed.
+
+    Adding text keeps the parts; an f-string does not.
+
+    >>> (parameter("rho", "cluster") + " must be a number.").parts  # doctest: +ELLIPSIS
+    (Parameter(name='rho', of='cluster', ...), ' must be a number.')
+    """
+
+    __slots__ = ("parts",)
+    parts: tuple[str | Parameter, ...]
+
+    def __new__(cls, *parts: str | Parameter) -> Self:
+        """Join the parts."""
+        made = super().__new__(cls, "".join(map(str, parts)))
+        made.parts = parts
+        return made
+
+    def __add__(self, other: str) -> Sentence:
+        return Sentence(*self.parts, *_parts(other))
+
+    def __radd__(self, other: str) -> Sentence:
+        return Sentence(*_parts(other), *self.parts)
+
+    def __reduce__(self) -> tuple[type[Sentence], tuple[str | Parameter, ...]]:
+        return Sentence, self.parts
+
+    def rename(self, find: Callable[[Parameter], Parameter]) -> Sentence:
+        """Return the sentence with each parameter replaced."""
+        return Sentence(
+            *(find(each) if isinstance(each, Parameter) else each for each in self.parts)
+        )
+
+
+def _parts(text: str) -> tuple[str | Parameter, ...]:
+    return text.parts if isinstance(text, Sentence) else (text,)
+
+
+def parameter(name: str, of: str) -> Sentence:
+    """Return a parameter as the subject of a sentence.
+
+    >>> str(parameter("rho", "cluster") + " must be a number.")
+    '`rho` of cluster must be a number.'
+    """
+    return Sentence(Parameter(name, of))
+
+
+def mention(name: str, of: str = "cluster") -> Sentence:
+    """Return a parameter in the middle of a sentence.
+
+    >>> str("Allow more " + mention("rounds") + ".")
+    'Allow more `rounds`.'
+    """
+    return Sentence(Parameter(name, of, mentioned=True))
+
+
+def setting(name: str, value: object, of: str = "cluster") -> Sentence:
+    """Return a parameter and its value.
+
+    >>> str(setting("rho", 10))
+    '`rho` = 10'
+    """
+    return Sentence(Parameter(name, of, value=str(value)))
+
+
+def mark_names(text: str, of: str = "cluster") -> Sentence:
+    """Return a text of our own, in which backticks enclose nothing but names of parameters.
+
+    >>> mark_names("Allow more `rounds`.").parts[1].name
+    'rounds'
+    """
+    pieces = text.split("`")
+    return Sentence(
+        *(
+            Parameter(piece, of, mentioned=True) if i % 2 else piece
+            for i, piece in enumerate(pieces)
+        )
+    )

@@ -16,14 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerclust.arrays import Array
 from peerclust.errors import DataError, ParameterError
-from peerclust.text import guess, show
+from peerclust.text import guess, parameter, show
 
 RandomState = int | np.random.Generator | None
 
 # Squared distances between rows of this size still fit a float64.
 LARGEST = 1e150
 
-NO_ROWS = "`parts` of cluster must hold at least one row. Got none (n_samples=0)."
+NO_ROWS = parameter("parts", "cluster") + " must hold at least one row. Got none (n_samples=0)."
 
 
 def check_number(
@@ -49,7 +49,7 @@ def check_number(
         limits = {">=": at_least, ">": above, "<=": at_most, "<": below}
         stated = [f"{sign} {limit:g}" for sign, limit in limits.items() if math.isfinite(limit)]
         must = " ".join(["a number", " and ".join(stated)]).strip()
-        raise ParameterError(f"`{name}` of {of} must be {must}. Got {show(value)}.")
+        raise ParameterError(parameter(name, of) + f" must be {must}. Got {show(value)}.")
     return float(value)
 
 
@@ -61,13 +61,15 @@ def check_count(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
     """
     if not isinstance(value, Integral) or isinstance(value, bool) or value < at_least:
         raise ParameterError(
-            f"`{name}` of {of} must be a whole number >= {at_least}. Got {show(value)}."
+            parameter(name, of) + f" must be a whole number >= {at_least}. Got {show(value)}."
         )
     return int(value)
 
 
-def check_name(value: str, known: Iterable[str], name: str, of: str) -> str:
+def check_name(value: str, known: Iterable[str], name: str, of: str, *, other: str = "") -> str:
     """Return `value` if it is known; else raise and suggest the closest known name.
+
+    `other` is what the parameter may be if it is not a name.
 
     >>> check_name("huber", ["kmeans", "huber"], "loss", "cluster")
     'huber'
@@ -75,9 +77,9 @@ def check_name(value: str, known: Iterable[str], name: str, of: str) -> str:
     names = list(known)
     if value in names:
         return value
+    must = ", ".join([*map(repr, names), *([f"or {other}"] if other else [])])
     raise ParameterError(
-        f"`{name}` of {of} must be one of {', '.join(map(repr, names))}. Got {show(value)}."
-        f"{guess(value, names)}"
+        parameter(name, of) + f" must be one of {must}. Got {show(value)}.{guess(value, names)}"
     )
 
 
@@ -90,19 +92,22 @@ def check_labels(labels: ArrayLike, name: str, of: str) -> tuple[NDArray[Any], N
     try:
         array = np.asarray(labels)
     except ValueError as error:
-        raise DataError(f"`{name}` of {of} must be a 1-D array of labels. {error}.") from None
+        raise DataError(parameter(name, of) + f" must be a 1-D array of labels. {error}.") from None
     if array.ndim != 1 or array.size == 0:
         raise DataError(
-            f"`{name}` of {of} must be a 1-D array of at least one label. Got shape {array.shape}."
+            parameter(name, of)
+            + f" must be a 1-D array of at least one label. Got shape {array.shape}."
         )
     try:
         names, codes = np.unique(array, return_inverse=True)
         missing = np.flatnonzero(array != array)
     except TypeError as error:
-        raise DataError(f"`{name}` of {of} must be all numbers or all strings. {error}.") from None
+        raise DataError(
+            parameter(name, of) + f" must be all numbers or all strings. {error}."
+        ) from None
     if missing.size:
         raise DataError(
-            f"`{name}` of {of} must have no missing labels. Row {missing[0]} is"
+            parameter(name, of) + f" must have no missing labels. Row {missing[0]} is"
             f" {array[missing[0]]}."
         )
     return names, codes.astype(np.intp, copy=False)
@@ -120,7 +125,7 @@ def check_generator(random_state: Any, of: str) -> np.random.Generator:
         return np.random.default_rng(check_count(random_state, "random_state", of, at_least=0))
     except ParameterError:
         raise ParameterError(
-            f"`random_state` of {of} must be None, a whole number >= 0 or a"
+            parameter("random_state", of) + " must be None, a whole number >= 0 or a"
             f" numpy.random.Generator. Got {show(random_state)}."
         ) from None
 
@@ -196,21 +201,22 @@ def check_weights(
         flat = np.ascontiguousarray(flat, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            f"`weights` of {of} must be 'unit', 'normalized' or arrays of numbers."
+            parameter("weights", of) + " must be 'unit', 'normalized' or arrays of numbers."
         ) from None
     if flat.shape != (n,) or (nested and [len(w) for w in weights] != np.diff(offsets).tolist()):
         raise DataError(
-            f"`weights` of {of} must have one weight for each of the {n} rows, in the form of"
+            parameter("weights", of)
+            + f" must have one weight for each of the {n} rows, in the form of"
             f" the parts. Got shape {flat.shape}."
         )
     bad = ~(np.isfinite(flat) & (flat >= 0))
     if bad.any():
         row = int(bad.argmax())
         raise DataError(
-            f"`weights` of {of} must be finite and >= 0. Got {flat[row]} for row {row}."
+            parameter("weights", of) + f" must be finite and >= 0. Got {flat[row]} for row {row}."
         )
     if not (may_be_zero or flat.any()):
-        raise DataError(f"`weights` of {of} must not all be zero.")
+        raise DataError(parameter("weights", of) + " must not all be zero.")
     return flat
 
 
@@ -240,7 +246,8 @@ def _flatten(
         isinstance(parts, np.ndarray) and parts.ndim == 3
     ):
         raise DataError(
-            "`parts` of cluster must be a list of (N_i, d) arrays, one per user, or (rows,"
+            parameter("parts", "cluster")
+            + " must be a list of (N_i, d) arrays, one per user, or (rows,"
             f" offsets); for one user pass [X]. Got {type(parts).__name__}."
         )
     try:

@@ -68,7 +68,7 @@ BAD_OPTIONS = [
     (("--weights-column", "w"), "There is no column 'w' in bern.csv."),
     (("--scale", "standart"), "Got 'standart'. Did you mean 'standard'?"),
     (("--delta", 1), "`--delta` of fit requires --loss huber. Got --loss kmeans."),
-    (("--loss", "huber", "--delta", 0), "`delta` of Huber must be a number > 0. Got 0.0."),
+    (("--loss", "huber", "--delta", 0), "`--delta` of fit must be a number > 0. Got 0.0."),
     (("--tol", -1), "`--tol` of fit must be a number >= 0. Got -1.0."),
     (
         ("--distance", "mahalanobis"),

@@ -170,7 +170,7 @@ def test_a_run_that_lost_a_rank_resumes_from_its_checkpoint():
     assert refused[0][0] == 2
     assert "kept contains an unfinished run; continue it with --resume" in refused[0][2]
     assert [code for code, *_ in resumed] == [0, 0]
-    assert "Cannot resume from kept: it was started with `--seed` of fit = " in again[0][2]
+    assert "Cannot resume from kept: it was started with --seed " in again[0][2]
     good(*words, "--out", "whole")
     check_same_result("whole", "out")
 

@@ -48,7 +48,9 @@ def test_check_prints_one_line_per_check_and_waits_on_stderr(site):
 def test_check_has_a_json_form(site):
     result = run(*site, "--json")
     assert (result.exit_code, result.stderr) == (1, "")
-    lines = json.loads(result.stdout)
+    found = json.loads(result.stdout)
+    assert found["ready"] is False
+    lines = found["checks"]
     assert [*lines[0]] == ["name", "ok", "detail", "warns"]
     names = ["network file", "key", "certificate", "clock", "port", "data", "oslo"]
     assert [line["name"] for line in lines] == names

@@ -126,10 +126,10 @@ def test_only_the_last_files_are_left(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "error", "match"),
     [
-        ({"n_clusters": 2}, ParameterError, r"started with `n_clusters` of cluster = 3, now 2\."),
-        ({"rho": 11}, ParameterError, r"started with `rho` of cluster = 10, now 11\."),
-        ({"random_state": 4}, ParameterError, r"`random_state` of cluster"),
-        ({"graph": "path"}, ParameterError, r"`graph` of cluster"),
+        ({"n_clusters": 2}, ParameterError, r"started with `n_clusters` = 3, now 2\."),
+        ({"rho": 11}, ParameterError, r"started with `rho` = 10, now 11\."),
+        ({"random_state": 4}, ParameterError, r"started with `random_state` = "),
+        ({"graph": "path"}, ParameterError, r"started with `graph` = "),
         ({"weights": "normalized"}, DataError, "it was started with other rows"),
     ],
 )
@@ -146,16 +146,14 @@ def test_another_problem_is_not_resumed(changed, error, match, tmp_path):
 def test_another_start_is_not_resumed(tmp_path):
     with pytest.raises(InterruptedRunError):
         interrupt(tmp_path, 20, rho=10, init=pc.initialize.Given(ROWS[:3]))
-    with pytest.raises(ParameterError, match="started with `init` of cluster = "):
+    with pytest.raises(ParameterError, match="started with `init` = "):
         interrupt(tmp_path, 20, rho=10, init=pc.initialize.Given(ROWS[3:6]))
 
 
 def test_another_runtime_is_not_resumed(tmp_path):
     with pytest.raises(InterruptedRunError):
         interrupt(tmp_path, 20, rho=10)
-    with pytest.raises(
-        ParameterError, match=r"`runtime` of cluster = 'simulator', now 'loopback'\."
-    ):
+    with pytest.raises(ParameterError, match=r"`runtime` = 'simulator', now 'loopback'\."):
         interrupt(tmp_path, 20, rho=10, runtime="loopback")
 
 

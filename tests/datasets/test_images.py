@@ -158,7 +158,7 @@ def test_openml_out_of_reach_is_one_sentence_and_no_warning(load, error, why, mo
     sentence = rejected(load)
     name = load.__name__
     assert sentence.startswith(f"Cannot download the images of {name} from OpenML ({why}); pass")
-    assert f"pass `data_dir` (--data-dir), a folder that contains {name}.npz" in sentence
+    assert f"pass `data_dir`, a folder that contains {name}.npz" in sentence
 
 
 @pytest.mark.parametrize(

@@ -125,31 +125,42 @@ def test_it_works_in_a_pipeline_with_every_loss_and_distance():
     [
         ({}, {"X": np.where(np.arange(150)[:, None] == 7, np.nan, X)}, "Row 7 of X must be finite"),
         ({}, {"X": np.where(np.arange(150)[:, None] == 9, np.inf, X)}, "Row 9 of X must be finite"),
-        ({"n_clusters": 200}, {}, "at most the number of distinct rows"),
-        ({"n_clusters": 0}, {}, "`n_clusters` of cluster"),
-        ({"rho": 0.5}, {"users": SITE}, "`rho` of cluster must be a number >= 1"),
-        ({"max_iter": 0}, {}, "`max_iter` of"),
-        ({"graph": "rnig"}, {"users": SITE}, "Did you mean 'ring'"),
-        ({"graph": nx.empty_graph(4)}, {"users": SITE}, "must connect all users"),
-        ({"distance": "euclid"}, {}, "Did you mean 'euclidean'"),
-        ({"graph": pc.graphs.ring(5)}, {"users": SITE}, "as many users as there are parts"),
+        ({"n_clusters": 200}, {}, "`n_clusters` of {} must be at most the number of distinct rows"),
+        ({"n_clusters": 0}, {}, "`n_clusters` of {} must be a whole number >= 1"),
+        ({"rho": 0.5}, {"users": SITE}, "`rho` of {} must be a number >= 1"),
+        ({"max_iter": 0}, {}, "`max_iter` of {} must be a whole number >= 1. Got 0."),
+        ({"tol": -1}, {}, "`tol` of {} must be a number >= 0"),
+        ({"solver": "admm", "B": 2}, {}, "`B` of {} must be left at 1 with the solver 'admm'"),
+        ({"random_state": "seed"}, {}, "`random_state` of {} must be None"),
+        ({"graph": "rnig"}, {"users": SITE}, "`graph` of {} must be one of .* Did you mean 'ring'"),
+        ({"graph": nx.empty_graph(4)}, {"users": SITE}, "`graph` of {} must connect all users"),
+        ({"distance": "euclid"}, {}, "`distance` of {} .* Did you mean 'euclidean'"),
+        ({"graph": pc.graphs.ring(5)}, {"users": SITE}, "`graph` of {} must have as many users"),
         ({}, {"users": SITE[:10]}, "`users` of .*fit must name the user of each of the 150 rows"),
         ({}, {"X": X[:, 0]}, "Expected 2D array"),
         ({}, {"sample_weight": -np.ones(150)}, "Negative values"),
-        ({"init": np.zeros((2, 4))}, {}, "`init` of cluster must have the shape"),
+        ({"init": np.zeros((2, 4))}, {}, "`init` of {} must have the shape"),
     ],
 )
 @pytest.mark.parametrize("kind", [pc.PeerClustering, pc.PeerOutlierDetector])
 def test_bad_input_gets_one_clear_sentence(kind, options, fit, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=sentence.replace("{}", kind.__name__)):
         kind(**options).fit(**({"X": X} | fit))
+
+
+@pytest.mark.parametrize("kind", [pc.PeerClustering, pc.PeerOutlierDetector])
+def test_advice_names_the_parameters_of_the_estimator(kind):
+    status = kind(max_iter=1, random_state=0).fit(X, users=SITE).solution_.status
+    assert status.name == "ran out of rounds"
+    assert "Allow more `max_iter`, or a larger `tol`" in status.advice
 
 
 def test_unknown_losses_are_rejected_with_the_nearest_name():
     with pytest.raises(InputError, match="Did you mean 'huber'"):
         pc.PeerClustering(loss="hubr").fit(X)
-    with pytest.raises(InputError, match="`delta` of PeerOutlierDetector"):
-        pc.PeerOutlierDetector(delta="automatic").fit(X)
+    for delta in ("automatic", -1):
+        with pytest.raises(InputError, match="`delta` of PeerOutlierDetector"):
+            pc.PeerOutlierDetector(delta=delta).fit(X)
 
 
 def test_a_second_fit_replaces_the_users_of_the_first():

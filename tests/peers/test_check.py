@@ -11,6 +11,7 @@ import pytest
 
 from checked_sites import LONG, NAMES, Net, bad, free_ports
 from peerclust.peers.check import check
+from peerclust.peers.commands import SiteArguments
 from peerclust.runtimes.network import contract_file, probe
 from peerclust.runtimes.network.contract import group_hex
 from peerclust.runtimes.network.identity import make_identity
@@ -71,7 +72,7 @@ def test_without_a_good_network_file_nothing_else_is_checked(net):
     net.file("b").write_text("[clustering]\n")
     (line,) = net.check("b").values()
     assert "`features` of" in line.detail
-    (line,) = check(net.file("c"), "d", net.path / "c" / "rows.csv")
+    (line,) = check(SiteArguments(net.file("c"), "d", net.path / "c" / "rows.csv"))
     assert "`--me` must be a peer of the network file: a, b, c. Got 'd'." in line.detail
 
 

@@ -21,6 +21,7 @@ from peerclust.baselines.decentralized import (
 from peerclust.baselines.protocol import Method
 from peerclust.errors import ParameterError, PeerclustError
 from peerclust.losses import Fair, Huber, KMeans, Logistic, Loss
+from peerclust.text import parameter
 from peerclust.validation import check_name
 
 LOSSES: dict[str, Loss] = {"KM": KMeans(), "HL": Huber(5.0), "LL": Logistic(), "FL": Fair(1.0)}
@@ -83,7 +84,9 @@ def load(path: str | os.PathLike[str]) -> None:
     name = f"peerclust_baselines_{place.stem}"
     spec = importlib.util.spec_from_file_location(name, place)
     if place.suffix != ".py" or not place.is_file() or spec is None or spec.loader is None:
-        raise ParameterError(f"`path` of baselines.load must be a Python file. Got {path}.")
+        raise ParameterError(
+            parameter("path", "baselines.load") + f" must be a Python file. Got {path}."
+        )
     before = set(_OWN)
     module = importlib.util.module_from_spec(spec)
     # Pickle looks up what the file defines by the name of its module.
@@ -105,7 +108,8 @@ def load(path: str | os.PathLike[str]) -> None:
         for each in added:
             del _OWN[each]
         raise ParameterError(
-            "`path` of baselines.load must be a file that runs and calls baselines.register."
+            parameter("path", "baselines.load")
+            + " must be a file that runs and calls baselines.register."
             f" Got {path}. {problem}".rstrip()
         )
     _FILES[place] = added

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,9 +27,7 @@ class CommandGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except PeerclustError as error:
-            is_peer = ctx.info_name == "peer"
-            command = f"peer {ctx.invoked_subcommand}" if is_peer else "fit"
-            sentence = with_option_names(str(error), command)
+            sentence = str(error)
         except USAGE_ERROR:
             wait_for_root()
             raise
@@ -69,34 +67,12 @@ Seed = Annotated[int, typer.Option(min=0, help="Random seed; equal seeds give eq
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result.")]
 
 
-def with_option_names(sentence: str, command: str = "fit") -> str:
-    """Replace functions and parameters in a sentence by commands and options.
-
-    `command` is the one that passed its options to `cluster`.
-
-    >>> with_option_names("`n_init` of cluster must be at least 1. Got 0.")
-    '`--starts` of fit must be at least 1. Got 0.'
-    """
-    commands = {"cluster": command, "peer init": "peer init"}
-    options = {"n_clusters": "clusters", "B": "updates", "n_init": "starts", "path": "methods"}
-    options |= {"random_state": "seed", "weights": "weights-column", "links": "graph"}
-    sentence = sentence.replace("with `resume`", "with --resume")
-    return re.sub(
-        r"`(\w+)` of (cluster|paper\.run|baselines\.load|mnist|cifar10|peer init)\b",
-        lambda found: (
-            f"`--{options.get(found[1], found[1].replace('_', '-'))}` of"
-            f" {commands.get(found[2], 'reproduce')}"
-        ),
-        sentence,
-    )
-
-
 def print_progress(line: str, quiet: bool) -> None:
     """Print a line of progress to stderr."""
     if not quiet:
         typer.echo(line, err=True)
 
 
-def print_json(value: dict[str, Any] | list[dict[str, Any]]) -> None:
-    """Print one JSON object, or a list of them, to stdout."""
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object to stdout."""
     typer.echo(json.dumps(value, indent=2))

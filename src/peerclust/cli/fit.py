@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ import typer
 from peerclust.cli import mpi_job
 from peerclust.cli.app import Clusters, Files, Force, Json, Seed, app, print_json
 from peerclust.cli.help import option
+from peerclust.doors import FIT
 from peerclust.errors import ParameterError
 
 
@@ -64,6 +66,7 @@ def fit(
     def parse() -> dict[str, Any]:
         result_directory.check_directory(out, force=force)
         options.check_per_rank(per_rank, runtime)
+        options.check_start(init)
         return {
             "loss": options.make_loss(loss, delta=delta, eta=eta),
             "distance": options.make_distance(distance, matrix),
@@ -75,7 +78,7 @@ def fit(
             ),
         }
 
-    with mpi_job.process_group(runtime) as group:
+    with mpi_job.process_group(runtime) as group, FIT.naming():
         mpi_job.check_same_options(group, ctx.params)
         parsed = run_on_root(group, parse)
         if per_rank:
@@ -90,25 +93,9 @@ def fit(
         )
         result_directory.check_features(table)
         with terminal.progress(rounds, quiet=as_json or group.rank > 0) as progress:
-            solution = cluster(
-                **options.cluster_input(table, group),
-                n_clusters=clusters,
-                graph=network,
-                B=updates,
-                rounds=rounds,
-                tol=tol,
-                init=init,
-                n_init=starts,
-                solver=solver,
-                exchange=exchange,
-                certify=certify,
-                runtime=runtime,
-                random_state=seed,
-                trace=trace,
-                progress=progress,
-                gather=False,
-                **parsed,
-            )
+            given = FIT.arguments(ctx.params) | parsed | options.cluster_input(table, group)
+            solution = cluster(**given | {"graph": network, "progress": progress, "gather": False})
+        solution = replace(solution, status=solution.status.renamed(FIT))
         record = result_directory.describe(solution, table, settings=ctx.params, group=group)
         result_directory.write(
             out, solution, table, record, group=group, per_rank=per_rank, force=force

@@ -77,9 +77,9 @@ def check_same_options(group: ProcessGroup, options: Mapping[str, Any]) -> None:
     from peerclust.ranks.fingerprint import check_same
     from peerclust.report.result_directory import plain_settings
 
-    names = {"as_json": "`--json`", "files": "FILE"}
+    names = {"as_json": "--json", "files": "FILE"}
     named = {
-        names.get(name, f"`--{name.replace('_', '-')}`"): value
+        names.get(name, f"--{name.replace('_', '-')}"): value
         for name, value in plain_settings(options).items()
     }
-    check_same(group, named, "{} of fit")
+    check_same(group, named, "fit")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from peerclust import distances, graphs, losses, tables
+from peerclust import distances, graphs, initialize, losses, tables
 from peerclust.clustering.checkpoint import Checkpoint
 from peerclust.errors import ParameterError
 from peerclust.ranks.group import ProcessGroup
@@ -48,6 +48,11 @@ def parse_scale(value: str) -> str | None:
     """
     known = check_name(value, ("standard", "none"), "--scale", "fit")
     return None if known == "none" else known
+
+
+def check_start(value: str) -> None:
+    """Raise unless --init names a start; `init` of `cluster` may also be centers."""
+    check_name(value, initialize.STARTS, "--init", "fit")
 
 
 def make_loss(name: str, *, delta: float | None, eta: float | None) -> losses.Loss:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from peerclust.cli.app import Force, Json, Seed, print_json, print_progress
 from peerclust.cli.peer_setup import peer
 from peerclust.errors import LeftError, ParameterError, PeerError
+
+if TYPE_CHECKING:
+    from peerclust.peers.commands import SiteArguments
 
 Network = Annotated[Path, typer.Option(metavar="FILE", help="Network file, from peer init.")]
 Me = Annotated[str, typer.Option(metavar="NAME", help="Name of this site in the network file.")]
@@ -55,21 +58,14 @@ def check(
     from peerclust.report import terminal
 
     with peer_display.waiting(quiet=as_json) as show_waiting:
-        lines = check(
-            network,
-            me,
-            data,
-            keys=keys,
-            listen=None if listen is None else parse_endpoint(listen, "listen"),
-            dial=dict(_parse_dial(each) for each in dial),
-            seconds=seconds,
-            on_wait=show_waiting,
-        )
+        given = _parse_site_arguments(network, me, data, keys, listen, dial)
+        lines = check(given, seconds=seconds, on_wait=show_waiting)
+    ready = all(each.ok for each in lines)
     if as_json:
-        print_json([asdict(each) for each in lines])
+        print_json({"ready": ready, "checks": [asdict(each) for each in lines]})
     else:
         terminal.show(peer_display.check_table(lines))
-    if not all(each.ok for each in lines):
+    if not ready:
         raise typer.Exit(1)
 
 
@@ -95,14 +91,9 @@ def run(
 
     try:
         with peer_display.rounds(quiet=as_json) as progress:
-            record = commands.run_site(
-                network,
-                me,
-                data,
+            record: dict[str, Any] = commands.run_site(
+                _parse_site_arguments(network, me, data, keys, listen, dial),
                 out,
-                keys=keys,
-                listen=None if listen is None else parse_endpoint(listen, "listen"),
-                dial=dict(_parse_dial(each) for each in dial),
                 force=force,
                 progress=progress,
                 on_log=lambda line: print_progress(line, as_json),
@@ -224,6 +215,16 @@ def _parse_site(value: str) -> tuple[str, Path, Path]:
     if not equals:
         raise ParameterError(f"`--site` of peer replay must be NAME=DATA=DIR. Got {value!r}.")
     return name, Path(data), Path(directory)
+
+
+def _parse_site_arguments(
+    network: Path, me: str, data: Path, keys: Path | None, listen: str | None, dial: list[str]
+) -> SiteArguments:
+    from peerclust.peers.commands import SiteArguments
+
+    endpoint = None if listen is None else parse_endpoint(listen, "listen")
+    others = dict(_parse_dial(each) for each in dial)
+    return SiteArguments(network, me, data, keys=keys, listen=endpoint, dial=others)
 
 
 def parse_endpoint(value: str, name: str) -> tuple[str, int]:

@@ -9,6 +9,7 @@ import typer
 
 from peerclust.cli.app import Clusters, CommandGroup, Json, Seed, app, print_json
 from peerclust.cli.help import option
+from peerclust.doors import PEER_INIT
 from peerclust.errors import ParameterError
 
 peer = typer.Typer(cls=CommandGroup, no_args_is_help=True)
@@ -100,7 +101,8 @@ def init(
     names = [site.name for site in sites]
     links: list[tuple[str, str]] = []
     if len(set(names)) == len(names) > 1:
-        found = options.make_graph(graph, names)
+        with PEER_INIT.naming():
+            found = options.make_graph(graph, names)
         links = [(names[i], names[j]) for i, j in found.pairs]
     # An unknown solver is rejected below.
     stops = solver in SOLVERS and not SOLVERS[solver].survives_loss
@@ -121,7 +123,8 @@ def init(
         **{"timeout": timeout, "join_timeout": join_timeout, "linger": linger},
         **{"checkpoint_every": checkpoint_every, "on_absent": on_absent},
     }
-    contract = make_contract(values, "peer init")
+    with PEER_INIT.naming():
+        contract = make_contract(values, "peer init")
     contract_file.write(out, contract)
     marks = {site.name: site.fingerprint for site in contract.peers}
     if as_json:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from peerclust.cli.app import Json, Seed, app, print_json, print_progress, with_option_names
+from peerclust.cli.app import Json, Seed, app, print_json, print_progress
+from peerclust.doors import REPRODUCE
 from peerclust.errors import DataError, ParameterError
 
 
@@ -78,27 +79,29 @@ def reproduce(
         raise ParameterError(f"`--data` of reproduce must be left out with all. Got {data!r}.")
     check_name(name, (*paper.NAMES, "all"), "NAME", "reproduce")
     chosen = paper.NAMES if name == "all" else (name,)
-    for file in own:
-        baselines.load(file)
+    with REPRODUCE.naming():
+        for file in own:
+            baselines.load(file)
     results, left_out = [], []
     for each in chosen:
         with terminal.job_progress(each, quiet=as_json) as progress:
             try:
-                result = paper.run(
-                    each,
-                    out=out,
-                    runs=runs,
-                    seed=seed,
-                    quick=quick,
-                    data_dir=data_dir,
-                    data=options.split_names(data) or (),
-                    workers=workers or threads.cores(),
-                    progress=progress,
-                )
+                with REPRODUCE.naming():
+                    result = paper.run(
+                        each,
+                        out=out,
+                        runs=runs,
+                        seed=seed,
+                        quick=quick,
+                        data_dir=data_dir,
+                        data=options.split_names(data) or (),
+                        workers=workers or threads.cores(),
+                        progress=progress,
+                    )
             except DataError as error:
                 if name != "all":
                     raise
-                left_out.append(f"{each} was skipped. {with_option_names(str(error))}")
+                left_out.append(f"{each} was skipped. {error}")
                 continue
             except KeyboardInterrupt:
                 typer.echo("Interrupted; run the same command again to resume.", err=True)

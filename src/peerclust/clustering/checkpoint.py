@@ -27,6 +27,7 @@ from peerclust.programs.protocol import S, State
 from peerclust.ranks.group import ProcessGroup, run_on_root
 from peerclust.runtimes.protocol import OnCheckpoint, OnRound, Run, Snapshot, Traffic
 from peerclust.runtimes.stopping import Vote
+from peerclust.text import mention, setting
 from peerclust.users import Assignment
 from peerclust.validation import check_count
 
@@ -110,8 +111,9 @@ class Journal:
         found = self._read()
         if found is not None and not resume and not found["done"]:
             raise ParameterError(
-                f"{self._folder} contains an unfinished run; continue it with `resume`, or choose"
-                " another folder."
+                f"{self._folder} contains an unfinished run; continue it with "
+                + mention("resume", "Checkpoint")
+                + ", or choose another folder."
             )
         found = found if resume else None
         if found is not None:
@@ -180,8 +182,9 @@ class Journal:
             before = found["identity"].get(name)
             if before != value:
                 raise ParameterError(
-                    f"Cannot resume from {self._folder}: it was started with {name} = {before}, now"
-                    f" {value}."
+                    f"Cannot resume from {self._folder}: it was started with "
+                    + (setting(name, before) if name.isidentifier() else f"{name} = {before}")
+                    + f", now {value}."
                 )
         if found["own"] != self._record["own"]:
             raise DataError(f"Cannot resume from {self._folder}: it was started with other rows.")

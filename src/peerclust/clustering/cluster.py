@@ -19,7 +19,7 @@ from peerclust.losses import Loss, geometry_of
 from peerclust.programs.solver_spec import ProgramFactory
 from peerclust.ranks.fingerprint import check_same, digest, fingerprint
 from peerclust.ranks.group import ProcessGroup
-from peerclust.text import guess, show
+from peerclust.text import guess, mention, parameter, show
 from peerclust.validation import RandomState, check_count, check_name, check_number
 
 
@@ -151,7 +151,7 @@ def cluster(
             excluded = {"n_clusters", "graph", "loss", "distance", "scale", "weights"}
             excluded |= {"parts", "runtime", "progress", "random_state"}
             common = {name: value for name, value in given.items() if name not in excluded}
-            check_same(group, common, "`{}` of cluster")
+            check_same(group, common, "cluster")
         with group.raise_on_all():
             _check_choice(rho, ("auto",), "rho", at_least=1)
             _check_choice(alpha, ("auto", "paper"), "alpha", above=0)
@@ -209,22 +209,22 @@ def _open_journal(checkpoint: object, problem: Problem, given: dict[str, object]
         checkpoint = Checkpoint(checkpoint)
     if not isinstance(checkpoint, Checkpoint):
         raise ParameterError(
-            f"`checkpoint` of cluster must be a folder or a Checkpoint. Got {show(checkpoint)}."
+            parameter("checkpoint", "cluster")
+            + f" must be a folder or a Checkpoint. Got {show(checkpoint)}."
         )
     if given["random_state"] is None:
         raise ParameterError(
-            "`random_state` of cluster must be given with a `checkpoint`, so that a run can be"
+            parameter("random_state", "cluster")
+            + " must be given with "
+            + mention("checkpoint")
+            + ", so that a run can be"
             " resumed. Got None."
         )
     excluded = ("parts", "weights", "progress", "checkpoint", "gather")
     given = given | {"graph": problem.graph, "random_state": problem.seed}
     runtime = given["runtime"]
     given["runtime"] = runtime if isinstance(runtime, str) else type(problem.runtime).__name__
-    identity = {
-        f"`{name}` of cluster": fingerprint(value)
-        for name, value in given.items()
-        if name not in excluded
-    }
+    identity = {name: fingerprint(value) for name, value in given.items() if name not in excluded}
     users = problem.users
     own = digest([users.rows, users.offsets, users.weights])
     return Journal(checkpoint, problem.distribution.group, identity=identity, own=own)
@@ -236,5 +236,6 @@ def _check_choice(value: float | str, choices: tuple[str, ...], name: str, **lim
     elif value not in choices:
         must = " or ".join(["a number", *map(repr, choices)])
         raise ParameterError(
-            f"`{name}` of cluster must be {must}. Got {show(value)}.{guess(value, choices)}"
+            parameter(name, "cluster")
+            + f" must be {must}. Got {show(value)}.{guess(value, choices)}"
         )

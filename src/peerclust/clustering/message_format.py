@@ -13,7 +13,7 @@ from peerclust.errors import DataError, ParameterError
 from peerclust.programs.lossy import MESSAGE_DTYPES, Lossy
 from peerclust.programs.protocol import AnyProgram
 from peerclust.programs.solver_spec import SolverSpec
-from peerclust.text import show
+from peerclust.text import parameter, show
 from peerclust.validation import check_count, check_name, check_number
 
 
@@ -39,7 +39,7 @@ def resolve(exchange: object, solver: SolverSpec) -> MessageFormat:
     known = ("dtype", "noise", "drop", "gradient_noise", "seed")
     if not isinstance(given, dict):
         raise ParameterError(
-            f"`exchange` of cluster must be a name or a dict. Got {show(exchange)}."
+            parameter("exchange", "cluster") + f" must be a name or a dict. Got {show(exchange)}."
         )
     for name in given:
         check_name(name, known, "exchange", "cluster, a dict,")
@@ -84,6 +84,7 @@ def check_range(dtype: str, problem: Problem, x: Array) -> None:
     size = problem.distribution.max_over_ranks(max(np.abs(rows).max(initial=0.0), np.abs(x).max()))
     if size > most or problem.scales.spread < least:
         raise DataError(
-            f"`exchange` of cluster must be a format for numbers up to {size:.2g}, such as"
+            parameter("exchange", "cluster")
+            + f" must be a format for numbers up to {size:.2g}, such as"
             f" 'float64'. Got {dtype!r}; scaled rows fit every format."
         )

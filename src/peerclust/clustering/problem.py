@@ -27,6 +27,7 @@ from peerclust.ranks.fingerprint import check_same
 from peerclust.ranks.inputs import count_users, distribute, local_rows, local_weights
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import OnRound, Run, Runtime, Traffic, check_finite
+from peerclust.text import mention, parameter
 from peerclust.theory import Scales
 from peerclust.users import Users
 from peerclust.validation import RandomState, check_count, check_generator, check_name, check_parts
@@ -76,7 +77,7 @@ class Problem:
         if self.distribution.any_rank(not self.users.geometry.contains(x)):
             raise DataError(
                 f"The start must lie in the domain of the {self.users.geometry.name} loss, and a"
-                " center of it does not; pass centers that do as `init`."
+                " center of it does not; pass centers that do as " + mention("init") + "."
             )
 
     def run(
@@ -172,7 +173,7 @@ def prepare(
     if group.size > 1:
         kind = weights if isinstance(weights, str | None) else "given"
         common = {"n_clusters": K, "graph": network, "loss": loss, "distance": distance}
-        check_same(group, common | {"scale": scale, "weights": kind}, "`{}` of cluster")
+        check_same(group, common | {"scale": scale, "weights": kind}, "cluster")
     seed = group.bcast(seed)
     distribution = distribute(parts, network, group)
     rows, offsets = flat or local_rows(parts, distribution)
@@ -189,7 +190,7 @@ def prepare(
     users = make(rows, loss=loss, distance=distance)
     if (distinct := _count_distinct(users, distribution, K)) < K:
         raise DataError(
-            "`n_clusters` of cluster must be at most the number of distinct rows"
+            parameter("n_clusters", "cluster") + " must be at most the number of distinct rows"
             f" (n_samples={sum(group.allgather(len(rows)))}, {distinct} of them distinct). Got {K}."
         )
     totals = distribution.gather_users(users.total_weights)
@@ -218,12 +219,14 @@ def _check_scale(scale: str | None, geometry: Geometry, network: Graph) -> None:
     check_name(scale, SCALES, "scale", "cluster")
     if geometry.divergence is not None:
         raise ParameterError(
-            "`scale` of cluster must be left out with a Bregman loss, whose domain and divergence"
+            parameter("scale", "cluster")
+            + " must be left out with a Bregman loss, whose domain and divergence"
             f" belong to the rows' own units. Got {scale!r} and the {geometry.name} loss."
         )
     if network.m > DENSE:
         raise ParameterError(
-            f"`scale` of cluster must be none for more than {DENSE} users, because an exact average"
+            parameter("scale", "cluster")
+            + f" must be none for more than {DENSE} users, because an exact average"
             f" needs all eigenvalues of the graph. Got {scale!r} and {network.m} users."
         )
 

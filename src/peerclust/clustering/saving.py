@@ -6,16 +6,17 @@ import json
 import zipfile
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from peerclust import losses
 from peerclust.clustering.scaling import Scale
 from peerclust.clustering.solution import Certificate, Partial, Solution, Status, Trace
-from peerclust.distances import Euclidean, Mahalanobis
+from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.errors import DataError
 from peerclust.files import new_file
+from peerclust.losses import Loss
 
 
 def write(solution: Solution, path: Path) -> None:
@@ -30,7 +31,7 @@ def write(solution: Solution, path: Path) -> None:
         "loss": _describe_loss(solution.loss),
         "distance": type(solution.distance).__name__,
     }
-    arrays: dict[str, Any] = {
+    arrays: dict[str, ArrayLike] = {
         "header": np.array(json.dumps(header)),
         "centers": solution.centers,
         "labels": np.concatenate(solution.labels),
@@ -45,10 +46,11 @@ def write(solution: Solution, path: Path) -> None:
     if solution.trace is not None:
         arrays |= {f"trace_{f.name}": getattr(solution.trace, f.name) for f in fields(Trace)}
     with new_file(path) as place, place.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        # mypy takes a key for the parameter allow_pickle.
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def read(path: Path, *, loss: Any = None, distance: Any = None) -> Solution:
+def read(path: Path, *, loss: Loss | None = None, distance: Distance | None = None) -> Solution:
     """Read what `write` wrote; `loss` and `distance` replace what could not be stored."""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -91,7 +93,7 @@ def read(path: Path, *, loss: Any = None, distance: Any = None) -> Solution:
         raise DataError(f"{path} is not a solution that peerclust saved.") from None
 
 
-def _describe_loss(loss: Any) -> dict[str, Any]:
+def _describe_loss(loss: object) -> dict[str, object]:
     for name, kind in losses.LOSSES.items():
         if isinstance(loss, kind):
             return {"name": name, "parameters": vars(loss)}

@@ -10,12 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from peerclust import distances, losses
 from peerclust.arrays import Array
 from peerclust.clustering.scaling import Scale
 from peerclust.distances import Distance, Euclidean, Geometry
+from peerclust.doors import Door
 from peerclust.errors import DataError, ParameterError
 from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
+from peerclust.text import mark_names
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows
 
@@ -25,7 +28,8 @@ class Status:
     """How a run ended, and what to do about it.
 
     `name` is "converged", "stopped" (every user's residual was below tol in one round, but the
-    result's is not) or "ran out of rounds"; `advice` is a sentence.
+    result's is not) or "ran out of rounds"; `advice` is a sentence, with names of parameters in
+    backticks.
 
     >>> Status("converged", "Every residual was below tol.").converged
     True
@@ -41,6 +45,15 @@ class Status:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.advice}"
+
+    def renamed(self, door: Door) -> Status:
+        """Return the status with the names that parameters have at an entry point.
+
+        >>> from peerclust.doors import FIT
+        >>> Status("ran out of rounds", "Allow more `rounds`.").renamed(FIT).advice
+        'Allow more --rounds.'
+        """
+        return replace(self, advice=str(door.translate(mark_names(self.advice))))
 
 
 @dataclass(frozen=True)
@@ -172,8 +185,8 @@ class Solution:
     alpha: float | None
     why: dict[str, str]
     trace: Trace | None = None
-    loss: Loss = field(default_factory=KMeans)
-    distance: Distance = field(default_factory=Euclidean)
+    loss: Loss | None = field(default_factory=KMeans)
+    distance: Distance | None = field(default_factory=Euclidean)
     scale: Scale | None = None
     solver: str = "dgc"
     part: Partial | None = None
@@ -253,4 +266,8 @@ class Solution:
         """Read what `save` wrote; `loss` and `distance` replace what could not be stored."""
         from peerclust.clustering import saving
 
-        return saving.read(Path(path), loss=loss, distance=distance)
+        return saving.read(
+            Path(path),
+            loss=None if loss is None else losses.resolve(loss, "Solution.load"),
+            distance=None if distance is None else distances.resolve(distance, "Solution.load"),
+        )

@@ -17,7 +17,7 @@ from peerclust.programs.solver_spec import (
     penalized_spec,
 )
 from peerclust.programs.solvers import CONSENSUS_DEFAULT, PENALIZED_DEFAULT, SOLVERS
-from peerclust.text import show
+from peerclust.text import parameter, show
 from peerclust.validation import check_name
 
 
@@ -82,7 +82,7 @@ def choose(request: SolverRequest, geometry: Geometry) -> SolverChoice:
     if not isinstance(solver, str):
         if not callable(solver):
             raise ParameterError(
-                "`solver` of cluster must be a name, or a callable (rho, alpha, B,"
+                parameter("solver", "cluster") + " must be a name, or a callable (rho, alpha, B,"
                 f" consensus_factor) that returns a program. Got {show(solver)}."
             )
         # A custom program is assumed to minimize J_rho.

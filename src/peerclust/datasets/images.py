@@ -31,7 +31,7 @@ from peerclust.datasets.formats import (
     read_npz,
 )
 from peerclust.errors import DataError, ParameterError
-from peerclust.text import shorten
+from peerclust.text import mention, parameter, shorten
 from peerclust.validation import RandomState, check_count, check_generator
 
 Pixels = NDArray[np.float32]
@@ -205,7 +205,7 @@ def _load(published: _Published, data_dir: str | PathLike[str] | None) -> tuple[
 def _find(published: _Published, data_dir: str | PathLike[str]) -> tuple[Read, str]:
     """Read the first format all of whose files exist; return the images and the files' names."""
     if not isinstance(data_dir, str | PathLike) or not Path(data_dir).is_dir():
-        raise DataError(f"`data_dir` of {published.of} must be a folder. Got {data_dir}.")
+        raise DataError(parameter("data_dir", published.of) + f" must be a folder. Got {data_dir}.")
     missing = ""
     for read, files in published.formats:
         for folder in (Path(data_dir, name) for name in published.folders):
@@ -217,7 +217,8 @@ def _find(published: _Published, data_dir: str | PathLike[str]) -> tuple[Read, s
                 missing = f"{files[found.index(None)][0]} in {folder}"
     lacks = f"no {missing}" if missing else "none of them"
     raise DataError(
-        f"`data_dir` of {published.of} must have {published.wanted}. Got {data_dir}, with {lacks}."
+        parameter("data_dir", published.of)
+        + f" must have {published.wanted}. Got {data_dir}, with {lacks}."
     )
 
 
@@ -244,8 +245,9 @@ def _fetch(published: _Published) -> Read:
         return (interleave(images) if len(published.shape) == 3 else images), labels
     except Exception as error:  # a connection, a cache and a parser may raise anything
         raise DataError(
-            f"Cannot download the images of {published.of} from OpenML ({explain(error)}); pass"
-            f" `data_dir` (--data-dir), a folder that contains {published.wanted}."
+            f"Cannot download the images of {published.of} from OpenML ({explain(error)}); pass "
+            + mention("data_dir", published.of)
+            + f", a folder that contains {published.wanted}."
         ) from None
 
 

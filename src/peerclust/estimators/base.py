@@ -1,36 +1,55 @@
-"""What both estimators share: they check rows, split them by user and store the result."""
+"""What both estimators share: they check rows, split them by user, cluster and store the result."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from peerclust import graphs, partition, runtimes
+from peerclust import doors, graphs, partition, runtimes
+from peerclust.arrays import Array
+from peerclust.clustering.cluster import cluster
 from peerclust.clustering.solution import Solution
 from peerclust.errors import DataError
+from peerclust.text import parameter
 from peerclust.users.nearest import nearest
-from peerclust.validation import check_count, check_rows
+from peerclust.validation import check_rows
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
     """The base of both estimators."""
 
-    def _flatten(
-        self, X: Any, sample_weight: Any, users: Any
-    ) -> tuple[tuple[NDArray[Any], NDArray[np.int64]], Any, NDArray[np.intp] | None]:
-        """Return the rows in flat form, their weights, and the order of the rows, if changed."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None) -> Self:  # noqa: ARG002
+        """Fit the centers to X; `users` names the user of each row, None means a single user."""
+        door = doors.estimator(type(self).__name__)
         group = runtimes.process_group(self.runtime)
-        with group.abort_on_failure(), group.raise_on_all():
-            return self._read(X, sample_weight, users)
+        with group.abort_on_failure(), door.naming():
+            with group.raise_on_all():
+                parts, weights, order = self._read(X, sample_weight, users)
+                given = door.arguments(self.get_params(deep=False))
+                given |= {"graph": self._graph(), "weights": weights}
+                given["random_state"] = _convert_random_state(self.random_state)
+            solution = self._cluster(parts, given)
+        self._store(replace(solution, status=solution.status.renamed(door)), order)
+        self._measure(parts[0], None if isinstance(weights, str) else weights)
+        return self
+
+    def _cluster(self, parts: Any, given: dict[str, Any]) -> Solution:
+        """Return the solution; `given` are the arguments of `cluster` that this estimator has."""
+        return cluster(parts, **given)
+
+    def _measure(self, rows: NDArray[Any], weights: Array | None) -> None:
+        """Set the fitted attributes that only this estimator has, from the rows of `fit`."""
+        raise NotImplementedError
 
     def _read(
         self, X: Any, sample_weight: Any, users: Any
     ) -> tuple[tuple[NDArray[Any], NDArray[np.int64]], Any, NDArray[np.intp] | None]:
-        check_count(self.max_iter, "max_iter", type(self).__name__)
+        """Return the rows in flat form, their weights, and the order of the rows, if changed."""
         X = self._check(X, reset=True)
         weights: Any = "unit"
         if sample_weight is not None:
@@ -59,7 +78,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return graph
         found = graphs.resolve(graph, len(self.user_names_))
         names = [str(name) for name in self.user_names_.tolist()]
-        return found.matched(names, f"`graph` of {type(self).__name__}")
+        return found.matched(names, parameter("graph", type(self).__name__))
 
     def _store(self, solution: Solution, order: NDArray[np.intp] | None) -> None:
         """Set the fitted attributes that both estimators have."""
@@ -89,7 +108,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return check_rows(X, "X")
 
 
-def convert_random_state(random_state: Any) -> Any:
+def _convert_random_state(random_state: Any) -> Any:
     """Return a seed drawn from a RandomState of scikit-learn, anything else unchanged."""
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(np.iinfo(np.int32).max))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight
 
+from peerclust import losses
 from peerclust.arrays import Array
-from peerclust.clustering.cluster import cluster
-from peerclust.estimators.base import Estimator, convert_random_state
+from peerclust.estimators.base import Estimator
 from peerclust.users.nearest import measure
 
 
@@ -98,31 +98,9 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         self.runtime = runtime
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None) -> Self:  # noqa: ARG002
-        """Cluster the rows of X; `users` names the user of each row, None means a single user."""
-        parts, weights, order = self._flatten(X, sample_weight, users)
-        solution = cluster(
-            parts,
-            n_clusters=self.n_clusters,
-            graph=self._graph(),
-            loss=self.loss,
-            distance=self.distance,
-            solver=self.solver,
-            rho=self.rho,
-            alpha=self.alpha,
-            B=self.B,
-            rounds=self.max_iter,
-            tol=self.tol,
-            init=self.init,
-            n_init=self.n_init,
-            weights=weights,
-            runtime=self.runtime,
-            random_state=convert_random_state(self.random_state),
-        )
-        self._store(solution, order)
-        _, r2 = self._nearest(parts[0])
-        self.inertia_ = float(r2.sum() if isinstance(weights, str) else weights @ r2)
-        return self
+    def _measure(self, rows: NDArray[Any], weights: Array | None) -> None:
+        _, r2 = self._nearest(rows)
+        self.inertia_ = float(r2.sum() if weights is None else weights @ r2)
 
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None
@@ -154,7 +132,7 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         """Return minus the clustering cost of X at `cluster_centers_`; higher is better."""
         rows = self._check_fitted(X)
         _, r2 = self._nearest(rows)
-        values = self.solution_.loss.value(r2)
+        values = losses.resolve(self.solution_.loss).value(r2)
         if sample_weight is None:
             return -float(values.sum())
         return -float(_check_sample_weight(sample_weight, rows, dtype=np.float64) @ values)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from peerclust.arrays import Array
-from peerclust.clustering.cluster import cluster
 from peerclust.clustering.solution import Solution
-from peerclust.estimators.base import Estimator, convert_random_state
+from peerclust.estimators.base import Estimator
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.losses import Huber
-from peerclust.outliers import CAP, estimate_delta, find_threshold
+from peerclust.outliers import CAP, SHARED, estimate_delta, find_threshold
 from peerclust.runtimes.protocol import Traffic
 from peerclust.validation import check_name, check_number
 
@@ -97,45 +96,23 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         self.runtime = runtime
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None) -> Self:  # noqa: ARG002
-        """Find the centers of the inliers; `users` names the user of each row."""
-        contamination = check_number(
-            self.contamination, "contamination", "PeerOutlierDetector", above=0, at_most=0.5
-        )
-        parts, weights, order = self._flatten(X, sample_weight, users)
-        common: dict[str, Any] = {
-            "n_clusters": self.n_clusters,
-            "graph": self._graph(),
-            "distance": self.distance,
-            "weights": weights,
-            "runtime": self.runtime,
-            "random_state": convert_random_state(self.random_state),
-        }
+    def _cluster(self, parts: Any, given: dict[str, Any]) -> Solution:
+        of = type(self).__name__
+        check_number(self.contamination, "contamination", of, above=0, at_most=0.5)
         delta: Any = self.delta
         sent = Traffic()
         if isinstance(delta, str):
-            check_name(delta, ("auto",), "delta", "PeerOutlierDetector")
-            delta, sent = estimate_delta(parts, **common)
-        automatic = isinstance(self.init, str) and self.init == "auto"
-        solution = cluster(
-            parts,
-            loss=Huber(delta),
-            solver=self.solver,
-            rho=self.rho,
-            alpha=self.alpha,
-            B=self.B,
-            rounds=self.max_iter,
-            tol=self.tol,
-            init=KMeansPlusPlus(cap=CAP) if automatic else self.init,
-            n_init=self.n_init,
-            **common,
-        )
+            check_name(delta, ("auto",), "delta", of)
+            delta, sent = estimate_delta(parts, **{name: given[name] for name in SHARED})
+        if isinstance(self.init, str) and self.init == "auto":
+            given = given | {"init": KMeansPlusPlus(cap=CAP)}
         self.delta_ = delta
-        self._store(_add_setup_traffic(solution, sent), order)
-        scores = -np.sqrt(self._nearest(parts[0])[1])
-        weights = np.ones(len(scores)) if isinstance(weights, str) else weights
-        self.offset_ = find_threshold(scores, weights, contamination)
-        return self
+        return _add_setup_traffic(super()._cluster(parts, given | {"loss": Huber(delta)}), sent)
+
+    def _measure(self, rows: NDArray[Any], weights: Array | None) -> None:
+        scores = -np.sqrt(self._nearest(rows)[1])
+        weights = np.ones(len(scores)) if weights is None else weights
+        self.offset_ = find_threshold(scores, weights, self.contamination)
 
     def score_samples(self, X: Any) -> Array:
         """Return minus the distance of each row to the nearest center; lower is more abnormal."""

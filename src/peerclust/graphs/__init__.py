@@ -13,6 +13,7 @@ from peerclust.errors import GraphError, ParameterError
 from peerclust.graphs.graph import Graph, Known, Measure
 from peerclust.graphs.named import NAMED, complete, erdos_renyi, geometric, grid, path, ring, star
 from peerclust.graphs.read import build_from_networkx, from_edges, from_file, from_networkx
+from peerclust.text import parameter
 from peerclust.validation import check_name
 
 __all__ = [
@@ -40,16 +41,17 @@ def resolve(graph: Graph | str | Any, m: int) -> Graph:
     >>> resolve("grid", 12)
     <Graph grid(3, 4): m=12, edges=17>
     """
+    subject = parameter("graph", "cluster")
     if isinstance(graph, str):
         return NAMED[check_name(graph, NAMED, "graph", "cluster")](m)
     if not (hasattr(graph, "nodes") or isinstance(graph, Graph)):
         must = f"be a Graph, a networkx graph or one of {', '.join(map(repr, NAMED))}"
-        raise ParameterError(f"`graph` of cluster must {must}. Got {reprlib.repr(graph)}.")
+        raise ParameterError(subject + f" must {must}. Got {reprlib.repr(graph)}.")
     if not isinstance(graph, Graph):
-        graph = build_from_networkx(graph, "`graph` of cluster", "from_networkx(...)")
-    graph.check_connected("`graph` of cluster")
+        graph = build_from_networkx(graph, subject, "from_networkx(...)")
+    graph.check_connected(subject)
     if graph.m != m:
         must = "have as many users as there are parts"
         got = f"{graph.m} users in {graph.name} and {m} parts"
-        raise GraphError(f"`graph` of cluster must {must}. Got {got}.")
+        raise GraphError(subject + f" must {must}. Got {got}.")
     return graph

@@ -131,7 +131,7 @@ class Graph:
         if adds or lacks:
             wrong = [f"adds {shorten(adds)}"] if adds else []
             wrong += [f"lacks {shorten(lacks)}"] if lacks else []
-            raise GraphError(f"{subject} must name exactly the users; it {' and '.join(wrong)}.")
+            raise GraphError(subject + f" must name exactly the users; it {' and '.join(wrong)}.")
         place = {name: i for i, name in enumerate(self.names)}
         return self.reordered([place[name] for name in users])
 
@@ -268,4 +268,4 @@ def _lock(array: NDArray[Any]) -> NDArray[Any]:
 def disconnected(subject: str, alone: Sequence[Any], other: Any) -> GraphError:
     """Return the error that names users that cannot reach another."""
     some = f"user{'s' * (len(alone) > 1)} {shorten(alone)}"
-    return GraphError(f"{subject} must connect all users: {some} cannot reach user {other}.")
+    return GraphError(subject + f" must connect all users: {some} cannot reach user {other}.")

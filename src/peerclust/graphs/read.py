@@ -34,19 +34,19 @@ def from_edges(edges: Iterable[Sequence[Any]], m: int | None = None) -> Graph:
         ends = [user for u, v in edges for user in (u, v)]
         used = set(ends)
     except (TypeError, ValueError):
-        raise ParameterError(f"{subject} must be pairs. Got {reprlib.repr(edges)}.") from None
+        raise ParameterError(subject + f" must be pairs. Got {reprlib.repr(edges)}.") from None
     if all(isinstance(user, str) for user in used) and (used or m is None):
         if m not in (None, len(used)):
             raise GraphError(f"`m` of from_edges must be {len(used)}, the users named. Got {m}.")
         return _from_labels(ends, sort_names(used), subject, name)
     if not all(isinstance(user, Integral) and not isinstance(user, bool) for user in used):
         kinds = " and ".join(sorted({type(user).__name__ for user in used}))
-        raise ParameterError(f"{subject} must be of whole numbers or of strings. Got {kinds}.")
+        raise ParameterError(subject + f" must be of whole numbers or of strings. Got {kinds}.")
     low, high = min(used, default=0), max(used, default=0)
     m = m or int(max(high, 0)) + 1
     if low < 0 or high >= m:
         got = low if low < 0 else high
-        raise ParameterError(f"{subject} must be of users 0 to {m - 1}. Got {got}.")
+        raise ParameterError(subject + f" must be of users 0 to {m - 1}. Got {got}.")
     if m > max(len(used), 1):  # checked before an array is made, which could be huge
         alone = next(user for user in range(m) if user not in used)
         raise disconnected(subject, [alone], int(alone == 0))
@@ -80,7 +80,7 @@ def from_file(path: str | PathLike[str]) -> Graph:
         pair = [word.strip() for word in text.split(",")] if "," in text else text.split()
         if len(pair) not in (0, 2) or "" in pair or "\ufffd" in text:
             must = "have two names per line in UTF-8, separated by whitespace or a comma"
-            raise GraphError(f"{subject} must {must}. Got {reprlib.repr(text)} in line {number}.")
+            raise GraphError(subject + f" must {must}. Got {reprlib.repr(text)} in line {number}.")
         ends += pair
     return _from_labels(ends, sort_names(set(ends)), subject, name)
 
@@ -105,7 +105,7 @@ def build_from_networkx(g: Any, subject: str, name: str) -> Graph:
         ends = [str(node) for pair in g.edges() for node in pair]
     except (AttributeError, TypeError):
         got = reprlib.repr(g)
-        raise ParameterError(f"{subject} must be a networkx graph. Got {got}.") from None
+        raise ParameterError(subject + f" must be a networkx graph. Got {got}.") from None
     return _from_labels(ends, labels, subject, name)
 
 
@@ -120,14 +120,14 @@ def _parse(data: bytes, kind: str, subject: str) -> Any:
         return nx.relabel_nodes(g, labels) if len(set(labels.values())) == len(g) else g
     except (nx.NetworkXException, SyntaxError, ValueError, LookupError, TypeError) as error:
         got = str(error).rstrip(".")
-        raise GraphError(f"{subject} must be well-formed {kind[1:]}. Got: {got}.") from None
+        raise GraphError(subject + f" must be well-formed {kind[1:]}. Got: {got}.") from None
 
 
 def _from_labels(ends: list[str], labels: list[str], subject: str, name: str) -> Graph:
     """Return the graph of the edges (ends[0], ends[1]), (ends[2], ends[3]), ... on `labels`."""
     if not labels or len(set(labels)) < len(labels):
         got = "two alike" if labels else "none"
-        raise GraphError(f"{subject} must name at least one user, and no two alike. Got {got}.")
+        raise GraphError(subject + f" must name at least one user, and no two alike. Got {got}.")
     numbers, names = {str(i): i for i in range(len(labels))}, None
     if numbers.keys() != set(labels):
         numbers, names = {label: i for i, label in enumerate(labels)}, tuple(labels)

@@ -29,6 +29,7 @@ from peerclust.paper.figures import FIGURES
 from peerclust.paper.output import Result
 from peerclust.paper.runner import Progress, run_experiment
 from peerclust.paper.tables import TABLES
+from peerclust.text import parameter
 from peerclust.validation import check_count, check_name
 
 EXPERIMENTS = {each.name: each for each in (*TABLES, *FIGURES, *EXTRAS)}
@@ -92,12 +93,16 @@ def run(
     if runs is not None:
         check_count(runs, "runs", "paper.run")
     if isinstance(data, str):
-        raise ParameterError(f"`data` of paper.run must be a sequence. Got {data!r}.")
+        raise ParameterError(parameter("data", "paper.run") + f" must be a sequence. Got {data!r}.")
     if data_dir is not None and not Path(data_dir).is_dir():
-        raise ParameterError(f"`data_dir` of paper.run must be a directory. Got {data_dir}.")
+        raise ParameterError(
+            parameter("data_dir", "paper.run") + f" must be a directory. Got {data_dir}."
+        )
     for each in data:
         if not experiment.data:
-            raise ParameterError(f"`data` of paper.run must be left out with {name}. Got {each!r}.")
+            raise ParameterError(
+                parameter("data", "paper.run") + f" must be left out with {name}. Got {each!r}."
+            )
         check_name(each, experiment.data, "data", "paper.run")
     options = RunOptions(
         runs=runs or (experiment.quick_runs if quick else experiment.runs),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -110,7 +110,7 @@ def _named(jobs: Sequence[Job], argument: str) -> list[str]:
 def _describe_method(name: str) -> dict[str, str]:
     """Return a method's class and fields; a function by its name."""
     method: Any = baselines.get(name)
-    held = fields(method) if hasattr(method, "__dataclass_fields__") else ()
+    held = fields(method) if is_dataclass(method) else ()
     values = {each.name: getattr(method, each.name) for each in held}
     shown = {key: getattr(value, "__name__", repr(value)) for key, value in values.items()}
     return {"class": type(method).__name__, **shown}

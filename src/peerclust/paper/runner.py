@@ -27,7 +27,7 @@ from peerclust.errors import InputError, JobError, ParameterError
 from peerclust.files import new_file
 from peerclust.paper.experiment import Experiment, Job, RunOptions
 from peerclust.paper.output import Result, describe_job, write
-from peerclust.text import place
+from peerclust.text import parameter, place
 
 # Called after each job: (effort done, total effort, what was done).
 Progress = Callable[[float, float, str], None]
@@ -152,7 +152,8 @@ def _picklable(shared: tuple[Any, Any]) -> tuple[Any, Any]:
         pickle.dumps(shared)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ParameterError(
-            f"`workers` of paper.run must be 1 with a method that cannot be pickled. {error}."
+            parameter("workers", "paper.run")
+            + f" must be 1 with a method that cannot be pickled. {error}."
         ) from None
     return shared
 

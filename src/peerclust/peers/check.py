@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from peerclust.errors import InputError, PeerclustError
-from peerclust.peers import commands
-from peerclust.runtimes.network import contract_file
+from peerclust.peers.commands import SiteArguments, read_table
 from peerclust.runtimes.network.contract import Contract, group_hex
 from peerclust.runtimes.network.identity import Identity, certificate_dates
 from peerclust.runtimes.network.probe import Probe, ProbeResult
@@ -41,13 +40,8 @@ class Line:
 
 
 def check(
-    network: Path,
-    me: str,
-    data: Path,
+    given: SiteArguments,
     *,
-    keys: Path | None = None,
-    listen: tuple[str, int] | None = None,
-    dial: Mapping[str, tuple[str, int]] | None = None,
     seconds: float = 10.0,
     on_wait: Callable[[list[str]], None] = lambda _: None,
     now: datetime | None = None,
@@ -58,15 +52,13 @@ def check(
     """
     now = now or datetime.now(UTC)
     try:
-        contract = contract_file.read(network)
-        commands.check_member(contract, me)
-        commands.check_dial(contract, me, dial or {})
+        contract, me = given.read_contract(), given.me
     except InputError as error:
         return [Line("network file", False, f"{error} Nothing else can be checked without it.")]
-    lines = [Line("network file", True, f"{network}, digest {group_hex(contract.digest)}")]
+    lines = [Line("network file", True, f"{given.network}, digest {group_hex(contract.digest)}")]
     identity: Identity | None = None
     try:
-        identity = commands.find_identity(contract, me, keys or network.parent)
+        identity = given.load_identity(contract)
         mode = stat.S_IMODE(identity.key.stat().st_mode)
         fingerprint = contract.peers[contract.number(me)].fingerprint
         detail = f"{identity.key}, mode {mode:03o}, of {identity.certificate}, {fingerprint}"
@@ -76,11 +68,11 @@ def check(
     lines.append(_certificate(contract, me, now))
     probe = None
     if identity is not None:
-        probe = Probe(contract, me, identity, listen=listen, dial=dial)
+        probe = Probe(contract, me, identity, listen=given.listen, dial=given.dial)
         asyncio.run(probe.run(seconds, on_wait))
     lines.append(_clock(contract, {} if probe is None else probe.results, now))
-    lines.append(_port(listen or contract.peers[contract.number(me)].endpoint, probe))
-    lines.append(_data(contract, data))
+    lines.append(_port(given.listen or contract.peers[contract.number(me)].endpoint, probe))
+    lines.append(_data(contract, given.data))
     if probe is None:
         detail = "not tried: neighbors answer only a site that has its key"
         return lines + [Line(name, False, detail) for name in contract.neighbors(me)]
@@ -148,7 +140,7 @@ def _port(endpoint: tuple[str, int], probe: Probe | None) -> Line:
 
 def _data(contract: Contract, data: Path) -> Line:
     try:
-        table = commands.read_table(contract, data)
+        table = read_table(contract, data)
     except PeerclustError as error:
         return Line("data", False, str(error))
     N = len(table.rows)

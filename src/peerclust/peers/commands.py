@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from peerclust import tables
+from peerclust.arrays import Array
+from peerclust.doors import NETWORK_FILE
 from peerclust.errors import DataError, ParameterError
 from peerclust.peers import replay as replaying
 from peerclust.peers.setup import Rows
 from peerclust.peers.site import Progress, Site
-from peerclust.peers.site_directory import SiteDirectory
+from peerclust.peers.site_directory import Record, SiteDirectory
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import (
@@ -28,31 +30,55 @@ from peerclust.tables import Table
 from peerclust.text import guess
 
 
+@dataclass(frozen=True)
+class SiteArguments:
+    """What a run of a site, and the check before it, are told: its files, name and addresses."""
+
+    network: Path
+    me: str
+    data: Path
+    keys: Path | None = None
+    listen: tuple[str, int] | None = None
+    dial: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    def read_contract(self) -> Contract:
+        """Read the network file; raise if it lacks this site or one that it is to dial."""
+        contract = contract_file.read(self.network)
+        check_member(contract, self.me)
+        check_dial(contract, self.me, self.dial)
+        return contract
+
+    def load_identity(self, contract: Contract) -> Identity:
+        """Load this site's key and certificate, which must be that of the contract."""
+        keys = self.keys or self.network.parent
+        identity = load_identity(self.me, keys / f"{self.me}.key", keys / f"{self.me}.crt")
+        own = contract.peers[contract.number(self.me)].certificate
+        if read_certificate(identity.certificate) != own:
+            raise ParameterError(
+                f"The certificate {identity.certificate} must be that of {self.me} in the network"
+                " file. Got another; ask for a network file with the current one."
+            )
+        return identity
+
+
 def run_site(
-    network: Path,
-    me: str,
-    data: Path,
+    given: SiteArguments,
     out: Path,
     *,
-    keys: Path | None = None,
-    listen: tuple[str, int] | None = None,
-    dial: Mapping[str, tuple[str, int]] | None = None,
     force: bool = False,
     progress: Progress = lambda *_: None,
     on_log: Callable[[str], None] = lambda _: None,
-    on_result: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> dict[str, Any]:
+    on_result: Callable[[Record], None] = lambda _: None,
+) -> Record:
     """Take part in a run; return the content of certificate.json.
 
     `on_log` is called with every line of the log, `on_result` with the result, before this peer
     waits for peers that join late.
     """
-    contract = contract_file.read(network)
-    check_member(contract, me)
-    check_dial(contract, me, dial or {})
-    identity = find_identity(contract, me, keys or network.parent)
+    contract, me = given.read_contract(), given.me
+    identity = given.load_identity(contract)
     check_dates(identity, datetime.now(UTC))
-    table = read_table(contract, data)
+    table = read_table(contract, given.data)
     directory = SiteDirectory(out, force=force, on_log=on_log)
     try:
         site = Site(
@@ -61,11 +87,12 @@ def run_site(
             identity,
             read_rows(contract, me, table),
             directory,
-            listen=listen,
-            dial=dial,
+            listen=given.listen,
+            dial=given.dial,
             progress=progress,
         )
-        result = site.run()
+        with NETWORK_FILE.naming():
+            result = site.run()
         record = directory.write_result(
             contract,
             me,
@@ -89,8 +116,8 @@ def run_site(
 def replay(
     network: Path,
     sites: Sequence[tuple[str, Path, Path]],
-    on_round: Callable[[int, dict[int, Any]], None] = lambda *_: None,
-) -> dict[str, Any]:
+    on_round: Callable[[int, dict[int, Array]], None] = lambda *_: None,
+) -> dict[str, dict[str, int | bool]]:
     """Compute a run again; `sites` are (name, rows, directory). Return each site's end by name."""
     contract = contract_file.read(network)
     rows, journals = {}, {}
@@ -101,7 +128,8 @@ def replay(
         # A site that was lost before the first round has none, but its rows may be in the setup.
         if (directory / "journal.jsonl").exists():
             journals[number] = read_journal(directory / "journal.jsonl")
-    done = replaying.replay(contract, rows, journals, on_round)
+    with NETWORK_FILE.naming():
+        done = replaying.replay(contract, rows, journals, on_round)
     if not done:
         raise DataError("A replay needs a site that reached the end of the run. Got none.")
     return {
@@ -119,7 +147,7 @@ def check_member(contract: Contract, me: str, option: str = "--me") -> None:
         )
 
 
-def check_dial(contract: Contract, me: str, dial: Mapping[str, Any]) -> None:
+def check_dial(contract: Contract, me: str, dial: Mapping[str, object]) -> None:
     """Raise unless all peers with another address are neighbors that this peer dials."""
     for name in dial:
         if name not in contract.neighbors(me) or name < me:
@@ -127,17 +155,6 @@ def check_dial(contract: Contract, me: str, dial: Mapping[str, Any]) -> None:
                 f"`--dial` must name neighbors that {me} dials, those with larger names. Got"
                 f" {name!r}.{guess(name, contract.neighbors(me))}"
             )
-
-
-def find_identity(contract: Contract, me: str, keys: Path) -> Identity:
-    """Load a peer's key and certificate, which must be that of the contract."""
-    identity = load_identity(me, keys / f"{me}.key", keys / f"{me}.crt")
-    if read_certificate(identity.certificate) != contract.peers[contract.number(me)].certificate:
-        raise ParameterError(
-            f"The certificate {identity.certificate} must be that of {me} in the network file."
-            " Got another; ask for a network file with the current one."
-        )
-    return identity
 
 
 def check_dates(identity: Identity, now: datetime) -> None:
@@ -162,7 +179,7 @@ def read_table(contract: Contract, data: Path) -> Table:
         )
     except DataError as error:
         note = " The network file requires it." if "There is no column" in str(error) else ""
-        raise DataError(f"{error}{note}") from None
+        raise DataError(error.sentence + note) from None
 
 
 def read_rows(contract: Contract, me: str, table: Table) -> Rows:

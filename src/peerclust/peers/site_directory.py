@@ -14,27 +14,33 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
-from peerclust import tables
+from peerclust.arrays import Array
 from peerclust.clustering.solution import Certificate, Solution
 from peerclust.errors import ParameterError
-from peerclust.files import new_file
 from peerclust.peers import setup
 from peerclust.peers.verdict import Verdict
-from peerclust.report.result_directory import list_versions
+from peerclust.report.result_directory import (
+    center_columns,
+    count,
+    list_versions,
+    write_files,
+)
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.tables import Table
 from peerclust.users import Users
+
+# The content of certificate.json.
+Record = dict[str, object]
 
 RESULT = ("centers.csv", "labels.csv", "certificate.json", "solution.npz")
 
@@ -114,11 +120,10 @@ class SiteDirectory:
         verdict: Verdict,
         agreed: Agreed,
         users: Users,
-        x: Any,
-        traffic: dict[str, Any],
-    ) -> dict[str, Any]:
+        x: Array,
+        traffic: Mapping[str, Mapping[str, int]],
+    ) -> Record:
         """Write the result at the centers x, certificate.json last; return the content of that."""
-        K = len(x)
         # Not those of the last assignment, which may belong to other centers.
         labels, _ = users.nearest(x)
         scale = setup.make_scale(contract, agreed)
@@ -137,17 +142,11 @@ class SiteDirectory:
             scale=scale,
         )
         scores = solution.outlier_scores(table.rows) if len(table.rows) else np.empty(0)
-        columns = dict(zip(contract.features, centers.T, strict=True))
-        with new_file(self.path / "centers.csv") as file:
-            tables.write(file, {"cluster": np.arange(K)} | columns)
-        with new_file(self.path / "labels.csv") as file:
-            tables.write(file, {"row": table.row, "label": labels, "outlier_score": scores})
-        solution.save(self.path / "solution.npz")
-        record = {
+        record: Record = {
             "name": me,
             **verdict.as_dict(),
             "features": list(contract.features),
-            "cluster_sizes": np.bincount(labels, minlength=K).tolist(),
+            "cluster_sizes": count(labels, len(x)),
             "rows": len(table.rows),
             "network_digest": contract.digest.hex(),
             "agreed": {name: getattr(agreed, name) for name in agreed.__struct_fields__},
@@ -155,8 +154,15 @@ class SiteDirectory:
             "settings": contract.settings(),
             "versions": list_versions(),
         }
-        with new_file(self.path / "certificate.json") as file:
-            file.write_text(json.dumps(record, indent=2) + "\n")
+        write_files(
+            self.path,
+            {
+                "centers.csv": center_columns(contract.features, centers),
+                "labels.csv": {"row": table.row, "label": labels, "outlier_score": scores},
+                "solution.npz": solution,
+                "certificate.json": record,
+            },
+        )
         self.checkpoint.unlink(missing_ok=True)
         return record
 

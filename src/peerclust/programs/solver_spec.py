@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from peerclust import theory
 from peerclust.errors import ParameterError
 from peerclust.programs.protocol import AnyProgram
-from peerclust.text import show
+from peerclust.text import parameter, show
 from peerclust.theory import Scales
 
 # The parameters that a solver may take, with the values that mean "not given".
@@ -201,8 +201,8 @@ class SolverSpec:
             if name in needed and value != needed[name][0]:
                 must, why = needed[name]
                 raise ParameterError(
-                    f"`{name}` of {of} must be {must!r} with the solver {self.name!r}, {why}."
-                    f" Got {show(value)}."
+                    parameter(name, of)
+                    + f" must be {must!r} with the solver {self.name!r}, {why}. Got {show(value)}."
                 )
 
 

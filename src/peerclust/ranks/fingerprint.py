@@ -12,7 +12,7 @@ import numpy as np
 from peerclust.errors import ParameterError
 from peerclust.graphs import Graph
 from peerclust.ranks.group import ProcessGroup
-from peerclust.text import show
+from peerclust.text import parameter, show
 
 
 def fingerprint(value: Any) -> str:
@@ -59,13 +59,13 @@ def digest(arrays: Sequence[Any]) -> str:
     return state.hexdigest()[:12]
 
 
-def check_same(group: ProcessGroup, settings: Mapping[str, Any], subject: str) -> None:
-    """Raise, on all ranks, if their values differ; `subject` is a format string for the name."""
+def check_same(group: ProcessGroup, settings: Mapping[str, Any], of: str) -> None:
+    """Raise, on all ranks, if their values of the parameters of a function differ."""
     of_ranks = group.allgather({name: fingerprint(value) for name, value in settings.items()})
     for rank, given in enumerate(of_ranks):
         for name, value in given.items():
             if value != of_ranks[0].get(name):
                 raise ParameterError(
-                    f"All ranks must be given the same {subject.format(name)}. Rank {rank} has"
+                    "All ranks must be given the same " + parameter(name, of) + f". Rank {rank} has"
                     f" {value}, rank 0 has {of_ranks[0].get(name)}."
                 )

@@ -19,6 +19,7 @@ from peerclust.graphs import Graph
 from peerclust.ranks.distribution import Distribution, distribute_users
 from peerclust.ranks.fingerprint import digest
 from peerclust.ranks.group import ProcessGroup
+from peerclust.text import parameter
 from peerclust.validation import (
     NO_ROWS,
     check_offsets,
@@ -43,7 +44,8 @@ def count_users(parts: Any, group: ProcessGroup) -> int:
     for rank, each in enumerate(given):
         if each != given[0] and not each[1] == given[0][1] == "":
             raise ParameterError(
-                "`parts` of cluster must be the same in all ranks, or a dict of each rank's own"
+                parameter("parts", "cluster")
+                + " must be the same in all ranks, or a dict of each rank's own"
                 f" users. Rank {rank}'s users or row counts differ from rank 0's."
             )
     m = own[0] if own[1] else sum(each[0] for each in given)
@@ -66,7 +68,8 @@ def check_ranks(group: ProcessGroup, m: int) -> None:
     """Raise if there are fewer users than processes."""
     if group.size > m:
         raise ParameterError(
-            f"`runtime` of cluster must have at most as many ranks as there are users ({m})."
+            parameter("runtime", "cluster")
+            + f" must have at most as many ranks as there are users ({m})."
             f" Got {group.size}."
         )
 
@@ -84,7 +87,8 @@ def _distribute_mapping(
         for number in numbers:
             if not isinstance(number, Integral) or number < 0:
                 raise DataError(
-                    "`parts` of cluster must be a list of (N_i, d) arrays, one per user, or a dict"
+                    parameter("parts", "cluster")
+                    + " must be a list of (N_i, d) arrays, one per user, or a dict"
                     " of them by the users' numbers, starting at 0."
                     f" Got dict with the key {number!r}."
                 )
@@ -136,7 +140,7 @@ def local_weights(
             weights = _take(weights, distribution.local.tolist(), "`weights`")
         given = check_weights(weights, offsets, may_be_zero=True)
     if not distribution.any_rank(bool(np.any(given))):
-        raise DataError("`weights` of cluster must not all be zero.")
+        raise DataError(parameter("weights", "cluster") + " must not all be zero.")
     return given
 
 
@@ -158,7 +162,8 @@ def _take(parts: Any, own: Sequence[int], what: str = "The rows") -> list[NDArra
 def _take_flat(weights: Array, parts: Any, distribution: Distribution, n: int) -> list[Array]:
     if isinstance(parts, Mapping) or weights.shape != (n,):
         raise DataError(
-            f"`weights` of cluster must have one weight for each of the {n} rows, in the form of"
+            parameter("weights", "cluster")
+            + f" must have one weight for each of the {n} rows, in the form of"
             f" the parts. Got shape {weights.shape}."
         )
     offsets = np.concatenate([[0], np.cumsum(_find_sizes(parts))])
@@ -171,7 +176,8 @@ def _find_sizes(parts: Any) -> Ints:
         sizes = np.diff(parts[1]) if is_flat_pair(parts) else [len(part) for part in parts]
     except TypeError:
         raise DataError(
-            "`parts` of cluster must be a list of (N_i, d) arrays, one per user, or (rows,"
+            parameter("parts", "cluster")
+            + " must be a list of (N_i, d) arrays, one per user, or (rows,"
             f" offsets); for one user pass [X]. Got {type(parts).__name__}."
         ) from None
     return np.asarray(sizes, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The directory that `peerclust fit` writes, all of it or nothing.
+"""The files of a result, and the directory that `peerclust fit` writes, all of it or nothing.
 
 - centers.csv: the joint centers, one row per cluster;
 - user_centers.csv: each user's own centers;
@@ -8,9 +8,9 @@
 - solution.npz: the `Solution`, which `predict` reads;
 - trace.csv, if requested: one row per round.
 
-Rank 0 of an MPI job writes what all ranks have. With --per-rank, each rank writes
-user_centers-RANK.csv, labels-RANK.csv and solution-RANK.npz (rank 0: solution.npz) for its own
-users.
+`write_files` writes them, also for a site (`peers.site_directory`). Rank 0 of an MPI job writes
+what all ranks have. With --per-rank, each rank writes user_centers-RANK.csv, labels-RANK.csv and
+solution-RANK.npz (rank 0: solution.npz) for its own users.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 import platform
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from importlib.metadata import version
@@ -31,9 +31,10 @@ from numpy.typing import NDArray
 
 import peerclust
 from peerclust import tables
+from peerclust.arrays import Array
 from peerclust.clustering.solution import Solution
 from peerclust.errors import DataError, ParameterError
-from peerclust.files import explain, new_directory
+from peerclust.files import explain, new_directory, new_file
 from peerclust.ranks.group import ProcessGroup, run_on_root
 from peerclust.tables import ByUser, Table
 
@@ -121,22 +122,42 @@ def write(
     with group.raise_on_all():
         labels = _labels(solution, table, users)
     if per_rank:
+        part = f"-{group.rank}"
+        files = _own_files(part, solution, table, users.ids, labels)
+        files[f"solution{part if group.rank else ''}.npz"] = solution
         with _new_shared_directory(out, group) as folder:
-            part = f"-{group.rank}"
-            _write_own(folder, part, solution, table, users.ids, labels)
-            if group.rank == 0:
-                _write_joint(folder, solution, table, record)
-            solution.save(folder / f"solution{part if group.rank else ''}.npz")
+            write_files(folder, files | _joint_files(solution, table, record, group))
         return
     whole, labels = _gather_solution(solution, group), _gather_labels(labels, group)
+    files = _own_files("", whole, table, range(len(table.names)), labels)
+    files |= {"solution.npz": whole} | _joint_files(whole, table, record, group)
 
     def write_all() -> None:
         with new_directory(out) as folder:
-            _write_own(folder, "", whole, table, range(len(table.names)), labels)
-            _write_joint(folder, whole, table, record)
-            whole.save(folder / "solution.npz")
+            write_files(folder, files)
 
     run_on_root(group, write_all)
+
+
+def write_files(folder: Path, files: Mapping[str, Solution | Mapping[str, Any]]) -> None:
+    """Write files by their names, in order, each whole or not at all.
+
+    A .npz is a solution, a .json a record, and any other file a table of columns.
+    """
+    for name, content in files.items():
+        with new_file(folder / name) as place:
+            if isinstance(content, Solution):
+                content.save(place)
+            elif place.suffix == ".json":
+                place.write_text(json.dumps(content, indent=2) + "\n")
+            else:
+                tables.write(place, content)
+
+
+def center_columns(features: Sequence[str], centers: Array) -> dict[str, Any]:
+    """Return the columns of centers.csv for centers (K, d)."""
+    columns = dict(zip(features, centers.T, strict=True))
+    return {"cluster": np.arange(len(centers))} | columns
 
 
 def read(directory: Path) -> tuple[Solution, list[str]]:
@@ -208,33 +229,29 @@ def _new_shared_directory(out: Path, group: ProcessGroup) -> Iterator[Path]:
         run_on_root(group, stack.close)
 
 
-def _write_own(
-    folder: Path,
-    part: str,
-    solution: Solution,
-    table: Table,
-    ids: Any,
-    labels: dict[str, Any],
-) -> None:
-    """Write the centers and labels of these users."""
+def _own_files(
+    part: str, solution: Solution, table: Table, ids: Sequence[int], labels: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the files with the centers and labels of these users."""
     m, K, d = solution.centers.shape
-    user = table.name_users(np.repeat(np.asarray(ids, np.int64), K))
-    own = dict(zip(table.features, solution.centers.reshape(m * K, d).T, strict=True))
-    owners = {"user": user, "cluster": np.tile(np.arange(K), m)}
-    tables.write(folder / f"user_centers{part}.csv", owners | own)
+    user = {"user": table.name_users(np.repeat(np.asarray(ids, np.int64), K))}
+    own = center_columns(table.features, solution.centers.reshape(m * K, d))
+    own["cluster"] = np.tile(np.arange(K), m)
     named = {"user": table.name_users(labels["user"]), "file": table.name_files(labels["file"])}
-    tables.write(folder / f"labels{part}.csv", labels | named)
+    return {f"user_centers{part}.csv": user | own, f"labels{part}.csv": labels | named}
 
 
-def _write_joint(folder: Path, solution: Solution, table: Table, record: dict[str, Any]) -> None:
-    """Write what is the same for all users."""
-    centers = dict(zip(table.features, solution.consensus.T, strict=True))
-    clusters = {"cluster": np.arange(len(solution.consensus))}
-    tables.write(folder / "centers.csv", clusters | centers)
-    (folder / "certificate.json").write_text(json.dumps(record, indent=2) + "\n")
+def _joint_files(
+    solution: Solution, table: Table, record: dict[str, Any], group: ProcessGroup
+) -> dict[str, Any]:
+    """Return the files that are the same for all users; only rank 0 writes them."""
+    if group.rank > 0:
+        return {}
+    files = {"centers.csv": center_columns(table.features, solution.consensus)}
     if solution.trace is not None:
         rounds = {"round": np.arange(1, len(solution.trace) + 1)}
-        tables.write(folder / "trace.csv", rounds | vars(solution.trace))
+        files["trace.csv"] = rounds | vars(solution.trace)
+    return files | {"certificate.json": record}
 
 
 def _labels(solution: Solution, table: Table, users: ByUser) -> dict[str, NDArray[Any]]:

@@ -18,7 +18,7 @@ from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.loopback import Loopback
 from peerclust.runtimes.protocol import Run, Runtime, RuntimeGroup
 from peerclust.runtimes.simulator import Simulator
-from peerclust.text import show
+from peerclust.text import parameter, show
 from peerclust.validation import check_name
 
 # The runtimes of a single process.
@@ -65,7 +65,7 @@ def resolve(runtime: object, distribution: Distribution, of: str = "cluster") ->
     made = runtime(distribution.graph) if callable(runtime) else None
     if not isinstance(made, Runtime):
         raise ParameterError(
-            f"`runtime` of {of} must be a name or a class that takes a graph and has"
+            parameter("runtime", of) + " must be a name or a class that takes a graph and has"
             f" `distribution`, `blocks`, `deliver` and `close`. Got {show(runtime)}."
         )
     return made

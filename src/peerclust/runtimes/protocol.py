@@ -14,6 +14,7 @@ from peerclust.programs.protocol import Heard, Message, State, ToNeighbors
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.group import ProcessGroup
 from peerclust.runtimes.stopping import VOTE_BYTES, Vote
+from peerclust.text import mention
 from peerclust.users import Users
 
 S_co = TypeVar("S_co", bound=State, covariant=True)
@@ -148,6 +149,6 @@ def check_finite(values: Array, round_: int) -> None:
     """Raise if residuals or centers are not finite: the run has diverged."""
     if not np.isfinite(values).all():
         raise DivergedError(
-            f"Diverged after {round_} rounds: the step size `alpha` is too large."
+            f"Diverged after {round_} rounds: the step size " + mention("alpha") + " is too large."
             " alpha='auto' is safe for every loss that the theory covers."
         )

@@ -67,8 +67,8 @@ AGREED = {
     "graph": "All ranks must be given the same `graph` of cluster. Rank 1 has"
     f" {fingerprint(STAR)}, rank 0 has {fingerprint(PATH)}.",
     "offsets": "The offsets of `parts` must be whole numbers that increase from 0 to the 60 rows.",
-    "detector": "All ranks must be given the same `n_clusters` of cluster. Rank 1 has 3, rank 0"
-    " has 2.",
+    "detector": "All ranks must be given the same `n_clusters` of PeerOutlierDetector. Rank 1 has"
+    " 3, rank 0 has 2.",
     "estimator": "Rank 1 of 3: Row 3 of X must be finite and below 1e+150 (no NaN, no infinity)."
     " Got nan in column 1.",
     "twice": "Each user must be in one rank's dict of `parts` only. Got user 5 in ranks 0 and 1.",

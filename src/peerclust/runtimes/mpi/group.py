@@ -76,7 +76,8 @@ class MPIGroup:
             yield
         except Exception as raised:  # whatever it is, the others must not wait
             error = raised
-        errors = self.allgather(None if error is None else (type(error), str(error)))
+        sentence = error.sentence if isinstance(error, PeerclustError) else str(error)
+        errors = self.allgather(None if error is None else (type(error), sentence))
         failed = [(r, *each) for r, each in enumerate(errors) if each is not None]
         if not failed:
             return
@@ -87,7 +88,7 @@ class MPIGroup:
             # A bug: its own traceback says where.
             raise error
         kind = kind if issubclass(kind, PeerclustError) else PeerclustError
-        raise kind(f"Rank {first} of {self.size}: {text}") from None
+        raise kind(f"Rank {first} of {self.size}: " + text) from None
 
     @contextmanager
     def abort_on_failure(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from peerclust.losses import LOSSES, PARAMETERS
 from peerclust.programs.solvers import CONSENSUS_DEFAULT, PENALIZED_DEFAULT, SOLVERS
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.identity import check_peer_name, common_name
-from peerclust.text import guess, show
+from peerclust.text import guess, parameter, show
 from peerclust.validation import check_count, check_name, check_number
 
 MAX_BYTES = 1 << 20  # of all settings as JSON
@@ -35,7 +35,7 @@ def make_contract(values: Mapping[str, Any], of: str) -> Contract:
     }
     links = _check_links(values["links"], [peer.name for peer in peers], of)
     contract = Contract(peers=peers, links=links, **checked)
-    contract.graph.check_connected(f"`links` of {of}")
+    contract.graph.check_connected(parameter("links", of))
     _check_combinations(contract, of)
     return contract
 
@@ -62,7 +62,8 @@ def check_address(address: Any, where: str) -> str:
             good = False
     if not good:
         raise ParameterError(
-            f"`address` of {where} must be host:port, IPv6 in brackets, and the port 1 to 65535."
+            parameter("address", where)
+            + " must be host:port, IPv6 in brackets, and the port 1 to 65535."
             f" Got {show(address)}."
         )
     return str(address)
@@ -98,18 +99,25 @@ def _check_peers(peers: Sequence[Peer], of: str) -> tuple[Peer, ...]:
 
 def _check_links(links: Any, names: list[str], of: str) -> tuple[tuple[str, str], ...]:
     if not isinstance(links, Sequence) or isinstance(links, str):
-        raise ParameterError(f"`links` of {of} must be pairs of names. Got {show(links)}.")
+        raise ParameterError(
+            parameter("links", of) + f" must be pairs of names. Got {show(links)}."
+        )
     pairs = set()
     for link in links:
         if not isinstance(link, list | tuple) or len(link) != 2:
-            raise ParameterError(f"`links` of {of} must be pairs of names. Got {show(link)}.")
+            raise ParameterError(
+                parameter("links", of) + f" must be pairs of names. Got {show(link)}."
+            )
         for name in link:
             if name not in names:
                 raise ParameterError(
-                    f"`links` of {of} must be of its peers. Got {show(name)}.{guess(name, names)}"
+                    parameter("links", of)
+                    + f" must be of its peers. Got {show(name)}.{guess(name, names)}"
                 )
         if link[0] == link[1]:
-            raise ParameterError(f"`links` of {of} must be of two peers. Got {show(link)}.")
+            raise ParameterError(
+                parameter("links", of) + f" must be of two peers. Got {show(link)}."
+            )
         pairs.add((min(link), max(link)))
     return tuple(sorted(pairs))
 
@@ -120,7 +128,8 @@ def _check_combinations(contract: Contract, of: str) -> None:
         owner = PARAMETERS[name]
         if value is not None and contract.loss != owner:
             raise ParameterError(
-                f"`{name}` of {of} belongs to the loss {owner!r}. Got the loss {contract.loss!r}."
+                parameter(name, of)
+                + f" belongs to the loss {owner!r}. Got the loss {contract.loss!r}."
             )
     size = len(contract.settings_json)
     if size > MAX_BYTES:
@@ -130,13 +139,13 @@ def _check_combinations(contract: Contract, of: str) -> None:
         )
     if contract.weights_column in contract.features:
         raise ParameterError(
-            f"`weights_column` of {of} must not be a feature too. Got"
+            parameter("weights_column", of) + " must not be a feature too. Got"
             f" {show(contract.weights_column)}."
         )
     try:
         contract.make_distance().check(len(contract.features))
     except InputError as error:
-        raise ParameterError(f"`matrix` of {of} cannot be used. {error}") from None
+        raise ParameterError(parameter("matrix", of) + f" cannot be used. {error}") from None
     if contract.rho != "auto" and contract.spec.takes("rho"):
         check_number(contract.rho, "rho", of, at_least=1)
     given = {"on_loss": contract.on_loss, "B": contract.B, "rho": contract.rho}
@@ -145,7 +154,7 @@ def _check_combinations(contract: Contract, of: str) -> None:
 
 def _check_whole(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
     if check_count(value, name, of, at_least=at_least) >= MAX_INTEGER:
-        raise ParameterError(f"`{name}` of {of} must be below 2**63. Got {show(value)}.")
+        raise ParameterError(parameter(name, of) + f" must be below 2**63. Got {show(value)}.")
     return int(value)
 
 
@@ -153,38 +162,42 @@ def _check_rho(value: Any, name: str, of: str) -> float | str:
     if not isinstance(value, str):
         return check_number(value, name, of, above=0)
     if value != "auto":
-        raise ParameterError(f"`{name}` of {of} must be a number or 'auto'. Got {show(value)}.")
+        raise ParameterError(
+            parameter(name, of) + f" must be a number or 'auto'. Got {show(value)}."
+        )
     return value
 
 
 def _check_text(value: Any, name: str, of: str) -> str:
     # A lone surrogate, which a shell passes for broken UTF-8, cannot be written to a file.
     if not isinstance(value, str) or not value or re.search("[\ud800-\udfff]", value):
-        raise ParameterError(f"`{name}` of {of} must be a column's name. Got {show(value)}.")
+        raise ParameterError(parameter(name, of) + f" must be a column's name. Got {show(value)}.")
     return value
 
 
 def _check_features(value: Any, name: str, of: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not value:
         must = "a list of at least one column's name"
-        raise ParameterError(f"`{name}` of {of} must be {must}. Got {show(value)}.")
+        raise ParameterError(parameter(name, of) + f" must be {must}. Got {show(value)}.")
     texts = tuple(_check_text(each, name, of) for each in value)
     twice = [each for i, each in enumerate(texts) if each in texts[:i]]
     if twice:
-        raise ParameterError(f"`{name}` of {of} must be different. Got {show(twice[0])} twice.")
+        raise ParameterError(
+            parameter(name, of) + f" must be different. Got {show(twice[0])} twice."
+        )
     return texts
 
 
 def _check_matrix(value: Any, name: str, of: str) -> tuple[tuple[float, ...], ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(r, list | tuple) for r in value):
-        raise ParameterError(f"`{name}` of {of} must be a list of rows. Got {show(value)}.")
+        raise ParameterError(parameter(name, of) + f" must be a list of rows. Got {show(value)}.")
     return tuple(tuple(check_number(v, name, of) for v in row) for row in value)
 
 
 def _check_solver(value: Any, name: str, of: str) -> str:
     if value == "auto":
         raise ParameterError(
-            f"`{name}` of {of} must be named, so that all sites know what they send:"
+            parameter(name, of) + " must be named, so that all sites know what they send:"
             f" {PENALIZED_DEFAULT.name!r} continues if a site is lost, {CONSENSUS_DEFAULT.name!r}"
             " ends at the same centers everywhere. Got 'auto'."
         )

@@ -1,0 +1,147 @@
+"""The public entry points, and what each of them calls a parameter.
+
+`cluster` is behind all of them. A check names a parameter as the function that makes it does; the
+entry point that the caller used renames it. `NAMES` is the only table of names:
+docs/architecture.md has the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from peerclust.errors import PeerclustError
+from peerclust.text import Parameter, Sentence
+
+
+class Names(NamedTuple):
+    """A parameter and its names elsewhere; None where there is no such parameter.
+
+    `network_file` is a key of that file. `peer init` has the option of `fit`, or the key.
+    """
+
+    of: str
+    name: str
+    estimators: str | None
+    fit: str | None
+    network_file: str | None
+
+
+NAMES = (
+    Names("cluster", "parts", "X", "FILE", None),
+    Names("cluster", "n_clusters", "n_clusters", "--clusters", "n_clusters"),
+    Names("cluster", "graph", "graph", "--graph", "links"),
+    Names("cluster", "loss", "loss", "--loss", "loss"),
+    Names("cluster", "distance", "distance", "--distance", None),
+    Names("cluster", "solver", "solver", "--solver", "solver"),
+    Names("cluster", "rho", "rho", "--rho", "rho"),
+    Names("cluster", "alpha", "alpha", "--alpha", None),
+    Names("cluster", "B", "B", "--updates", "B"),
+    Names("cluster", "rounds", "max_iter", "--rounds", "rounds"),
+    Names("cluster", "tol", "tol", "--tol", "tol"),
+    Names("cluster", "init", "init", "--init", None),
+    Names("cluster", "n_init", "n_init", "--starts", None),
+    Names("cluster", "weights", "sample_weight", "--weights-column", "weights_column"),
+    Names("cluster", "scale", None, "--scale", "scale"),
+    Names("cluster", "exchange", None, "--exchange", "exchange"),
+    Names("cluster", "certify", None, "--certify", None),
+    Names("cluster", "runtime", "runtime", "--runtime", None),
+    Names("cluster", "random_state", "random_state", "--seed", "seed"),
+    Names("cluster", "trace", None, "--trace", None),
+    Names("cluster", "checkpoint", None, "--checkpoint", None),
+    Names("Checkpoint", "every", None, "--checkpoint-every", None),
+    Names("Checkpoint", "resume", None, "--resume", None),
+    Names("Huber", "delta", "delta", "--delta", "delta"),
+    Names("Fair", "eta", None, "--eta", "eta"),
+    Names("Mahalanobis", "A", None, "--matrix", "matrix"),
+    Names("KMeansPlusPlus", "mean_of", None, None, "mean_of"),
+)
+
+# Keys of the network file that are no parameters elsewhere.
+NETWORK_ONLY = (
+    *("features", "timeout", "join_timeout", "linger", "checkpoint_every", "on_loss", "on_absent"),
+)
+
+REPRODUCED = {
+    ("paper.run", "name"): "NAME",
+    ("paper.run", "runs"): "--runs",
+    ("paper.run", "seed"): "--seed",
+    ("paper.run", "data"): "--data",
+    ("paper.run", "data_dir"): "--data-dir",
+    ("paper.run", "workers"): "--workers",
+    ("mnist", "data_dir"): "--data-dir",
+    ("cifar10", "data_dir"): "--data-dir",
+    ("baselines.load", "path"): "--methods",
+}
+
+
+@dataclass(frozen=True)
+class Door:
+    """An entry point: its title, and its name of each parameter (of, name) that it passes on."""
+
+    title: str
+    names: Mapping[tuple[str, str], str]
+
+    def translate(self, text: str) -> str:
+        """Return a sentence with the names that parameters have here.
+
+        >>> from peerclust.text import parameter
+        >>> str(FIT.translate(parameter("n_init", "cluster") + " must be at least 1."))
+        '`--starts` of fit must be at least 1.'
+        """
+        return text.rename(self._rename) if isinstance(text, Sentence) else text
+
+    def _rename(self, found: Parameter) -> Parameter:
+        name = self.names.get((found.of, found.name))
+        return found if name is None else replace(found, shown=(name, self.title))
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Rename the parameters in errors that are raised within; the outermost names remain."""
+        try:
+            yield
+        except PeerclustError as error:
+            error.args = (*map(self.translate, error.args),)
+            raise
+
+    def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `cluster` among the values of this entry point's parameters.
+
+        >>> FIT.arguments({"starts": 3, "json": True})
+        {'n_init': 3}
+        """
+        keys = {
+            name: here.lstrip("-").replace("-", "_")
+            for (of, name), here in self.names.items()
+            if of == "cluster"
+        }
+        return {name: values[key] for name, key in keys.items() if key in values}
+
+
+def estimator(title: str) -> Door:
+    """Return the entry point that an estimator is; `title` is the name of its class."""
+    return Door(title, {(row.of, row.name): row.estimators for row in NAMES if row.estimators})
+
+
+def option(key: str) -> str:
+    """Return the option of `peer init` for a key of the network file.
+
+    >>> option("join_timeout"), option("n_clusters")
+    ('--join-timeout', '--clusters')
+    """
+    same = (row.fit for row in NAMES if row.network_file == key)
+    return next(same, None) or f"--{key.replace('_', '-')}"
+
+
+FIT = Door("fit", {(row.of, row.name): row.fit for row in NAMES if row.fit})
+NETWORK_FILE = Door(
+    "the network file", {(row.of, row.name): row.network_file for row in NAMES if row.network_file}
+)
+PEER_INIT = Door(
+    "peer init",
+    {where: option(key) for where, key in NETWORK_FILE.names.items()}
+    | {("peer init", key): option(key) for key in (*NETWORK_FILE.names.values(), *NETWORK_ONLY)},
+)
+REPRODUCE = Door("reproduce", REPRODUCED)
