@@ -1,6 +1,7 @@
 """The table of solvers is the only place that knows them: all else follows it, or matches it."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_the_network_file_names_every_solver():
 
 @pytest.mark.parametrize("spec", SOLVERS.values(), ids=list(SOLVERS))
 def test_a_spec_makes_a_solver_that_bounds_what_it_sends(spec):
-    program = spec.make(Tuning(graph=graphs.ring(3), K=2, scales=SCALES, tol=1e-6))
+    program = spec.make(Tuning(make_graph=lambda: graphs.ring(3), K=2, scales=SCALES, tol=1e-6))
     assert program.max_overshoot(1.0) >= 0.0
     assert isinstance(program, SumSender) == spec.sends_sums
     assert set(spec.parameters) <= set(PARAMETERS)
@@ -120,8 +121,18 @@ def test_a_given_rho_comes_before_a_formula():
 
 
 def test_a_penalty_that_peers_agreed_on_is_used_as_it_is():
-    tuning = Tuning(graph=graphs.ring(4), K=2, scales=SCALES, tol=0.0)
+    tuning = Tuning(make_graph=lambda: graphs.ring(4), K=2, scales=SCALES, tol=0.0)
     # 0.8 H / sqrt(lambda_2 lambda_max), where H = beta W_total / (m K).
     assert tuning.penalty == pytest.approx(0.8 * (30.0 / 8) / (2.0 * 4.0) ** 0.5)
-    agreed = Tuning(graph=graphs.ring(4), K=2, scales=SCALES, tol=0.0, agreed_penalty=3.0)
+    agreed = replace(tuning, agreed_penalty=3.0)
     assert SOLVERS["admm"].make(agreed).c == 3.0
+
+
+def test_a_penalized_solver_does_not_ask_for_the_graph():
+    def refuse():
+        raise AssertionError
+
+    tuning = Tuning(make_graph=refuse, K=2, scales=SCALES, tol=0.0)
+    for spec in SOLVERS.values():
+        if spec.penalized:
+            spec.make(tuning)

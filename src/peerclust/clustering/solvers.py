@@ -150,7 +150,7 @@ def tune(
     if rho is not None:
         reasons["rho"] = why
     tuning = Tuning(
-        graph=problem.graph,
+        make_graph=lambda: problem.graph,
         K=problem.K,
         scales=problem.scales,
         tol=request.tol,

@@ -26,7 +26,7 @@ def make_program(contract: Contract, agreed: Agreed) -> AnyProgram:
     """Return the program that all sites run."""
     program = contract.spec.make(
         Tuning(
-            graph=_agreed_graph(contract, agreed),
+            make_graph=lambda: _agreed_graph(contract, agreed),
             K=contract.n_clusters,
             scales=agreed_scales(contract, agreed),
             tol=contract.tol,

@@ -75,7 +75,7 @@ class Rows:
         graph, users = graphs.path(1), some.users(contract)
         # Any numbers will do, and with a step size of 0 none overflows.
         tuning = Tuning(
-            graph=graph,
+            make_graph=lambda: graph,
             K=contract.n_clusters,
             scales=Scales(W=1.0, W_total=1.0, steepness=1.0, beta=1.0, spread=1.0),
             tol=contract.tol,

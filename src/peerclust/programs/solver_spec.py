@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeVar, runtime_checkable
 
 from peerclust import theory
@@ -66,11 +67,13 @@ class Network(Protocol):
 class Tuning:
     """What a program is made from; `cluster` and peers fill it in alike.
 
-    Parameters that a solver does not take may have any value. `agreed_penalty` is the penalty of
+    Parameters that a solver does not take may have any value. The graph is made only for a solver
+    that asks for it: a peer that joins late has not checked yet what a neighbor reported of it, and
+    the measures of a large graph take long. `agreed_penalty` is the penalty of
     `admm_penalty` where peers have agreed on its bits; None computes it from the graph.
     """
 
-    graph: Network
+    make_graph: Callable[[], Network]
     K: int
     scales: Scales
     tol: float
@@ -79,6 +82,11 @@ class Tuning:
     B: int = 1
     consensus_factor: float = 1.0
     agreed_penalty: float | None = None
+
+    @cached_property
+    def graph(self) -> Network:
+        """The communication graph."""
+        return self.make_graph()
 
     @property
     def penalty(self) -> float:
