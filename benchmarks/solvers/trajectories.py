@@ -16,7 +16,7 @@ import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.clustering.problem import Problem
-from peerclust.programs.protocol import AnyProgram, NeighborSum, State
+from peerclust.programs.protocol import AnyProgram, State, ToNeighbors
 from peerclust.runtimes.protocol import message_bytes
 from peerclust.users import Users
 
@@ -148,5 +148,5 @@ class _Recorder:
 def message_size(program: AnyProgram, state: State) -> int:
     """Return the bytes of a message that a user in this state sends."""
     said = program.say(state)
-    assert isinstance(said, NeighborSum)
+    assert isinstance(said, ToNeighbors)
     return message_bytes(said)

@@ -83,4 +83,4 @@ def test_at_round_is_the_start_of_that_round():
 
 def test_a_new_state_has_completed_nothing():
     state = State(x=make()[1])
-    assert (state.round, state.update, state.residual.size, state.assignment) == (0, 0, 0, None)
+    assert (state.round, state.update, state.assignment) == (0, 0, None)

@@ -115,7 +115,7 @@ class Problem:
     def residual(self, states: Sequence[State]) -> float:
         """Return the largest residual at the start of the last round; NaN if one is unknown."""
         largest = float(
-            self.distribution.max_over_ranks(max(state.residual.max() for state in states))
+            self.distribution.max_over_ranks(max(state.max_residual for state in states))
         )
         return largest / self.scales.residual if largest < UNKNOWN else float("nan")
 

@@ -11,7 +11,7 @@ from peerclust.clustering.problem import Problem
 from peerclust.clustering.solution import Trace
 from peerclust.clustering.solvers import TunedSolver
 from peerclust.programs.protocol import State
-from peerclust.users import Assignment, Users
+from peerclust.users import Users
 
 # With several processes, progress is reported once in this many rounds.
 EVERY = 10
@@ -41,14 +41,18 @@ class Tracer:
         residual = self._problem.residual(states)
         if self._record:
             x = np.concatenate([state.x for state in states])
+            # Before a program's first assignment, rows count at their nearest centers.
             costs = np.concatenate(
-                [b.cost(_assigned(s), s.x) for b, s in zip(blocks, states, strict=True)]
+                [
+                    block.cost(state.assignment or block.assign(state.x), state.x)
+                    for block, state in zip(blocks, states, strict=True)
+                ]
             )
             cost = solver_cost(self._problem, costs, x, self._tuned)
             found = self._problem.distribution.disagreement(x)
             changed = sum(
                 self._problem.distribution.group.allgather(
-                    sum(_assigned(state).changed for state in states)
+                    sum(state.assignment.changed for state in states if state.assignment)
                 )
             )
             self.rows.append((cost, found.mean, found.stacked, changed, residual))
@@ -64,8 +68,3 @@ class Tracer:
         if not self._record:
             return None
         return Trace(*(np.array(column) for column in zip(*self.rows, strict=True)))
-
-
-def _assigned(state: State) -> Assignment:
-    assert state.assignment is not None
-    return state.assignment

@@ -181,7 +181,7 @@ class Site:
     def _residual(self) -> float:
         if self._running is None:
             return float("inf")
-        residual = float(self._running.state.residual.max())
+        residual = self._running.state.max_residual
         return residual / self._running.residual_scale if residual < UNKNOWN else float("inf")
 
     def _state_reply(self) -> StateReply:

@@ -67,6 +67,7 @@ class DGC:
             rho=self.rho,
             alpha=self.alpha,
             c=self.consensus_factor,
+            only=self.B == 1,
         )
         return State(
             x=moved,

@@ -135,6 +135,11 @@ class State:
     residual: Array = field(default_factory=lambda: np.empty(0))
     assignment: Assignment | None = None
 
+    @property
+    def max_residual(self) -> float:
+        """The largest residual; infinite before the first round."""
+        return float(self.residual.max()) if self.residual.size else np.inf
+
     def next_update(self, B: int) -> Counters:
         """Return `round` and `update` after one more exchange, with B of them per round."""
         if self.update + 1 < B:

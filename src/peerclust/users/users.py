@@ -225,18 +225,20 @@ class Users:
         rho: float,
         alpha: float,
         c: float,
+        only: bool,
     ) -> tuple[Array, Array]:
         """Return x - alpha g and the largest ||g(k)|| of each user, (u,); g is grad J_rho.
 
             g = 1/rho gradient + c (degree x - total)
 
         `total`, (u, K, d), and `degree`, (u, 1, 1), are those of the neighbors' centers. One loop
-        over the users computes both.
+        over the users computes both. `only` is whether no other step follows from this assignment;
+        sums are then not kept.
         """
         moved, size = buffers.empty(x.shape), np.empty(self.m)
         degree, step = degree.reshape(-1), (float(rho), float(alpha), float(c))
         small = self._small_users(assignment)
-        if small is not None and x is assignment.x:
+        if small is not None and only:
             small.gradient_step(x, self._cache.labels, total, degree, step, out=moved, size=size)
             return moved, size
         s0, s1 = self.gradient_terms(assignment, x)
@@ -345,10 +347,15 @@ class Users:
     def _read_labels(self, assignment: Assignment) -> Labels:
         if self._cache.is_at(assignment):
             return self._cache.read_labels().copy()
-        elsewhere = copy.copy(self)
-        elsewhere._cache = _Cache()
-        elsewhere.assign(assignment.x)
-        return elsewhere._cache.read_labels()
+        users = self._without_cache()
+        users.assign(assignment.x)
+        return users._cache.read_labels()
+
+    def _without_cache(self) -> Users:
+        """Return the same users with a cache of their own, to see to an earlier assignment."""
+        users = copy.copy(self)
+        users._cache = _Cache()
+        return users
 
     def _find_terms(self, assignment: Assignment, x: Array, z: Array) -> Terms:
         """Return each user's sums of w gamma and w gamma y by label; z is geometry.place(x)."""
@@ -358,7 +365,11 @@ class Users:
             of, at, terms = cache.terms
             if of is assignment.token and (at is x or self._code == kernels.KMEANS):
                 return terms
-        if as_assigned and cache.is_at(assignment) and self._code != kernels.GIVEN:
+        if as_assigned and self._code != kernels.GIVEN and not cache.is_at(assignment):
+            users = self._without_cache()
+            again = users.assign(assignment.x)
+            return users._find_terms(again, again.x, assignment.z)
+        if as_assigned and self._code != kernels.GIVEN:
             for assigner in cache.assigners:
                 assigner.sum(z, cache.labels)
             terms = sum_by_user(cache.assigners, x.shape)

@@ -131,7 +131,7 @@ class RoundLoop:
         said = advance(more)
         assert isinstance(said, Said)
         after = await self._advance(more, await self._exchange(said))
-        own = float(after.states[0].residual.max()) / self.residual_scale
+        own = after.states[0].max_residual / self.residual_scale
         residual = min(own, LARGEST)  # an unknown one is larger
         disagreement, found = await self._compute_certificate()
         seconds = perf_counter() - begun
