@@ -1,6 +1,6 @@
 """The modes of assignment, by what users cache about their rows, for tests that try them all."""
 
-from peerclust.users import data
+from peerclust.users import assigners
 
 # What users with more than a few rows cache, whatever their rows are like.
 MODES = {
@@ -13,4 +13,4 @@ MODES = {
 def use_mode(patch, mode, few=2):
     """Have users with at least `few` rows assign in one mode."""
     for name, value in (MODES[mode] | {"MIN_ROWS_CACHED": few}).items():
-        patch.setattr(data, name, value)
+        patch.setattr(assigners, name, value)

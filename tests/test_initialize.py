@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from peerclust import initialize
+from peerclust import Euclidean, KMeans, initialize
 from peerclust.clustering.problem import prepare
 from peerclust.errors import DataError, ParameterError
 from peerclust.initialize import KMeansPlusPlus, KMeansPlusPlusLocal, Random, Warm
@@ -20,8 +20,8 @@ def prepared(parts, K, runtime="simulator"):
         parts,
         n_clusters=K,
         graph="ring",
-        loss="kmeans",
-        distance="euclidean",
+        loss=KMeans(),
+        distance=Euclidean(),
         weights="unit",
         runtime=runtime,
         random_state=None,

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from peerclust import graphs, initialize, partition
+from peerclust import graphs, initialize, losses, partition
 from peerclust.arrays import Array, Classes
 from peerclust.clustering import solvers
 from peerclust.clustering.problem import Problem, prepare
 from peerclust.clustering.solvers import SolverRequest, TunedSolver, choose
 from peerclust.datasets import gaussians, iris
+from peerclust.distances import Euclidean
 from peerclust.graphs import Graph
 from peerclust.programs.solvers import SOLVERS
 
@@ -78,8 +79,8 @@ class Case:
             parts,
             n_clusters=K,
             graph=graph,
-            loss=loss,
-            distance="euclidean",
+            loss=losses.resolve(loss),
+            distance=Euclidean(),
             weights="unit",
             runtime="simulator",
             random_state=seed,

@@ -88,8 +88,8 @@ def estimate_delta(
             parts,
             n_clusters=n_clusters,
             graph=graph,
-            loss="kmeans",
-            distance=distance,
+            loss=losses.KMeans(),
+            distance=distances.resolve(distance),
             weights=weights,
             runtime=runtime,
             random_state=random_state,
@@ -97,7 +97,7 @@ def estimate_delta(
         runtime, users, K, seed = problem.runtime, problem.users, problem.K, problem.seed
         x, sent = KMeansPlusPlus(cap=CAP).centers(runtime, users, K, seed)
         r2, more = sample_distances(runtime, users, x[0], seed, K)
-        problem.close()
+        problem.runtime.close()
     delta = float(np.quantile(np.sqrt(r2), DELTA_QUANTILE))
     # If half of the rows lie on centers, any delta that is small relative to the spread will do.
     return (delta if delta > 0 else 1e-3 * problem.scales.spread), sent + more

@@ -9,8 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
+import numpy as np
+
+from peerclust.arrays import Array
 from peerclust.distances import Distance
 from peerclust.losses import Loss, geometry_of
+
+# If the deviation is below this fraction of the mean's size, it is rounding and the feature is
+# constant.
+CONSTANT = 1e-12
 
 # alpha="auto" is this fraction of the upper bound on alpha in lm:decr.
 SAFETY = 0.99
@@ -234,3 +241,15 @@ def group_lasso_rho(*, beta: float, W_total: float, spread: float) -> float:
     300.0
     """
     return max(1.0, beta * W_total * spread)
+
+
+def nonzero_spread(spread: float, mean: Array) -> float:
+    """Return the spread of rows with this mean, or a substitute if it is 0.
+
+    >>> import numpy as np
+    >>> nonzero_spread(2.0, np.array([5.0])), nonzero_spread(0.0, np.array([5.0]))
+    (2.0, 5.0)
+    """
+    # The spread of equal rows is only rounding; their size serves as the unit instead.
+    size = float(np.abs(mean).max())
+    return spread if spread > CONSTANT * size else size or 1.0

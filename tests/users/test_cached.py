@@ -258,7 +258,7 @@ def test_rows_are_sorted_into_boxes_once_whatever_the_number_of_clusters(monkeyp
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     made = []
     monkeypatch.setattr(
-        "peerclust.users.data.sort_rows", lambda *rows: made.append(rows) or sort_rows(*rows)
+        "peerclust.users.assigners.sort_rows", lambda *rows: made.append(rows) or sort_rows(*rows)
     )
     for K in (3, 5, 3):
         for _ in range(2):

@@ -20,7 +20,7 @@ from peerclust import kernels
 from peerclust.distances import Euclidean
 from peerclust.kernels import threads
 from peerclust.losses import Fair, Huber, KMeans
-from peerclust.users import Users, chunks
+from peerclust.users import Users, rows as user_rows
 from reference_impl import same
 
 dtypes = pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -176,7 +176,7 @@ def test_cost_does_not_depend_on_how_many_rows_are_in_memory_at_a_time(
     users = Users(rows, offsets, weights=weights(len(rows)), **objective(3))
     assignment = users.assign(x)
     at_once, total = users.cost(assignment, x), users.total_weights
-    monkeypatch.setattr(chunks, "BATCH_ROWS", chunk)
+    monkeypatch.setattr(user_rows, "BATCH_ROWS", chunk)
     same(users.cost(assignment, x), at_once)
     fresh = Users(rows, offsets, weights=weights(len(rows)))
     same(fresh.total_weights, total)

@@ -10,7 +10,7 @@ from peerclust import distances, initialize, losses, runtimes
 from peerclust.clustering import message_format
 from peerclust.clustering.checkpoint import Checkpoint, Journal
 from peerclust.clustering.problem import Problem, prepare
-from peerclust.clustering.restarts import Restart, RunSettings, run_restart, select_best
+from peerclust.clustering.restarts import RunSettings, run_restarts, select_best
 from peerclust.clustering.solution import Solution
 from peerclust.clustering.solvers import SolverRequest, choose
 from peerclust.distances import Distance
@@ -146,12 +146,9 @@ def cluster(
     given = dict(locals())
     group = runtimes.process_group(runtime)
     with group.abort_on_failure():
+        # Check: all ranks the same arguments, then each argument.
         if group.size > 1:
-            # `prepare` compares some of these once they are resolved; others may differ.
-            excluded = {"n_clusters", "graph", "loss", "distance", "scale", "weights"}
-            excluded |= {"parts", "runtime", "progress", "random_state"}
-            common = {name: value for name, value in given.items() if name not in excluded}
-            check_same(group, common, "cluster")
+            _check_same_arguments(group, given)
         with group.raise_on_all():
             _check_choice(rho, ("auto",), "rho", at_least=1)
             _check_choice(alpha, ("auto", "paper"), "alpha", above=0)
@@ -161,17 +158,20 @@ def cluster(
             check_count(n_init, "n_init", "cluster")
             check_number(tol, "tol", "cluster", at_least=0)
             check_name(certify, ("central", "decentralized"), "certify", "cluster")
-            geometry = geometry_of(losses.resolve(loss), distances.resolve(distance))
+            f, metric = losses.resolve(loss), distances.resolve(distance)
             request = SolverRequest(solver, rho, alpha, B, consensus_factor, tol)
-            chosen = choose(request, geometry)
-            format_ = message_format.resolve(exchange, chosen.spec)
+            chosen = choose(request, geometry_of(f, metric))
+            format_ = None
+            if exchange != "float64":
+                format_ = message_format.resolve(exchange, chosen.spec)
             start = initialize.resolve(init)
+        # Prepare: users on a graph, and a runtime that delivers their messages.
         problem = prepare(
             parts,
             n_clusters=n_clusters,
             graph=graph,
-            loss=loss,
-            distance=distance,
+            loss=f,
+            distance=metric,
             weights=weights,
             scale=scale,
             runtime=runtime,
@@ -181,18 +181,30 @@ def cluster(
             problem.graph.averaging_factors  # noqa: B018 - raises now if there are too many users
         if checkpoint is not None:
             problem = replace(problem, journal=_open_journal(checkpoint, problem, given))
-        report = _on_root(progress, group)
-        settings = RunSettings(request, chosen, start, format_, rounds, trace, report)
-        restarts: list[Restart] = []
-        for number in range(n_init):
-            known = restarts[-1].tuned if restarts else None
-            restarts.append(run_restart(problem, settings, problem.seed + number, known))
+        if group.size > 1:
+            progress = _on_root(progress, group)
+        # Run.
+        settings = RunSettings(request, chosen, start, format_, rounds, trace, progress)
+        restarts = run_restarts(problem, settings, n_init)
+        # Judge: the best run, its certificate and its status.
         solution = select_best(problem, settings, restarts, certify)
         if problem.journal is not None:
             problem.journal.finish()
-        solution = solution.gathered(problem.distribution) if gather else solution
-        problem.close()
+        if gather and solution.part is not None:
+            solution = solution.gathered(problem.distribution)
+        problem.runtime.close()
         return solution
+
+
+def _check_same_arguments(group: ProcessGroup, given: dict[str, object]) -> None:
+    """Raise if the ranks' arguments of `cluster` differ where they must not.
+
+    `prepare` compares some of them once they are resolved; others may differ.
+    """
+    excluded = {"n_clusters", "graph", "loss", "distance", "scale", "weights"}
+    excluded |= {"parts", "runtime", "progress", "random_state"}
+    common = {name: value for name, value in given.items() if name not in excluded}
+    check_same(group, common, "cluster")
 
 
 def _on_root(

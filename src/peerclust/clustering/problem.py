@@ -12,25 +12,32 @@ from functools import partial
 
 import numpy as np
 
-from peerclust import distances, graphs, losses, runtimes, theory
+from peerclust import graphs, runtimes, theory
 from peerclust.arrays import Array
 from peerclust.clustering.checkpoint import Journal
-from peerclust.clustering.scaling import Moments, Scale, distributed_moments, nonzero_spread
-from peerclust.distances import Distance, Geometry
+from peerclust.clustering.scaling import Moments, Scale, distributed_moments
+from peerclust.distances import Distance, Euclidean, Geometry
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import DENSE
-from peerclust.losses import Loss, geometry_of
+from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.programs.protocol import UNKNOWN, H, Program, S, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.fingerprint import check_same
-from peerclust.ranks.inputs import count_users, distribute, local_rows, local_weights
+from peerclust.ranks.inputs import read_shared
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import OnRound, Run, Runtime, Traffic, check_finite
 from peerclust.text import mention, parameter
 from peerclust.theory import Scales
 from peerclust.users import Users
-from peerclust.validation import RandomState, check_count, check_generator, check_name, check_parts
+from peerclust.validation import (
+    RandomState,
+    check_count,
+    check_generator,
+    check_name,
+    check_parts,
+    check_weights,
+)
 
 SCALES = ("standard",)
 
@@ -108,10 +115,6 @@ class Problem:
             check_finite(run.x, run.rounds)
         return run
 
-    def close(self) -> None:
-        """Release the resources of the runtime, such as communicators."""
-        self.runtime.close()
-
     def residual(self, states: Sequence[State]) -> float:
         """Return the largest residual at the start of the last round; NaN if one is unknown."""
         largest = float(
@@ -149,8 +152,8 @@ def prepare(
     *,
     n_clusters: int,
     graph: object,
-    loss: str | Loss,
-    distance: str | Distance,
+    loss: Loss,
+    distance: Distance,
     weights: object,
     runtime: object,
     random_state: RandomState,
@@ -160,25 +163,23 @@ def prepare(
     group = runtimes.process_group(runtime)
     with group.raise_on_all():
         K = check_count(n_clusters, "n_clusters", "cluster")
-        loss = losses.resolve(loss)
-        distance = distances.resolve(distance)
         geometry = geometry_of(loss, distance)
-    whole = group.size == 1 and not isinstance(parts, Mapping)
-    flat = check_parts(parts) if whole else None
-    m = count_users(parts, group) if flat is None else len(flat[1]) - 1
-    with group.raise_on_all():
-        network = graphs.resolve(graph, m)
-        _check_scale(scale, geometry, network)
         seed = draw_seed(random_state)
+    if group.size == 1 and not isinstance(parts, Mapping) and not isinstance(weights, Mapping):
+        rows, offsets = check_parts(parts)
+        network = graphs.resolve(graph, len(offsets) - 1)
+        distribution = Distribution.of_all(network)
+        given = check_weights(weights, offsets)
+    else:
+        distribution, rows, offsets, given = read_shared(parts, graph, weights, group)
+        network = distribution.graph
     if group.size > 1:
         kind = weights if isinstance(weights, str | None) else "given"
         common = {"n_clusters": K, "graph": network, "loss": loss, "distance": distance}
         check_same(group, common | {"scale": scale, "weights": kind}, "cluster")
-    seed = group.bcast(seed)
-    distribution = distribute(parts, network, group)
-    rows, offsets = flat or local_rows(parts, distribution)
-    given = local_weights(weights, parts, distribution, offsets)
+        seed = group.bcast(seed)
     with group.raise_on_all():
+        _check_scale(scale, geometry, network)
         geometry.check_rows(rows, "cluster")
     resolved = runtimes.resolve(runtime, distribution)
     moments: Moments | None = None
@@ -233,7 +234,8 @@ def _check_scale(scale: str | None, geometry: Geometry, network: Graph) -> None:
 
 def _spread(users: Users, distribution: Distribution) -> float:
     """Return the RMS distance of the joint data from its mean, weighted; never 0."""
-    probe = Users(users.rows, users.offsets, weights=users.weights)
+    plain = isinstance(users.loss, KMeans) and isinstance(users.distance, Euclidean)
+    probe = users if plain else Users(users.rows, users.offsets, weights=users.weights)
     total = distribution.gather_users(probe.total_weights).sum()
     origin = np.zeros((users.m, 1, users.d))
     assignment = probe.assign(origin)
@@ -241,7 +243,7 @@ def _spread(users: Users, distribution: Distribution) -> float:
     at_mean = users.broadcast_centers(mean)
     # A K-means cost is half the sum of squares.
     squares = 2.0 * distribution.gather_users(probe.cost(assignment, at_mean)).sum()
-    return nonzero_spread(float(np.sqrt(squares / total)), mean)
+    return theory.nonzero_spread(float(np.sqrt(squares / total)), mean)
 
 
 def _count_distinct(users: Users, distribution: Distribution, enough: int) -> int:
@@ -253,6 +255,8 @@ def _count_distinct(users: Users, distribution: Distribution, enough: int) -> in
         found = np.unique(rows, axis=0)
         if len(found) >= enough:
             break
+    if distribution.group.size == 1:
+        return len(found)
     # A rank that has enough rows on its own need not send more.
     return len(np.unique(np.concatenate(distribution.group.allgather(found[:enough])), axis=0))
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerclust import initialize
-from peerclust.clustering import message_format
 from peerclust.clustering.auto_rho import find_rho
 from peerclust.clustering.certificate import (
     Effort,
@@ -17,6 +16,7 @@ from peerclust.clustering.certificate import (
     certify_decentralized,
     measure_pooled,
 )
+from peerclust.clustering.message_format import MessageFormat
 from peerclust.clustering.problem import Problem
 from peerclust.clustering.solution import Partial, Solution, Trace
 from peerclust.clustering.solvers import (
@@ -39,7 +39,7 @@ class RunSettings:
     request: SolverRequest
     chosen: SolverChoice
     start: initialize.Start
-    format: message_format.MessageFormat
+    format: MessageFormat | None
     rounds: int
     trace: bool
     progress: Callable[[int, float], None] | None
@@ -62,6 +62,15 @@ class Restart:
     sent: Traffic
 
 
+def run_restarts(problem: Problem, settings: RunSettings, n_init: int) -> list[Restart]:
+    """Run n_init times, each time from new initial centers."""
+    restarts: list[Restart] = []
+    for number in range(n_init):
+        known = restarts[-1].tuned if restarts else None
+        restarts.append(run_restart(problem, settings, problem.seed + number, known))
+    return restarts
+
+
 def run_restart(
     problem: Problem, settings: RunSettings, seed: int, known: TunedSolver | None
 ) -> Restart:
@@ -71,7 +80,8 @@ def run_restart(
     if isinstance(settings.start, initialize.Given):
         x = problem.scaled(x)
     problem.check_start(x)
-    message_format.check_range(settings.format.dtype, problem, x)
+    if settings.format is not None:
+        settings.format.check_range(problem, x)
     chosen = choose_rho(problem, spec, request)
     if chosen is None:
         search = find_rho(
@@ -85,14 +95,17 @@ def run_restart(
         x, rounds, sent = search.x, search.rounds, sent + search.traffic
         chosen = search.rho, search.why if known is None else known.why["rho"]
     tuned = tune(problem, spec, request, *chosen)
-    tracer = Tracer(problem, tuned, record=settings.trace, progress=settings.progress)
-    on_round = tracer if settings.trace or settings.progress else None
-    program = settings.format.wrap(tuned.program, seed)
-    run = problem.run(program, x, settings.rounds, request.tol, on_round)
+    tracer = None
+    if settings.trace or settings.progress:
+        tracer = Tracer(problem, tuned, record=settings.trace, progress=settings.progress)
+    program = tuned.program
+    if settings.format is not None:
+        program = settings.format.wrap(program, seed)
+    run = problem.run(program, x, settings.rounds, request.tol, tracer)
     # Unless each user is a block of its own, the run's assignment is that of all users.
     last = run.states[0].assignment if len(run.states) == 1 else None
     pooled = measure_pooled(problem, run.x, last)
-    return Restart(tuned, run, pooled, tracer.trace(), rounds, sent)
+    return Restart(tuned, run, pooled, None if tracer is None else tracer.trace(), rounds, sent)
 
 
 def select_best(
@@ -118,8 +131,8 @@ def select_best(
         tol=settings.request.tol,
         residual=certificate.residual,
         disagreement=certificate.disagreement / certificate.spread,
-        dtype=settings.format.dtype,
-        noisy=settings.format.noisy,
+        dtype="float64" if settings.format is None else settings.format.dtype,
+        noisy=settings.format is not None and settings.format.noisy,
     )
     x = best.run.x if scale is None else scale.back(best.run.x)
     return Solution(

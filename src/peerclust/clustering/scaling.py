@@ -18,20 +18,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import kernels
+from peerclust import kernels, theory
 from peerclust.arrays import Array
 from peerclust.errors import DataError
 from peerclust.programs.consensus import Average
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.users import Users
-from peerclust.users.chunks import plan_chunks
+from peerclust.users.rows import plan_chunks
 
 F = TypeVar("F", np.float32, np.float64)
-
-# If the deviation is below this fraction of the mean's size, it is rounding and the feature is
-# constant.
-CONSTANT = 1e-12
 
 # Number of rows that are scaled at a time.
 CHUNK = 1 << 14
@@ -118,28 +114,17 @@ def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffi
     variance = np.maximum(squares - error * error, 0.0)
     if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
         raise DataError("The rows to be scaled are so large that the sum of squares overflows.")
-    varies = np.sqrt(variance) > CONSTANT * np.abs(mean)
+    varies = np.sqrt(variance) > theory.CONSTANT * np.abs(mean)
     deviation = np.where(varies, np.sqrt(variance), 1.0)
     scaled = float(np.sqrt((variance / deviation**2).sum()))
     moments = Moments(
         mean=mean,
         deviation=deviation,
-        spread=nonzero_spread(float(np.sqrt(variance.sum())), mean),
+        spread=theory.nonzero_spread(float(np.sqrt(variance.sum())), mean),
         weight=float(weight),
         scaled_spread=scaled if varies.any() else 1.0,
     )
     return moments, sent + more
-
-
-def nonzero_spread(spread: float, mean: Array) -> float:
-    """Return the spread of rows with this mean, or a substitute if it is 0.
-
-    >>> nonzero_spread(2.0, np.array([5.0])), nonzero_spread(0.0, np.array([5.0]))
-    (2.0, 5.0)
-    """
-    # The spread of equal rows is only rounding; their size serves as the unit instead.
-    size = float(np.abs(mean).max())
-    return spread if spread > CONSTANT * size else size or 1.0
 
 
 def _sums(users: Users, origin: Array, power: int) -> Array:

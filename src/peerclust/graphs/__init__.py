@@ -41,9 +41,9 @@ def resolve(graph: Graph | str | Any, m: int) -> Graph:
     >>> resolve("grid", 12)
     <Graph grid(3, 4): m=12, edges=17>
     """
-    subject = parameter("graph", "cluster")
     if isinstance(graph, str):
         return NAMED[check_name(graph, NAMED, "graph", "cluster")](m)
+    subject = parameter("graph", "cluster")
     if not (hasattr(graph, "nodes") or isinstance(graph, Graph)):
         must = f"be a Graph, a networkx graph or one of {', '.join(map(repr, NAMED))}"
         raise ParameterError(subject + f" must {must}. Got {reprlib.repr(graph)}.")

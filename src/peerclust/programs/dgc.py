@@ -69,11 +69,13 @@ class DGC:
             c=self.consensus_factor,
             only=self.B == 1,
         )
+        last = state.update + 1 == self.B
         return State(
             x=moved,
             assignment=assignment,
             residual=self.rho * gradient if first else state.residual,
-            **state.next_update(self.B),
+            round=state.round + last,
+            update=0 if last else state.update + 1,
         )
 
 

@@ -15,6 +15,7 @@ That value becomes known to all users; nothing else does, beyond the maximum of 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -34,8 +35,8 @@ class DrawState(State):
 
     keys: Array
     values: Array
-    best: Array = field(default_factory=lambda: np.empty(0))
-    drawn: Array = field(default_factory=lambda: np.empty((0, 0)))
+    best: Array = field(default_factory=partial(np.empty, 0))
+    drawn: Array = field(default_factory=partial(np.empty, (0, 0)))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any, Generic, Protocol, Self, TypedDict, TypeVar
+from functools import lru_cache, partial
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,13 +102,6 @@ class NetworkMax(Message[HeardMax]):
     v: Array
 
 
-class Counters(TypedDict):
-    """The counters of a state; see `State`."""
-
-    round: int
-    update: int
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class State:
     """What every program's state has; a program adds its own arrays and counters in a subclass.
@@ -132,19 +125,13 @@ class State:
     x: Array
     round: int = 0
     update: int = 0
-    residual: Array = field(default_factory=lambda: np.empty(0))
+    residual: Array = field(default_factory=partial(np.empty, 0))
     assignment: Assignment | None = None
 
     @property
     def max_residual(self) -> float:
         """The largest residual; infinite before the first round."""
         return float(self.residual.max()) if self.residual.size else np.inf
-
-    def next_update(self, B: int) -> Counters:
-        """Return `round` and `update` after one more exchange, with B of them per round."""
-        if self.update + 1 < B:
-            return {"round": self.round, "update": self.update + 1}
-        return {"round": self.round + 1, "update": 0}
 
     def attach(self, users: Users) -> Self:
         """Return the state, as read from a checkpoint, of these users: they assign again."""

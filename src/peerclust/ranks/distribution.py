@@ -58,11 +58,12 @@ class Distribution:
     def sum_over_users(self, own: Array) -> Array:
         """Return the sum over all users, (...), of values (u, ...) of this process's users."""
         flat = np.ascontiguousarray(own, dtype=np.float64).reshape(len(own), -1)
-        if self.group.size > 1:
-            # Each process sums some of the columns, for all users.
-            ends = np.linspace(0, flat.shape[1], self.group.size + 1).astype(int)
-            columns = [np.ascontiguousarray(flat[:, a:b]) for a, b in pairwise(ends)]
-            flat = self._in_order(self.group.alltoall(columns))
+        if self.group.size == 1:
+            return add_up(flat).reshape(own.shape[1:])
+        # Each process sums some of the columns, for all users.
+        ends = np.linspace(0, flat.shape[1], self.group.size + 1).astype(int)
+        columns = [np.ascontiguousarray(flat[:, a:b]) for a, b in pairwise(ends)]
+        flat = self._in_order(self.group.alltoall(columns))
         return np.concatenate(self.group.allgather(add_up(flat))).reshape(own.shape[1:])
 
     def mean(self, own: Array) -> Array:
@@ -80,11 +81,11 @@ class Distribution:
 
     def max_over_ranks(self, own: Any) -> Any:
         """Return the elementwise maximum over all processes; NaN propagates."""
-        return np.max(self.group.allgather(own), axis=0)
+        return own if self.group.size == 1 else np.max(self.group.allgather(own), axis=0)
 
     def any_rank(self, own: bool) -> bool:
         """Return whether it is true in any process."""
-        return any(self.group.allgather(own))
+        return own if self.group.size == 1 else any(self.group.allgather(own))
 
     def disagreement(self, x: Array) -> Disagreement:
         """Return the disagreement of the users' centers; see `metrics.disagreement`."""
@@ -105,7 +106,9 @@ class Distribution:
 
     def _over_links(self, loop: Callable[..., None], x: Array, width: int) -> Array:
         halo, flat = self.halo, np.ascontiguousarray(x).reshape(len(x), -1)
-        received = np.concatenate(self.group.alltoall([flat[i] for i in halo.send]))
+        received = flat[:0]
+        if self.group.size > 1:
+            received = np.concatenate(self.group.alltoall([flat[i] for i in halo.send]))
         out = np.empty((len(x), width))
         loop(halo.indptr, halo.indices, flat, received, np.arange(len(x)), 0, len(x), out)
         return out

@@ -51,6 +51,8 @@ class SingleProcess:
 
     rank = 0
     size = 1
+    # An error is raised anyway, and there are no other processes to abort.
+    raise_on_all = abort_on_failure = staticmethod(nullcontext)
 
     def bcast(self, value: Any) -> Any:
         """Return the value."""
@@ -67,14 +69,6 @@ class SingleProcess:
     def alltoall(self, values: Sequence[Any]) -> list[Any]:
         """Return the values."""
         return list(values)
-
-    def raise_on_all(self) -> AbstractContextManager[None]:
-        """Do nothing: an error is raised anyway."""
-        return nullcontext()
-
-    def abort_on_failure(self) -> AbstractContextManager[None]:
-        """Do nothing: there are no other processes."""
-        return nullcontext()
 
 
 def run_on_root(group: ProcessGroup, call: Callable[[], T]) -> T:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from peerclust import graphs
 from peerclust.arrays import Array, Ints
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
@@ -27,6 +28,21 @@ from peerclust.validation import (
     check_weights,
     is_flat_pair,
 )
+
+
+def read_shared(
+    parts: Any, graph: Any, weights: Any, group: ProcessGroup
+) -> tuple[Distribution, NDArray[Any], Ints, float | Array]:
+    """Return the distribution of the users, and this process's rows, offsets and weights.
+
+    A collective call; see `cluster` for the parameters.
+    """
+    m = count_users(parts, group)
+    with group.raise_on_all():
+        network = graphs.resolve(graph, m)
+    distribution = distribute(parts, network, group)
+    rows, offsets = local_rows(parts, distribution)
+    return distribution, rows, offsets, local_weights(weights, parts, distribution, offsets)
 
 
 def count_users(parts: Any, group: ProcessGroup) -> int:

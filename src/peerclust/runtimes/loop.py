@@ -62,7 +62,7 @@ def run_program(
     """
     blocks = runtime.blocks(users)
     if resume_from is None:
-        ends = np.cumsum([block.m for block in blocks])
+        ends = np.cumsum([len(block.ids) for block in blocks])
         resume_from = begin(program, blocks, np.split(x, ends[:-1]))
     else:
         states = zip(blocks, resume_from.states, strict=True)
@@ -87,10 +87,10 @@ def begin(
     program: Program[S, H], blocks: Sequence[Users], starts: Sequence[Array], round_: int = 0
 ) -> Snapshot[S]:
     """Return the snapshot of blocks that start at these centers, before a round."""
-    states = [
-        program.start(block, x).at_round(round_) for block, x in zip(blocks, starts, strict=True)
-    ]
-    return Snapshot(states, [first_vote(block.m) for block in blocks], Traffic())
+    states = [program.start(block, x) for block, x in zip(blocks, starts, strict=True)]
+    if round_ > 0:
+        states = [state.at_round(round_) for state in states]
+    return Snapshot(states, [first_vote(len(x)) for x in starts], Traffic())
 
 
 def converse(
@@ -107,12 +107,13 @@ def converse(
 
     Votes are sent with every message; they are read in the first exchange of a round.
     """
-    states, votes, traffic = list(snapshot.states), snapshot.votes, snapshot.traffic
+    states, votes = list(snapshot.states), snapshot.votes
+    messages, size = snapshot.traffic.messages, snapshot.traffic.bytes
     while states[0].round < rounds:
         now, voting = states[0].round, threshold >= 0 and states[0].update == 0
         delivered = yield Said([program.say(state) for state in states], votes, states)
         assert delivered is not None
-        traffic += delivered.traffic
+        messages, size = messages + delivered.traffic.messages, size + delivered.traffic.bytes
         # The type of a message determines what is heard in reply.
         heard = cast("Sequence[H]", delivered.messages)
         states = [program.hear(b, s, h) for b, s, h in zip(blocks, states, heard, strict=True)]
@@ -128,11 +129,12 @@ def converse(
             if on_round is not None:
                 on_round(states, blocks)
             if on_checkpoint is not None:
-                on_checkpoint(Snapshot(states, votes, traffic))
-            if votes[0].due(now):
+                on_checkpoint(Snapshot(states, votes, Traffic(messages, size)))
+            if threshold >= 0 and votes[0].due(now):
                 break
     done = states[0].round
-    return Run(states, done, votes[0].due(done - 1), traffic)
+    stopped = threshold >= 0 and votes[0].due(done - 1)
+    return Run(states, done, stopped, Traffic(messages, size))
 
 
 def advance(conversation: Conversation[S], delivered: Delivered | None = None) -> Said | Run[S]:

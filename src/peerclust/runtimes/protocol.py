@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -58,9 +59,11 @@ class Run(Generic[S_co]):
     stopped: bool
     traffic: Traffic
 
-    @property
+    @cached_property
     def x(self) -> Array:
         """The centers of all users, (m, K, d); with MPI those of this rank's users, (u, K, d)."""
+        if len(self.states) == 1:
+            return self.states[0].x
         return np.concatenate([state.x for state in self.states])
 
 

@@ -39,7 +39,8 @@ class Simulator:
 
     def __init__(self, graph: Graph) -> None:
         self.distribution = Distribution.of_all(graph)
-        self._graph, self._D = graph, int(graph.diameter.value)
+        self._graph, self._links = graph, 2 * graph.edges
+        self._D = int(graph.diameter.value)
 
     def blocks(self, users: Users) -> list[Users]:
         """Return one block of all users."""
@@ -55,7 +56,7 @@ class Simulator:
 
     def _answer(self, said: Message[Heard]) -> tuple[Heard, Traffic]:
         """Return what all users hear, and the traffic over the links."""
-        graph, links = self._graph, 2 * self._graph.edges
+        graph, links = self._graph, self._links
         if isinstance(said, NetworkMax):
             size = said.v[0].nbytes
             return HeardMax(said.v.max(axis=0)), Traffic(self._D * links, self._D * links * size)
@@ -85,7 +86,7 @@ class Simulator:
 
     def _reduce(self, which: np.ufunc, values: NDArray[T], alone: float) -> NDArray[T]:
         """Return the minimum, or maximum, over each user's neighbors; `alone` if it has none."""
-        if self._graph.edges == 0:
+        if self._links == 0:
             return np.full_like(values, alone)
         reduced: NDArray[T] = which.reduceat(
             values[self._graph.indices], self._graph.indptr[:-1], axis=0

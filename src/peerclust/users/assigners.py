@@ -1,11 +1,13 @@
 """Assigners that read every row each time, and their base class; `cached` has those that cache.
 
 Users with a handful of rows each, of which there may be millions, have an assigner of their own.
+`Data` is what assigners work on, and says of which kind a user is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -13,16 +15,85 @@ from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.arrays import Array, Ints
-from peerclust.kernels import SmallUsers, plain
+from peerclust.kernels import RowData, SmallUsers, plain
 from peerclust.kernels.exact_sums import Sums, no_sums
 from peerclust.kernels.threads import parallel_for
-from peerclust.users.chunks import plan_chunks
-from peerclust.users.data import Data
+from peerclust.users.boxes import BoxLayout, sort_rows
+from peerclust.users.rows import plan_chunks
 
+# For users with fewer rows nothing is cached.
+MIN_ROWS_CACHED = 16
+# Boxes (Pelleg and Moore 1999, Kanungo et al. 2002) are worth it from this many rows per user on,
+# and up to this many features.
+MIN_ROWS_BOXED = 512
+FEW_FEATURES = 8
+# From this many features on, a bound per row and center (Elkan 2003) saves more than it costs.
+MANY_FEATURES = 16
 # Up to this many features, the loop over small users is compiled for each number of features.
 _MAX_UNROLLED = 4
 # The affine scores of a loss that is not a Bregman loss: none.
 _NO_SLOPE, _NO_OFFSET = np.empty((0, 0, 0)), np.empty((0, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The rows of a block of users, in coordinates where distance is Euclidean.
+
+    User i has rows offsets[i] to offsets[i + 1].
+    """
+
+    row_data: RowData
+    offsets: Ints
+
+    @cached_property
+    def m(self) -> int:
+        """The number of users."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def d(self) -> int:
+        """The number of features."""
+        return int(self.row_data.rows.shape[1])
+
+    @property
+    def varies(self) -> bool:
+        """Whether the gamma of a row may change while its label does not."""
+        return self.row_data.code in kernels.VARYING
+
+    @property
+    def mixed_gamma(self) -> bool:
+        """Whether gamma is constant for some rows and varies for others."""
+        return self.row_data.code in kernels.MIXED
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """The number of rows of each user."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def small(self) -> NDArray[np.bool_]:
+        """Whether each user has a handful of rows only."""
+        return self.sizes < MIN_ROWS_CACHED
+
+    @cached_property
+    def all_small(self) -> bool:
+        """Whether all users have a handful of rows only."""
+        return bool(self.small.all())
+
+    @property
+    def boxed(self) -> NDArray[np.bool_]:
+        """Whether each user's rows are worth sorting into boxes."""
+        return ~self.small & (self.sizes >= MIN_ROWS_BOXED) & (self.d <= FEW_FEATURES)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a bound per row and center is worth it."""
+        return self.d >= MANY_FEATURES
+
+    @cached_property
+    def box_layout(self) -> BoxLayout:
+        """A sorted copy of the boxed users' rows."""
+        return sort_rows(self.row_data, self.offsets, np.flatnonzero(self.boxed))
 
 
 class Assigner:
@@ -165,3 +236,17 @@ class SmallUsersAssigner(Assigner):
             )
 
         parallel_for(loop, len(self.owner), self._work)
+
+
+def first_pass(data: Data, K: int) -> list[Assigner]:
+    """Return assigners for a first assignment, which may be the only one: they read all rows."""
+    return make_assigners(data, K, (SmallUsersAssigner, data.small), (FullAssigner, ~data.small))
+
+
+def make_assigners(
+    data: Data,
+    K: int,
+    *kinds: tuple[Callable[[Data, Ints, int], Assigner], NDArray[np.bool_]],
+) -> list[Assigner]:
+    """Return an assigner of each kind that has users; `kinds` say which users are of which."""
+    return [kind(data, np.flatnonzero(of), K) for kind, of in kinds if of.any()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +14,7 @@ from peerclust.arrays import Array, Ints
 Labels = NDArray[np.int32]
 
 
+@dataclass(frozen=True, eq=False)
 class Assignment:
     """Each row's nearest center among its user's x[i]: steps 2-5 of Algorithm 1.
 
@@ -27,20 +29,14 @@ class Assignment:
         The centers in the coordinates of the geometry (see `distances`).
     """
 
-    def __init__(
-        self,
-        x: Array,
-        z: Array,
-        token: object,
-        read_labels: Callable[[Assignment], Labels],
-        changed: tuple[Ints | int, ...],
-        rows_scanned: tuple[Ints | int, ...],
-    ) -> None:
-        self.x, self.z = x, z
-        # Equal to the cache's while that is at this assignment.
-        self.token = token
-        self._read_labels = read_labels
-        self._changed, self._rows_scanned = changed, rows_scanned
+    x: Array
+    z: Array
+    # The cache's own while that is at this assignment.
+    token: object = field(repr=False)
+    read_labels: Callable[[Assignment], Labels] = field(repr=False)
+    # Of each assigner; see `assigners`.
+    changed_parts: tuple[Ints | int, ...] = field(repr=False)
+    scanned_parts: tuple[Ints | int, ...] = field(repr=False)
 
     @classmethod
     def at(cls, x: Array) -> Assignment:
@@ -50,17 +46,17 @@ class Assignment:
     @cached_property
     def labels(self) -> Labels:
         """Each row's cluster, (N,); of equally near centers the first."""
-        return self._read_labels(self)
+        return self.read_labels(self)
 
     @property
     def changed(self) -> int:
         """The number of labels that differ from those of the assignment before it."""
-        return sum(int(np.sum(each)) for each in self._changed)
+        return sum(int(np.sum(each)) for each in self.changed_parts)
 
     @property
     def rows_scanned(self) -> int:
         """The number of rows that were measured against the centers."""
-        return sum(int(np.sum(each)) for each in self._rows_scanned)
+        return sum(int(np.sum(each)) for each in self.scanned_parts)
 
 
 def _no_labels(_: Assignment) -> Labels:

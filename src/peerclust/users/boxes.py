@@ -16,7 +16,7 @@ from peerclust import kernels
 from peerclust.arrays import Ints, Rows
 from peerclust.kernels import Boxes, Chunks, RowData
 from peerclust.kernels.threads import parallel_for
-from peerclust.users.chunks import plan_chunks
+from peerclust.users.rows import plan_chunks
 
 # The most rows that are sorted by one thread.
 _BATCH = 1 << 18

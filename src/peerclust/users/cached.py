@@ -10,15 +10,13 @@ By the triangle inequality a row's label is valid until the centers have moved f
   (2012) choose a number of bounds between these two.
 - For a handful of rows nothing is cached (`SmallUsersAssigner`): reading them again costs less.
 
-Which users are of which kind is in `data`.
+`assigners.Data` says which users are of which kind.
 
 Labels are always those of a full assignment. Sums by label are updated in double-double precision
 (see `kernels.exact_sums`); they differ from a new sum in a last bit at most, and rarely.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +26,8 @@ from peerclust.arrays import Array, Ints
 from peerclust.kernels import BoxCache, CachedSums, Chunks, Drift, RowCache, plain
 from peerclust.kernels.exact_sums import no_marks, no_sums
 from peerclust.kernels.threads import parallel_for
-from peerclust.users.assigners import Assigner, FullAssigner, SmallUsersAssigner
-from peerclust.users.chunks import plan_chunks
-from peerclust.users.data import Data
+from peerclust.users.assigners import Assigner, Data, SmallUsersAssigner, make_assigners
+from peerclust.users.rows import plan_chunks
 
 
 class CachedAssigner(Assigner):
@@ -147,23 +144,10 @@ class BoxAssigner(CachedAssigner):
         kernels.scatter(self._labels, self._order, labels)
 
 
-def first_pass(data: Data, K: int) -> list[Assigner]:
-    """Return assigners for a first assignment, which may be the only one: they read all rows."""
-    return _plan(data, K, (SmallUsersAssigner, data.small), (FullAssigner, ~data.small))
-
-
 def cached_pass(data: Data, K: int) -> list[Assigner]:
     """Return assigners that cache what suits each user."""
     small, boxed = data.small, data.boxed
-    return _plan(
+    return make_assigners(
         data, K,
         (SmallUsersAssigner, small), (BoundedAssigner, ~small & ~boxed), (BoxAssigner, boxed),
     )  # fmt: skip
-
-
-def _plan(
-    data: Data,
-    K: int,
-    *kinds: tuple[Callable[[Data, Ints, int], Assigner], NDArray[np.bool_]],
-) -> list[Assigner]:
-    return [kind(data, np.flatnonzero(of), K) for kind, of in kinds if of.any()]

@@ -20,13 +20,18 @@ from peerclust.kernels import buffers
 from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import parallel_for
 from peerclust.losses import KMeans, Loss, compiled_loss, geometry_of
-from peerclust.users import cached
-from peerclust.users.assigners import Assigner, FullAssigner, SmallUsersAssigner, sum_by_user
+from peerclust.users.assigners import (
+    Assigner,
+    Data,
+    FullAssigner,
+    SmallUsersAssigner,
+    first_pass,
+    sum_by_user,
+)
 from peerclust.users.assignment import Assignment, Labels
-from peerclust.users.chunks import plan_chunks, sum_by_label, sum_values
-from peerclust.users.data import Data
-from peerclust.users.distinct import distinct_rows
+from peerclust.users.cached import cached_pass
 from peerclust.users.nearest import nearest
+from peerclust.users.rows import distinct_rows, plan_chunks, sum_by_label, sum_values
 
 # The sums of w gamma and of w gamma y by user and label, (u, K) and (u, K, d).
 Terms = tuple[Array, Array]
@@ -177,10 +182,10 @@ class Users:
         if scores:
             assigners = [FullAssigner(self._data, np.arange(self.m), z.shape[1])]
         elif passes == 0:
-            assigners = cached.first_pass(self._data, z.shape[1])
-        elif passes == 1:
+            assigners = first_pass(self._data, z.shape[1])
+        elif passes == 1 and not self._data.all_small:
             assigners.clear()
-            assigners = cached.cached_pass(self._data, z.shape[1])
+            assigners = cached_pass(self._data, z.shape[1])
         for assigner in assigners:
             assigner.assign(z, labels, *scores)
         cache.labels, cache.passes, cache.assigners = labels, passes + 1, assigners

@@ -1,4 +1,4 @@
-"""Chunks of users' rows (see `kernels`), and sums over chunks by user."""
+"""The rows of a block of users: their chunks (see `kernels`), sums by user, and distinct rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels
-from peerclust.arrays import Array, Ints
+from peerclust.arrays import Array, Ints, Rows
 from peerclust.kernels import Chunks
 
 # The most rows whose values are in memory at a time when they are summed.
@@ -58,3 +58,25 @@ def sum_values(
         kernels.weighted_sum(values(first, last), weights, unit, chunks, first, last, out)
         first = last
     return out
+
+
+def distinct_rows(rows: Rows, offsets: Ints, weights: Array) -> tuple[Ints, Array, Ints]:
+    """Return (indices, total weights, offsets) of the distinct rows of each user.
+
+    The index is that of one of the equal rows. Within a user they are ordered by a hash of their
+    values.
+
+    >>> distinct_rows(np.array([[1.0], [1.0], [1.0]]), np.array([0, 2, 3]), np.ones(3))
+    (array([0, 2]), array([2., 1.]), array([0, 1, 2]))
+    """
+    m = len(offsets) - 1
+    code = np.empty(len(rows), np.uint64)
+    kernels.hashes(rows, code)
+    owner = np.repeat(np.arange(m), np.diff(offsets))
+    order = np.lexsort((code, owner))
+    code, owner = code[order], owner[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (code[1:] != code[:-1]) | (owner[1:] != owner[:-1])
+    starts = np.flatnonzero(new)
+    total = np.add.reduceat(weights[order], starts) if len(order) else np.empty(0)
+    return order[starts], total, np.searchsorted(owner[starts], np.arange(m + 1))
