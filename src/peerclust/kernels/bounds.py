@@ -37,7 +37,7 @@ from peerclust.kernels.distances import (
     pairs,
     two_nearest,
 )
-from peerclust.kernels.exact_sums import add_cluster, add_row_call, clear_marks, update_row, zero
+from peerclust.kernels.exact_sums import add_cluster, add_row_call, clear_marks, update_rows, zero
 from peerclust.kernels.row_data import weight_of
 
 
@@ -150,6 +150,9 @@ def assign_bounded(data, chunks, first, last, tracked, cache, sums, cold, labels
         longest = max(longest, stop[t] - start[t])
     chosen = np.empty(longest, np.int64)
     row_of, center_of, r2 = np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE)
+    # A row may leave one cluster and enter another.
+    moves = np.empty(2 * TILE, np.int64), np.empty(2 * TILE, np.int64), np.empty(2 * TILE)
+    moved_row, moved_k, moved_w = moves
     stale = np.zeros(K, np.bool_)
     mixed, varies, factor = code in MIXED, code in VARYING, constant_gamma(code)
     for t in range(first, last):
@@ -195,6 +198,7 @@ def assign_bounded(data, chunks, first, last, tracked, cache, sums, cold, labels
                         rows[here[r]], z, center_of[r], best[r], path[i],
                         bounds[base + here[r]], margin, lower,
                     )  # fmt: skip
+            n_moves = 0
             for r in range(n):
                 row, k, old = here[r], label[r], labels[here[r]]
                 near = math.sqrt(best[r])
@@ -205,13 +209,17 @@ def assign_bounded(data, chunks, first, last, tracked, cache, sums, cold, labels
                 if old != k or is_in != was_in:
                     w = factor * weight_of(weights, unit, row)
                     if is_in:
-                        stale[k] |= update_row(rows, row, w, t, k, constant, marks)
+                        moved_row[n_moves], moved_k[n_moves], moved_w[n_moves] = row, k, w
+                        n_moves += 1
                     if was_in:
-                        stale[old] |= update_row(rows, row, -w, t, old, constant, marks)
+                        moved_row[n_moves], moved_k[n_moves], moved_w[n_moves] = row, old, -w
+                        n_moves += 1
                     if mixed:
                         in_sums[base + row] = is_in
                     n_changed += old != k
                     labels[row] = k
+            if n_moves > 0:
+                update_rows(rows, moves, n_moves, t, constant, marks, stale)
         if varies:
             for k in range(K):
                 zero(t, k, varying)
@@ -221,15 +229,16 @@ def assign_bounded(data, chunks, first, last, tracked, cache, sums, cold, labels
                     n_varying += 1
                 if n_varying == TILE or row == stop[t] - 1:
                     pairs(rows, z, row_of, center_of, n_varying, r2)
+                    n_moves = 0
                     for p in range(n_varying):
                         here_row, k = row_of[p], center_of[p]
                         w = weight_of(weights, unit, here_row)
                         if gamma_is_constant(code, parameter, r2[p]):
                             near = math.sqrt(r2[p])
                             # The label is unchanged, but gamma has become constant.
-                            stale[k] |= update_row(
-                                rows, here_row, factor * w, t, k, constant, marks
-                            )
+                            moved_row[n_moves], moved_k[n_moves] = here_row, k
+                            moved_w[n_moves] = factor * w
+                            n_moves += 1
                             in_sums[base + here_row] = True
                             slack = label_slack(code, parameter, near, np.inf, d)
                             until = drift_limit(drift[i, k], slack)
@@ -237,6 +246,8 @@ def assign_bounded(data, chunks, first, last, tracked, cache, sums, cold, labels
                         else:
                             w *= gamma_of(code, parameter, r2[p])
                             add_row_call(rows, here_row, w, t, k, varying)
+                    if n_moves > 0:
+                        update_rows(rows, moves, n_moves, t, constant, marks, stale)
                     n_varying = 0
         for k in range(K):
             if stale[k]:

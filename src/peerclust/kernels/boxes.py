@@ -40,7 +40,7 @@ from peerclust.kernels.distances import (
     label_slack,
     two_nearest,
 )
-from peerclust.kernels.exact_sums import add_cluster, clear_marks, update_row, zero
+from peerclust.kernels.exact_sums import add_cluster, clear_marks, update_rows, zero
 from peerclust.kernels.row_data import weight_of
 
 # Up to this many rows of a box are measured one by one: `two_nearest` takes as long for one as for
@@ -165,6 +165,9 @@ def assign_boxes(data, boxes, chunks, first, last, tracked, cache, sums, cold, c
     score = np.zeros((4, TILE))
     best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
     chosen, least = np.empty(TILE, np.int64), np.empty(LANES)
+    # A row may leave one cluster and enter another.
+    moves = np.empty(2 * TILE, np.int64), np.empty(2 * TILE, np.int64), np.empty(2 * TILE)
+    moved_row, moved_k, moved_w = moves
     stale = np.zeros(K, np.bool_)
     mixed, varies, factor = code in MIXED, code in VARYING, constant_gamma(code)
     shape = (K if varies else 0, d + 1, LANES)
@@ -204,6 +207,7 @@ def assign_boxes(data, boxes, chunks, first, last, tracked, cache, sums, cold, c
                 two_nearest(few, count, z, z, none, False, score, best, second, label)
             else:
                 _two_nearest_few(tile, chosen, count, z, best, second, label)
+            n_moves = 0
             for q in range(count):
                 row, k, old = at + chosen[q], label[q], labels[at + chosen[q]]
                 near = math.sqrt(best[q])
@@ -214,14 +218,18 @@ def assign_boxes(data, boxes, chunks, first, last, tracked, cache, sums, cold, c
                 if old != k or is_in != was_in:
                     w = factor * weight_of(weights, unit, row)
                     if is_in:
-                        stale[k] |= update_row(rows, chosen[q], w, t, k, constant, marks)
+                        moved_row[n_moves], moved_k[n_moves], moved_w[n_moves] = chosen[q], k, w
+                        n_moves += 1
                     if was_in:
-                        stale[old] |= update_row(rows, chosen[q], -w, t, old, constant, marks)
+                        moved_row[n_moves], moved_k[n_moves], moved_w[n_moves] = chosen[q], old, -w
+                        n_moves += 1
                     if mixed:
                         in_sums[row] = is_in
                         n_varying[b] += int(was_in) - int(is_in)
                     n_changed += old != k
                     labels[row] = k
+            if n_moves > 0:
+                update_rows(rows, moves, n_moves, t, constant, marks, stale)
             if expired:
                 box_valid_until[b], uniform_label[b] = _summarize_box(
                     labels[at : at + n], valid_until[at : at + n], least
@@ -229,20 +237,23 @@ def assign_boxes(data, boxes, chunks, first, last, tracked, cache, sums, cold, c
             if varies and n_varying[b] > 0:
                 here = labels[at : at + n]
                 measure_own(tile, n, z, here, uniform_label[b], best)
-                n_settled = 0
+                n_settled, n_moves = 0, 0
                 for r in range(n if mixed else 0):
                     n_settled += gamma_is_constant(code, parameter, best[r]) & (not in_sums[at + r])
                 for r in range(n if n_settled > 0 else 0):
                     if not in_sums[at + r] and gamma_is_constant(code, parameter, best[r]):
                         near = math.sqrt(best[r])
                         w = factor * weight_of(weights, unit, at + r)
-                        stale[here[r]] |= update_row(rows, r, w, t, here[r], constant, marks)
+                        moved_row[n_moves], moved_k[n_moves], moved_w[n_moves] = r, here[r], w
+                        n_moves += 1
                         in_sums[at + r] = True
                         n_varying[b] -= 1
                         slack = label_slack(code, parameter, near, np.inf, d)
                         until = drift_limit(now, slack)
                         valid_until[at + r] = min(valid_until[at + r], until)
                         box_valid_until[b] = min(box_valid_until[b], valid_until[at + r])
+                if n_moves > 0:
+                    update_rows(rows, moves, n_moves, t, constant, marks, stale)
                 weigh(n, weights[at : at + n], unit, code, parameter, in_sums[at : at + n], best)
                 add_weighted(tile, n, here, uniform_label[b], best, hi, lo)
         for k in range(K):

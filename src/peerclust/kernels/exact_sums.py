@@ -111,7 +111,7 @@ def _add_checked(hi, lo, v):
     return top, (s - (top - b)) + (low - b), lost != 0.0
 
 
-@compiled(nogil=True)
+@compiled(inline="always")
 def update_row(rows, row, w, t, k, sums, marks):
     """Add a row to a cluster, or remove it if w < 0; return whether to recompute the sums."""
     hi0, lo0, hi1, lo1 = sums
@@ -128,6 +128,19 @@ def update_row(rows, row, w, t, k, sums, marks):
         peak1[t, k, j] = size if size > peak else peak
         inaccurate += rounded1[t, k, j] & (not size >= SHRUNK * peak)
     return inaccurate > 0
+
+
+@compiled(nogil=True)
+def update_rows(rows, moves, n, t, sums, marks, stale):
+    """Call `update_row` for the first n of `moves`, in their order.
+
+    These are (row, k, w), arrays of the rows, their clusters in chunk t and their weights.
+    stale[k] is set for clusters whose sums must be recomputed. There is one call for many rows,
+    since passing all sums takes about as long as updating those of one row.
+    """
+    row, k, w = moves
+    for p in range(n):
+        stale[k[p]] |= update_row(rows, row[p], w[p], t, k[p], sums, marks)
 
 
 @compiled(inline="always")
@@ -153,8 +166,7 @@ def add_cluster(rows, weights, unit, factor, labels, in_sums, t, k, sums, marks)
     """Add the rows of cluster k of chunk t that are in the sums; `in_sums` is empty if all are."""
     for r in range(labels.size):
         if labels[r] == k and (in_sums.size == 0 or in_sums[r]):
-            w = factor * weight_of(weights, unit, r)
-            update_row(rows, r, w, t, k, sums, marks)
+            update_row(rows, r, factor * weight_of(weights, unit, r), t, k, sums, marks)
 
 
 @compiled(nogil=True)
