@@ -71,17 +71,17 @@ class KMeansPlusPlus:
     def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
         """Draw K centers one after the other."""
         drawn = np.empty((0, users.d))
-        traffic = Traffic()
+        traffic: list[Traffic] = []
         for k in range(K):
             cap = np.inf
             if self.cap is not None and k > 0:
                 far, sent = sample_distances(runtime, users, drawn, seed, k)
-                traffic += sent
+                traffic.append(sent)
                 # With a cap of 0 (most rows are already centers) no row could be drawn.
                 cap = float(np.quantile(far, self.cap)) or np.inf
             program = Draw(seed, k, cap=cap, mean_of=self.mean_of)
             run = run_program(runtime, program, users, users.broadcast_centers(drawn), rounds=2)
-            traffic += run.traffic
+            traffic.append(run.traffic)
             row = run.states[0].drawn
             if np.isnan(row).any() and self.mean_of > 1:
                 raise DataError(
@@ -95,7 +95,7 @@ class KMeansPlusPlus:
                     + f" must be at most the number of distinct rows, {k}. Got {K}."
                 )
             drawn = np.concatenate([drawn, row])
-        return users.broadcast_centers(drawn), traffic
+        return users.broadcast_centers(drawn), sum(traffic, Traffic())
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ general form is given: W is the largest total weight of a user.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 
 import numpy as np
@@ -86,12 +87,12 @@ class Scales:
         steepness = geometry_of(loss, distance).steepness
         return cls(W, W_total, steepness, smoothness(loss, distance), spread)
 
-    @property
+    @cached_property
     def residual(self) -> float:
         """W a s: a user's residual is its gradient divided by it."""
         return self.W * self.steepness * self.spread
 
-    @property
+    @cached_property
     def pooled(self) -> float:
         """W_total a s: the pooled residual is the gradient of all rows divided by it."""
         return self.W_total * self.steepness * self.spread

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from instances import LOSSES
 from peerclust import kernels
-from peerclust.kernels import TILE, Chunks, RowData, plain
+from peerclust.kernels import TILE, Chunks, RowData
 from peerclust.kernels.exact_sums import no_sums
 from reference_impl import same, squares
 
@@ -31,22 +31,22 @@ def run_nearest(rows, x, first=0, last=None):
     labels = np.full(len(rows), -7, np.int32)
     r2 = np.full(len(rows), -7.0)
     end = len(rows) if last is None else last
-    kernels.nearest(rows, first, end, x, np.empty((0, 0)), np.empty(0), labels, r2)
+    kernels.nearest(first, end, rows, x, np.empty((0, 0)), np.empty(0), labels, r2)
     return labels, r2
 
 
 def run_assign(rows, x, first, last, code, parameter, weights=NONE):
     labels, changed = np.full(len(rows), -7, np.int32), np.full(4, -7)
     sums = no_sums(4, *x.shape[1:])
-    data = plain(RowData(rows, weights, 1.0, code, parameter))
-    kernels.assign(data, plain(CHUNKS), first, last, x, NO_SLOPE, NO_OFFSET, labels, sums, changed)
+    data = tuple(RowData(rows, weights, 1.0, code, parameter))
+    kernels.assign(first, last, data, tuple(CHUNKS), x, NO_SLOPE, NO_OFFSET, labels, sums, changed)
     return labels, sums.hi0, sums.hi1, changed
 
 
 def run_gradient(rows, x, labels, code, parameter, weights, given=NONE):
     sums = no_sums(4, *x.shape[1:])
     data = RowData(rows, weights, 1.0, code, parameter)
-    kernels.gradient(data, CHUNKS, 0, 4, x, labels, given, sums)
+    kernels.gradient(0, 4, data, CHUNKS, x, labels, given, sums)
     return sums.hi0, sums.hi1
 
 
@@ -151,7 +151,7 @@ def test_own_distance2_is_the_plain_squared_distance_to_the_own_center(chunks, f
     rows, x, _ = chunks
     labels = np.random.default_rng(1).integers(0, 4, 280).astype(np.int32)
     r2 = np.empty(STOP[last - 1] - START[first])
-    kernels.own_distance2(rows, CHUNKS, first, last, x, labels, r2)
+    kernels.own_distance2(first, last, rows, CHUNKS, x, labels, r2)
     expected = [
         squares(rows[row : row + 1], x[OWNER[t]])[0, labels[row]]
         for t in range(first, last)
@@ -165,7 +165,7 @@ def test_weighted_sum_adds_the_chunks_of_a_user_in_order(chunks, weighted):
     _, _, w = chunks
     values = np.random.default_rng(1).normal(size=280)
     out = np.zeros(3)
-    kernels.weighted_sum(values, w if weighted else NONE, 0.3, CHUNKS, 0, 4, out)
+    kernels.weighted_sum(0, 4, values, w if weighted else NONE, 0.3, CHUNKS, out)
     expected = np.zeros(3)
     for t in range(4):
         total = 0.0
@@ -176,7 +176,7 @@ def test_weighted_sum_adds_the_chunks_of_a_user_in_order(chunks, weighted):
     parts = np.zeros(3)
     for t in range(4):
         here = values[START[t] : STOP[t]].copy()
-        kernels.weighted_sum(here, w if weighted else NONE, 0.3, CHUNKS, t, t + 1, parts)
+        kernels.weighted_sum(t, t + 1, here, w if weighted else NONE, 0.3, CHUNKS, parts)
     same(parts, out)
 
 

@@ -35,7 +35,7 @@ def test_gradient_step_takes_the_step_that_numpy_computes(d):
     out, size = np.zeros_like(x), np.zeros(5)
     flat = [each.reshape(5, -1) for each in (x, s1, total, out)]
     for first, last in ((0, 2), (2, 5)):
-        kernels.gradient_step(flat[0], s0, *flat[1:3], degree, first, last, step, flat[3], size)
+        kernels.gradient_step(first, last, flat[0], s0, *flat[1:3], degree, step, flat[3], size)
     same(out, x - alpha * gradient)
     np.testing.assert_allclose(size, np.linalg.norm(gradient, axis=2).max(axis=1), rtol=1e-14)
 
@@ -47,7 +47,7 @@ def test_gradient_step_reports_a_center_that_is_not_finite(k, value):
     x[1, 2 * k] = value
     none, size = np.zeros((2, 3)), np.zeros(2)
     kernels.gradient_step(
-        x, none, np.zeros_like(x), np.zeros_like(x), np.ones(2), 0, 2, (1.0, 0.1, 1.0),
+        0, 2, x, none, np.zeros_like(x), np.zeros_like(x), np.ones(2), (1.0, 0.1, 1.0),
         np.empty_like(x), size,
     )  # fmt: skip
     assert np.isfinite(size).tolist() == [True, False]
@@ -70,7 +70,7 @@ def test_sum_neighbors_is_the_product_with_the_adjacency_matrix_to_the_last_bit(
     x = np.random.default_rng(0).normal(size=(12, 5))
     total = np.full((12, 5), np.nan)
     for first, last in ((0, 7), (7, 12)):
-        kernels.sum_neighbors(graph.indptr, graph.indices, x, first, last, total)
+        kernels.sum_neighbors(first, last, graph.indptr, graph.indices, x, total)
     same(total, graph.adjacency @ x)
 
 
@@ -91,12 +91,12 @@ def test_rows_are_sorted_into_boxes_of_nearby_rows(kind, dtype):
         j = np.argmax(np.ptp(rows, axis=0))
         assert middle == 39 * TILE
         assert moved[:middle, j].max() <= moved[middle:, j].min()
-    kernels.sort_into_boxes(moved, order, np.array([0]), np.array([5000]), 0, 1)
+    kernels.sort_into_boxes(0, 1, moved, order, np.array([0]), np.array([5000]))
     np.testing.assert_array_equal(np.sort(order), np.arange(5000))
     same(moved, rows[order])
     begin = np.append(np.arange(0, 5000, TILE), 5000)
     mid, half = np.empty((2, 79, 2))
-    kernels.transpose_boxes(moved.reshape(-1), begin, 0, 79, mid, half)
+    kernels.transpose_boxes(0, 79, moved.reshape(-1), begin, mid, half)
     for b in range(79):
         here = rows[order[begin[b] : begin[b + 1]]]
         same(moved.reshape(-1)[2 * begin[b] : 2 * begin[b + 1]].reshape(2, -1), here.T.copy())

@@ -184,12 +184,12 @@ def interrupt(patch, call):
     """Have the loops over rows of one call stop after their first chunk, and count all calls."""
     calls, run = [], assigners.parallel_for
 
-    def parallel_for(loop, ends, work):
+    def parallel_for(loop, ends, work, *arguments):
         calls.append(ends)
         if len(calls) == call:
-            loop(0, 1)
+            loop(0, 1, *arguments)
             raise Interrupted
-        run(loop, ends, work)
+        return run(loop, ends, work, *arguments)
 
     for module in (assigners, cached):
         patch.setattr(module, "parallel_for", parallel_for)

@@ -199,7 +199,8 @@ def test_an_interrupted_assignment_is_done_again(mode, monkeypatch):
     last = users.assign(x, users.assign(x))
     with monkeypatch.context() as patch:
         patch.setattr(
-            "peerclust.users.cached.parallel_for", lambda loop, ends, work: loop(0, 1) or 1 / 0
+            "peerclust.users.cached.parallel_for",
+            lambda loop, ends, work, *arguments: loop(0, 1, *arguments) or 1 / 0,
         )
         with pytest.raises(ZeroDivisionError):
             users.assign(x + 0.5, last)

@@ -13,8 +13,8 @@ from peerclust.arrays import Array
 from peerclust.baselines.protocol import Outcome, Task, make_outcome, warm_up
 from peerclust.losses import KMeans
 from peerclust.programs.dgc import DGC
-from peerclust.runtimes.loop import run_program
-from peerclust.runtimes.protocol import OnRound, check_finite
+from peerclust.runtimes.loop import check_finite, run_program
+from peerclust.runtimes.protocol import OnRound
 from peerclust.runtimes.simulator import Simulator
 from peerclust.theory import SAFETY
 from peerclust.users import Users

@@ -18,8 +18,8 @@ from peerclust.programs.dgc import DGC
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.programs.nk_means import NKMeans
 from peerclust.programs.protocol import AnyProgram
-from peerclust.runtimes.loop import run_program
-from peerclust.runtimes.protocol import OnRound, Traffic, check_finite
+from peerclust.runtimes.loop import check_finite, run_program
+from peerclust.runtimes.protocol import OnRound, Traffic
 from peerclust.runtimes.simulator import Simulator
 from peerclust.users import Users
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from peerclust.programs.protocol import UNKNOWN, H, Program, S, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.fingerprint import check_same
 from peerclust.ranks.inputs import read_shared
-from peerclust.runtimes.loop import run_program
-from peerclust.runtimes.protocol import OnRound, Run, Runtime, Traffic, check_finite
+from peerclust.runtimes.loop import check_finite, run_program
+from peerclust.runtimes.protocol import OnRound, Run, Runtime, Traffic
 from peerclust.text import mention, parameter
 from peerclust.theory import Scales
 from peerclust.users import Users
@@ -61,7 +61,7 @@ class Problem:
     sent: Traffic = field(default_factory=Traffic)
     journal: Journal | None = None
 
-    @property
+    @cached_property
     def graph(self) -> Graph:
         """The communication graph."""
         return self.distribution.graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from peerclust import theory
 from peerclust.clustering.problem import Problem
@@ -62,7 +63,7 @@ class TunedSolver:
     alpha: float | None
     why: dict[str, str]
 
-    @property
+    @cached_property
     def penalty_rho(self) -> float | None:
         """The rho of J_rho; None if the program does not minimize it."""
         return self.rho if self.spec.penalized else None

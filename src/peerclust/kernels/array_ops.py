@@ -9,7 +9,7 @@ from peerclust.kernels.row_data import weight_of
 
 
 @compiled(nogil=True)
-def weighted_sum(values, weights, unit, chunks, first, last, out):
+def weighted_sum(first, last, values, weights, unit, chunks, out):
     """Add the weighted values of chunks first to last to out[user]; values start at their first."""
     owner, start, stop = chunks
     origin = start[first]

@@ -27,7 +27,7 @@ def gamma(code, parameter, r2):
 
 
 @compiled(nogil=True)
-def assign(data, chunks, first, last, x, slope, offset, labels, sums, changed):
+def assign(first, last, data, chunks, x, slope, offset, labels, sums, changed):
     """Assign the rows of chunks first to last to their nearest centers and sum them by label.
 
     With an empty `slope` the nearest center has the least ||x_i(k) - y||^2. Otherwise it has the
@@ -65,7 +65,7 @@ def assign(data, chunks, first, last, x, slope, offset, labels, sums, changed):
 
 
 @compiled(nogil=True)
-def gradient(data, chunks, first, last, x, labels, given, sums):
+def gradient(first, last, data, chunks, x, labels, given, sums):
     """Sum the rows of chunks first to last by their current labels, as `assign` does.
 
     With code GIVEN the gamma of each row is read from `given`.
@@ -90,7 +90,7 @@ def gradient(data, chunks, first, last, x, labels, given, sums):
 
 
 @compiled(nogil=True)
-def own_distance2(rows, chunks, first, last, x, labels, r2):
+def own_distance2(first, last, rows, chunks, x, labels, r2):
     """Write each row's squared distance to its own center to r2; r2[0] is the first row's."""
     owner, start, stop = chunks
     origin = start[first]
@@ -104,7 +104,7 @@ def own_distance2(rows, chunks, first, last, x, labels, r2):
 
 
 @compiled(nogil=True)
-def nearest(rows, first, last, x, slope, offset, labels, r2):
+def nearest(first, last, rows, x, slope, offset, labels, r2):
     """Write the nearest of one set of centers (K, d) and its score (see `assign`) of each row."""
     affine = slope.size > 0
     tile = np.zeros((x.shape[1], TILE + PAD))
@@ -119,7 +119,7 @@ def nearest(rows, first, last, x, slope, offset, labels, r2):
 
 
 @compiled(nogil=True)
-def distances2(rows, first, last, x, r2):
+def distances2(first, last, rows, x, r2):
     """Write the squared distances of rows first to last to each of the centers x, (N, K)."""
     K = x.shape[0]
     none = np.empty(0)

@@ -126,7 +126,7 @@ def _nearest_by_bounds(row, z, own, near2, path, bounds, margin, lower):
 
 
 @compiled(nogil=True)
-def assign_bounded(data, chunks, first, last, tracked, cache, sums, cold, labels, counts):
+def assign_bounded(first, last, data, chunks, tracked, cache, sums, cold, labels, counts):
     """Assign the rows of chunks first to last to the centers of `tracked`, which is a `Drift`.
 
     Update their `RowCache` and `CachedSums`; if these are `cold`, only the labels are valid. Write

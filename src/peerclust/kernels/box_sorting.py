@@ -93,7 +93,7 @@ def split_median(rows, order, first, last):
 
 
 @compiled(nogil=True)
-def sort_into_boxes(rows, order, start, stop, first, last):
+def sort_into_boxes(first, last, rows, order, start, stop):
     """Split ranges first to last, each of rows start to stop, until only boxes are left."""
     todo = np.empty((128, 2), np.int64)
     for s in range(first, last):
@@ -110,7 +110,7 @@ def sort_into_boxes(rows, order, start, stop, first, last):
 
 
 @compiled(nogil=True)
-def transpose_boxes(rows, begin, first, last, mid, half):
+def transpose_boxes(first, last, rows, begin, mid, half):
     """Transpose each box of rows, (n, d), to (d, n) in place; compute its middle and half width.
 
     `rows` is the flat array of all rows, (N d,).

@@ -148,7 +148,7 @@ def _summarize_box(labels, valid_until, least):
 
 
 @compiled(nogil=True)
-def assign_boxes(data, boxes, chunks, first, last, tracked, cache, sums, cold, counts):
+def assign_boxes(first, last, data, boxes, chunks, tracked, cache, sums, cold, counts):
     """Assign the rows of chunks first to last as `assign_bounded` does; a chunk is some `Boxes`.
 
     Their `BoxCache`, with the labels, and their `CachedSums` are updated.

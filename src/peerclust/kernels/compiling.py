@@ -45,15 +45,6 @@ def compiled(*signatures, using=numba.njit, **options):
     return compile_loop
 
 
-def plain(arguments: tuple[object, ...]) -> tuple[object, ...]:
-    """Return a NamedTuple as a plain tuple, and those in it too.
-
-    At each call numba finds the types of all arguments. For a NamedTuple that takes half a
-    microsecond longer than for a plain tuple, which is much in a round of ten microseconds.
-    """
-    return tuple(plain(each) if isinstance(each, tuple) else each for each in arguments)
-
-
 def find_cache() -> Path | None:
     """Return the cache directory for the current version of the files, or None.
 

@@ -28,7 +28,7 @@ def sum_squares(v):
 
 
 @compiled(nogil=True)
-def sum_neighbors(indptr, indices, x, first, last, total):
+def sum_neighbors(first, last, indptr, indices, x, total):
     """Sum x[j], (n,), over the neighbors j of users first to last, from zero, ascending."""
     for i in range(first, last):
         for e in range(x.shape[1]):
@@ -39,7 +39,7 @@ def sum_neighbors(indptr, indices, x, first, last, total):
 
 
 @compiled(nogil=True)
-def sum_halo(indptr, indices, own, messages, users, first, last, total):
+def sum_halo(first, last, indptr, indices, own, messages, users, total):
     """Sum over neighbors as `sum_neighbors` does, for `users` first to last, some on other ranks.
 
     The value of neighbor j is own[j], (u, n), if j < u, else the first n numbers of
@@ -63,7 +63,7 @@ def sum_halo(indptr, indices, own, messages, users, first, last, total):
 
 
 @compiled(nogil=True)
-def sum_energies(indptr, indices, own, messages, users, first, last, total):
+def sum_energies(first, last, indptr, indices, own, messages, users, total):
     """Sum ||x_i - x_j||^2 over the neighbors j of `users` first to last; see `sum_halo`."""
     u, n = own.shape
     for t in range(first, last):
@@ -77,7 +77,7 @@ def sum_energies(indptr, indices, own, messages, users, first, last, total):
 
 
 @compiled(nogil=True)
-def gradient_step(x, s0, s1, total, degree, first, last, step, out, size):
+def gradient_step(first, last, x, s0, s1, total, degree, step, out, size):
     """Move the centers x, (u, K d), of users first to last by one gradient step on J_rho.
 
     The gradient of the local cost is s0 x - s1. `total` is the sum of the neighbors' centers and
@@ -109,7 +109,7 @@ def gradient_step(x, s0, s1, total, degree, first, last, step, out, size):
 
 
 @compiled(nogil=True)
-def nesterov_extrapolate(y, stepped, x, t, first, last, out, t_next, max_shift):
+def nesterov_extrapolate(first, last, y, stepped, x, t, out, t_next, max_shift):
     """Extrapolate the centers of users first to last after a gradient step (Nesterov 1983).
 
     The step went from y to `stepped`, the previous one to x; all are (u, K, d). Then

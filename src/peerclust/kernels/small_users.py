@@ -66,7 +66,7 @@ def _sum(users, i, x, labels, d, s0, s1):
 
 
 @compiled(nogil=True)
-def assign_small(rows, offsets, members, first, last, x, row, labels):
+def assign_small(first, last, rows, offsets, members, x, row, labels):
     """Label the rows of the users `members`, first to last; return how many labels changed."""
     K, d = x.shape[1], len(row) if len(row) > 0 else x.shape[2]
     n_changed = 0
@@ -84,7 +84,7 @@ def assign_small(rows, offsets, members, first, last, x, row, labels):
 
 
 @compiled(nogil=True)
-def sum_small(users, first, last, x, labels, s0, s1):
+def sum_small(first, last, users, x, labels, s0, s1):
     """Sum the rows of members first to last by their current labels."""
     users = SmallUsers(*users)
     d = len(users.row) if len(users.row) > 0 else x.shape[2]
@@ -93,7 +93,7 @@ def sum_small(users, first, last, x, labels, s0, s1):
 
 
 @compiled(nogil=True)
-def small_gradient_step(users, first, last, x, labels, total, degree, step, out, size):
+def small_gradient_step(first, last, users, x, labels, total, degree, step, out, size):
     """Move the centers of users first to last as `gradient_step` does, to the last bit.
 
     Here x, total and out are (u, K, d), and all users of the block are members.

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 # Below this much work (row x center x feature) waking a thread costs more than it saves.
 MIN_WORK_PER_THREAD = 200_000
@@ -37,17 +40,18 @@ def _pool(process: int, threads: int) -> ThreadPoolExecutor:
 
 
 def parallel_for(
-    loop: Callable[[int, int], None], ends: NDArray[np.int64] | int, work: float
-) -> None:
-    """Call loop(first, last) on ranges that together cover all items (chunks, users, ...).
+    loop: Callable[..., T], ends: NDArray[np.int64] | int, work: float, *arguments: object
+) -> list[T]:
+    """Call loop(first, last, *arguments) on ranges that together cover all items (chunks, ...).
+
+    Return what the calls return, in the order of the ranges.
 
     `ends` is the cumulative work of the items (often their rows), so that ranges have equal work,
     or the number of items if all are alike. `work` is the total, in rows x centers x features.
     """
     count = ends if isinstance(ends, int) else len(ends)
     if count <= 1 or work < MIN_WORK_PER_THREAD or cores() <= 1:
-        loop(0, count)
-        return
+        return [loop(0, count, *arguments)]
     threads = min(int(work / MIN_WORK_PER_THREAD) + 1, count, cores())
     if isinstance(ends, int):
         ends = np.arange(1, count + 1)
@@ -55,5 +59,5 @@ def parallel_for(
     marks = np.searchsorted(ends, np.linspace(0, ends[-1], 2 * threads + 1)[1:-1], side="right")
     cuts = np.unique(np.concatenate(([0], marks, [len(ends)]))).tolist()
     pool = _pool(os.getpid(), cores())
-    for done in [pool.submit(loop, a, b) for a, b in pairwise(cuts)]:
-        done.result()
+    calls = [pool.submit(loop, a, b, *arguments) for a, b in pairwise(cuts)]
+    return [done.result() for done in calls]

@@ -97,7 +97,7 @@ class Accelerated:
 
     def stiffness(self, users: Users, degree: Array) -> Array:
         """Return an estimate of how much users' gradients change per unit of their own motion."""
-        own = float(users.loss.smoothness) * users.distance.largest * users.total_weights
+        own = users.smoothness * users.total_weights
         return np.asarray(self.rho * self.consensus_factor * degree + own)
 
     @property
@@ -113,11 +113,9 @@ def extrapolate(y: Array, stepped: Array, x: Array, t: Array) -> tuple[Array, Ar
     [[[2.2192]]]
     """
     ahead, t_next, moved = buffers.empty(y.shape), np.empty_like(t), np.empty(len(y))
-
-    def loop(first: int, last: int) -> None:
-        kernels.nesterov_extrapolate(y, stepped, x, t, first, last, ahead, t_next, moved)
-
-    parallel_for(loop, len(y), y.size)
+    parallel_for(
+        kernels.nesterov_extrapolate, len(y), y.size, y, stepped, x, t, ahead, t_next, moved
+    )
     return ahead, t_next, moved
 
 

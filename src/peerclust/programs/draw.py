@@ -71,8 +71,9 @@ class Draw:
         agreed = x[0]
         far = users.nearest(agreed)[1][rows] if len(agreed) else np.ones(len(rows))
         mass = weights * (1.0 if self.reveal == "distance" else np.minimum(far, self.cap))
-        # A row outside the domain of a loss cannot be a center.
-        mass = mass * users.geometry.inside(users.rows[rows].astype(np.float64))
+        if users.geometry.divergence is not None:
+            # A row outside the domain of a loss cannot be a center.
+            mass = mass * users.geometry.inside(users.rows[rows].astype(np.float64))
         width = 1 if self.reveal == "distance" else users.d
         keys = np.full((users.m, self.n), -np.inf)
         values = np.full((users.m, self.n, width), -np.inf)

@@ -110,7 +110,7 @@ class Distribution:
         if self.group.size > 1:
             received = np.concatenate(self.group.alltoall([flat[i] for i in halo.send]))
         out = np.empty((len(x), width))
-        loop(halo.indptr, halo.indices, flat, received, np.arange(len(x)), 0, len(x), out)
+        loop(0, len(x), halo.indptr, halo.indices, flat, received, np.arange(len(x)), out)
         return out
 
     def _in_order(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

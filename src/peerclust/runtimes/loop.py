@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 
 from peerclust.arrays import Array
+from peerclust.errors import DivergedError
 from peerclust.programs.protocol import H, Program, S
 from peerclust.runtimes.protocol import (
     Delivered,
@@ -24,9 +25,9 @@ from peerclust.runtimes.protocol import (
     Said,
     Snapshot,
     Traffic,
-    check_finite,
 )
 from peerclust.runtimes.stopping import first_vote, next_vote
+from peerclust.text import mention
 from peerclust.users import Users
 
 Conversation = Generator[Said, Delivered | None, Run[S]]
@@ -148,3 +149,12 @@ def advance(conversation: Conversation[S], delivered: Delivered | None = None) -
         # A StopIteration could not leave a thread or a coroutine.
         ended: Run[S] = end.value
         return ended
+
+
+def check_finite(values: Array, round_: int) -> None:
+    """Raise if residuals or centers are not finite: the run has diverged."""
+    if not np.isfinite(values).all():
+        raise DivergedError(
+            f"Diverged after {round_} rounds: the step size " + mention("alpha") + " is too large."
+            " alpha='auto' is safe for every loss that the theory covers."
+        )

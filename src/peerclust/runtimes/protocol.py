@@ -10,12 +10,10 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.errors import DivergedError
 from peerclust.programs.protocol import Heard, Message, State, ToNeighbors
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.group import ProcessGroup
 from peerclust.runtimes.stopping import VOTE_BYTES, Vote
-from peerclust.text import mention
 from peerclust.users import Users
 
 S_co = TypeVar("S_co", bound=State, covariant=True)
@@ -146,12 +144,3 @@ def message_bytes(said: ToNeighbors[Heard]) -> int:
         return said.size
     extra = 0 if said.extra_max is None else said.extra_max[0].nbytes
     return int(said.x[0].nbytes) + extra + VOTE_BYTES
-
-
-def check_finite(values: Array, round_: int) -> None:
-    """Raise if residuals or centers are not finite: the run has diverged."""
-    if not np.isfinite(values).all():
-        raise DivergedError(
-            f"Diverged after {round_} rounds: the step size " + mention("alpha") + " is too large."
-            " alpha='auto' is safe for every loss that the theory covers."
-        )

@@ -65,10 +65,7 @@ class Simulator:
         x = np.ascontiguousarray(said.x).reshape(u, -1)
         total = buffers.empty(x.shape)
         indptr, indices = graph.indptr, graph.indices
-        parallel_for(
-            lambda first, last: kernels.sum_neighbors(indptr, indices, x, first, last, total),
-            u, x.size,
-        )  # fmt: skip
+        parallel_for(kernels.sum_neighbors, u, x.size, indptr, indices, x, total)
         degree = graph.degree.reshape((u,) + (1,) * (said.x.ndim - 1))
         extra = said.extra_max
         largest = None if extra is None else self._reduce(np.maximum, extra, -np.inf)

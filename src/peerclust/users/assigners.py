@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.arrays import Array, Ints
-from peerclust.kernels import RowData, SmallUsers, plain
+from peerclust.kernels import RowData, SmallUsers
 from peerclust.kernels.exact_sums import Sums, no_sums
 from peerclust.kernels.threads import parallel_for
 from peerclust.users.boxes import BoxLayout, sort_rows
@@ -112,6 +112,8 @@ class Assigner:
 
     changed: Ints | int = 0
     rows_scanned: Ints | int = 0
+    # Whether labels are kept in another order, and so must be written when they are asked for.
+    keeps_labels = False
 
     def __init__(self, data: Data, owner: Ints, sums: list[Sums]) -> None:
         self._data, self.owner, self.sums = data, owner, sums
@@ -126,7 +128,7 @@ class Assigner:
         raise NotImplementedError
 
     def write(self, labels: NDArray[np.int32]) -> None:
-        """Write the labels, if `assign` has not."""
+        """Write the labels, if it `keeps_labels`; else `assign` has."""
 
     def sum(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Compute the sums, if `assign` has not; z and labels are those of the last `assign`."""
@@ -154,7 +156,7 @@ class FullAssigner(Assigner):
     def __init__(self, data: Data, members: Ints, K: int) -> None:
         chunks = plan_chunks(data.offsets, members)
         super().__init__(data, chunks.owner, [no_sums(len(chunks.owner), K, data.d)])
-        self._rows = plain((data.row_data, chunks))
+        self._rows = tuple(data.row_data), tuple(chunks)
         # All rows, in every assignment.
         self.rows_scanned = chunks.stop - chunks.start
         self._ends = np.cumsum(self.rows_scanned)
@@ -168,13 +170,9 @@ class FullAssigner(Assigner):
     ) -> None:
         """Assign to the centers z, or by the affine scores of a Bregman loss."""
         changed = np.empty_like(self.rows_scanned)
-
-        def loop(first: int, last: int) -> None:
-            kernels.assign(
-                *self._rows, first, last, z, slope, offset, labels, self.sums[0], changed
-            )
-
-        parallel_for(loop, self._ends, float(self.rows_scanned.sum() * z[0].size))
+        work = float(self.rows_scanned.sum() * z[0].size)
+        into = slope, offset, labels, self.sums[0], changed
+        parallel_for(kernels.assign, self._ends, work, *self._rows, z, *into)
         self.changed = changed
 
 
@@ -190,31 +188,23 @@ class SmallUsersAssigner(Assigner):
         # Its length selects the compiled loop.
         self._row = (0.0,) * data.d if data.d <= _MAX_UNROLLED else ()
         self._rows = data.row_data.rows
-        self._users = plain(SmallUsers(members, data.offsets, self._row, *data.row_data))
+        self._users = tuple(SmallUsers(members, data.offsets, self._row, *data.row_data))
         self._work = float((self.rows_scanned + len(members)) * K * data.d)
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z."""
-        rows, offsets = self._rows, self._data.offsets
-        changed: list[int] = []
-
-        def loop(first: int, last: int) -> None:
-            changed.append(
-                kernels.assign_small(rows, offsets, self.owner, first, last, z, self._row, labels)
-            )
-
-        parallel_for(loop, len(self.owner), self._work)
+        users = self._rows, self._data.offsets, self.owner
+        changed: list[int] = parallel_for(
+            kernels.assign_small, len(self.owner), self._work, *users, z, self._row, labels
+        )
         self.changed = sum(changed)
         self.sums = []
 
     def sum(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Sum the rows by their labels, with gamma at the centers z."""
         sums = no_sums(len(self.owner), *z.shape[1:])
-
-        def loop(first: int, last: int) -> None:
-            kernels.sum_small(self._users, first, last, z, labels, sums.hi0, sums.hi1)
-
-        parallel_for(loop, len(self.owner), self._work)
+        into = sums.hi0, sums.hi1
+        parallel_for(kernels.sum_small, len(self.owner), self._work, self._users, z, labels, *into)
         self.sums = [sums]
 
     def gradient_step(
@@ -229,13 +219,11 @@ class SmallUsersAssigner(Assigner):
         size: Array,
     ) -> None:
         """Move all users' centers as `kernels.gradient_step` does."""
-
-        def loop(first: int, last: int) -> None:
-            kernels.small_gradient_step(
-                self._users, first, last, x, labels, total, degree, step, out, size
-            )
-
-        parallel_for(loop, len(self.owner), self._work)
+        neighbors = total, degree
+        parallel_for(
+            kernels.small_gradient_step, len(self.owner), self._work,
+            self._users, x, labels, *neighbors, step, out, size,
+        )  # fmt: skip
 
 
 def first_pass(data: Data, K: int) -> list[Assigner]:

@@ -59,11 +59,7 @@ def sort_rows(data: RowData, offsets: Ints, members: Ints) -> BoxLayout:
     length = max(1, kernels.CHUNK_ROWS // kernels.TILE)
     owner, start, stop = plan_chunks(firsts, length=length)
     tiles, (mid, half) = rows.reshape(-1), np.empty((2, len(inside), d))
-
-    def loop(first: int, last: int) -> None:
-        kernels.transpose_boxes(tiles, begin, first, last, mid, half)
-
-    parallel_for(loop, len(inside), tiles.size)
+    parallel_for(kernels.transpose_boxes, len(inside), tiles.size, tiles, begin, mid, half)
     return BoxLayout(
         order,
         data._replace(rows=tiles, weights=weights),
@@ -89,9 +85,5 @@ def _sort(
         else:
             ranges.append((first, last))
     start, stop = np.array(sorted(ranges)).T.copy()
-
-    def loop(first: int, last: int) -> None:
-        kernels.sort_into_boxes(rows, order, start, stop, first, last)
-
-    parallel_for(loop, stop, 10.0 * rows.size)
+    parallel_for(kernels.sort_into_boxes, stop, 10.0 * rows.size, rows, order, start, stop)
     return rows, order

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from peerclust import kernels
 from peerclust.arrays import Array, Ints
-from peerclust.kernels import BoxCache, CachedSums, Chunks, Drift, RowCache, plain
+from peerclust.kernels import BoxCache, CachedSums, Chunks, Drift, RowCache
 from peerclust.kernels.exact_sums import no_marks, no_sums
 from peerclust.kernels.threads import parallel_for
 from peerclust.users.assigners import Assigner, Data, SmallUsersAssigner, make_assigners
@@ -59,7 +59,7 @@ class CachedAssigner(Assigner):
             max_drift=np.zeros(data.m),
         )
         self._centers = drift.centers
-        self._drift, self._cached_sums = plain(drift), plain(sums)
+        self._drift, self._cached_sums = tuple(drift), tuple(map(tuple, sums))
 
     def _track_drift(self, z: Array) -> None:
         """Accumulate how far the centers moved to z."""
@@ -88,26 +88,23 @@ class BoundedAssigner(CachedAssigner):
             in_sums=np.zeros(rows if data.mixed_gamma else 0, np.bool_),
             bounds=np.empty((rows if data.bounded and K > 1 else 0, K), np.float32),
         )
-        self._rows = plain((data.row_data, chunks))
-        self._cache = self._drift, plain(cache), self._cached_sums
+        self._rows = tuple(data.row_data), tuple(chunks)
+        self._cache = self._drift, tuple(cache), self._cached_sums
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z."""
         self._track_drift(z)
         counts = np.empty((2, len(self.owner)), np.int64)
-
-        def loop(first: int, last: int) -> None:
-            kernels.assign_bounded(
-                *self._rows, first, last, *self._cache, self._cold, labels, counts
-            )
-
-        parallel_for(loop, self._ends, self._work())
+        arguments = *self._rows, *self._cache, self._cold, labels, counts
+        parallel_for(kernels.assign_bounded, self._ends, self._work(), *arguments)
         self.changed, self.rows_scanned = counts
         self._cold = False
 
 
 class BoxAssigner(CachedAssigner):
     """Rows sorted into boxes, in a copy."""
+
+    keeps_labels = True
 
     def __init__(self, data: Data, members: Ints, K: int) -> None:
         layout = data.box_layout
@@ -122,8 +119,8 @@ class BoxAssigner(CachedAssigner):
             uniform_label=np.full(len(sizes), -1, np.int32),
             n_varying=sizes.astype(np.int32) * np.int32(data.varies),
         )
-        self._rows = plain((layout.row_data, layout.boxes, layout.chunks))
-        self._cache = self._drift, plain(cache), self._cached_sums
+        self._rows = tuple(layout.row_data), tuple(layout.boxes), tuple(layout.chunks)
+        self._cache = self._drift, tuple(cache), self._cached_sums
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z; `labels` are read only if cold, and written by `write`."""
@@ -131,11 +128,8 @@ class BoxAssigner(CachedAssigner):
         if self._cold:
             kernels.take(labels, self._order, self._labels)
         counts = np.empty((2, len(self.owner)), np.int64)
-
-        def loop(first: int, last: int) -> None:
-            kernels.assign_boxes(*self._rows, first, last, *self._cache, self._cold, counts)
-
-        parallel_for(loop, self._ends, self._work())
+        arguments = *self._rows, *self._cache, self._cold, counts
+        parallel_for(kernels.assign_boxes, self._ends, self._work(), *arguments)
         self.changed, self.rows_scanned = counts
         self._cold = False
 

@@ -5,8 +5,7 @@ Rows are processed in batches, so that temporary arrays stay small. A batch is s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +35,11 @@ def nearest(
     r2 = np.full(len(rows), np.inf)
     z, scores = geometry.place(np.asarray(centers, dtype=np.float64))
     slope, offset = scores or (np.empty((0, 0)), np.empty(0))
-    for here in _batches(len(rows)):
+    for start in range(0, len(rows), BATCH_ROWS):
+        here = slice(start, start + BATCH_ROWS)
         y = geometry.forward(rows[here]) if transformed is None else transformed[here]
-        loop = partial(
-            kernels.nearest, y, x=z, slope=slope, offset=offset, labels=labels[here], r2=r2[here]
-        )
-        _run(loop, y, len(z))
+        work, into = y.size * len(z), (labels[here], r2[here])
+        parallel_for(kernels.nearest, len(y), work, y, z, slope, offset, *into)
         if geometry.divergence is not None:
             r2[here] = _measure(geometry.divergence, centers[labels[here]], rows[here])
     return labels, r2
@@ -57,28 +55,15 @@ def measure(rows: Rows, centers: Array, geometry: Geometry) -> Array:
     """
     r2 = np.empty((len(rows), len(centers)))
     z = geometry.place(centers)[0]
-    for here in _batches(len(rows)):
+    for start in range(0, len(rows), BATCH_ROWS):
+        here = slice(start, start + BATCH_ROWS)
         if geometry.divergence is not None:
             for k, center in enumerate(centers):
                 r2[here, k] = _measure(geometry.divergence, center, rows[here])
         else:
             y = geometry.forward(rows[here])
-            _run(partial(kernels.distances2, y, x=z, r2=r2[here]), y, len(z))
+            parallel_for(kernels.distances2, len(y), y.size * len(z), y, z, r2[here])
     return r2
-
-
-def _batches(n: int) -> Iterator[slice[int, int, int]]:
-    return (slice(start, start + BATCH_ROWS) for start in range(0, n, BATCH_ROWS))
-
-
-def _run(loop: Callable[[int, int], None], y: Rows, K: int) -> None:
-    """Call loop(first, last) on ranges of whole chunks of the rows y, in threads."""
-    ends = np.append(np.arange(kernels.CHUNK_ROWS, len(y), kernels.CHUNK_ROWS), len(y))
-
-    def over_chunks(first: int, last: int) -> None:
-        loop(first * kernels.CHUNK_ROWS, int(ends[last - 1]))
-
-    parallel_for(over_chunks, ends, y.size * K)
 
 
 def _measure(divergence: Callable[[Array, Array], Array], centers: Array, rows: Rows) -> Array:

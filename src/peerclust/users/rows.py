@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,18 +44,20 @@ def sum_by_label(offsets: Ints, labels: NDArray[np.int32], values: Array, K: int
     return flat.reshape(m, K).astype(np.float64)
 
 
-def sum_values(
-    values: Callable[[int, int], Array], weights: Array, unit: float, chunks: Chunks, m: int
-) -> Array:
-    """Return each user's weighted sum of values, (m,); values(first, last) are those of chunks."""
-    _, start, stop = chunks
-    out = np.zeros(m)
-    first = 0
-    while first < len(start):
-        last = max(first + 1, int(np.searchsorted(stop, start[first] + BATCH_ROWS, side="right")))
-        kernels.weighted_sum(values(first, last), weights, unit, chunks, first, last, out)
+def plan_batches(chunks: Chunks) -> list[tuple[int, int, slice[int, int, int]]]:
+    """Return ranges of chunks, first and last, with their rows: at most about BATCH_ROWS each.
+
+    >>> plan_batches(plan_chunks(np.array([0, 9000, 9002])))
+    [(0, 3, slice(0, 9002, None))]
+    """
+    batches, first = [], 0
+    while first < len(chunks.owner):
+        start = int(chunks.start[first])
+        last = int(np.searchsorted(chunks.stop, start + BATCH_ROWS, side="right"))
+        last = max(first + 1, last)
+        batches.append((first, last, slice(start, int(chunks.stop[last - 1]))))
         first = last
-    return out
+    return batches
 
 
 def distinct_rows(rows: Rows, offsets: Ints, weights: Array) -> tuple[Ints, Array, Ints]:

@@ -31,7 +31,7 @@ from peerclust.users.assigners import (
 from peerclust.users.assignment import Assignment, Labels
 from peerclust.users.cached import cached_pass
 from peerclust.users.nearest import nearest
-from peerclust.users.rows import distinct_rows, plan_chunks, sum_by_label, sum_values
+from peerclust.users.rows import distinct_rows, plan_batches, plan_chunks, sum_by_label
 
 # The sums of w gamma and of w gamma y by user and label, (u, K) and (u, K, d).
 Terms = tuple[Array, Array]
@@ -60,7 +60,8 @@ class _Cache:
 
     def read_labels(self) -> Labels:
         for assigner in self.assigners:
-            assigner.write(self.labels)
+            if assigner.keeps_labels:
+                assigner.write(self.labels)
         return self.labels
 
 
@@ -79,6 +80,15 @@ class Users:
         See `losses`, `bregman` and `distances`. A Bregman loss brings its own distance.
     ids : sequence of u ints, optional
         The ids of these users among all users (default 0 to u - 1).
+
+    Attributes
+    ----------
+    m, d : int
+        The number of users in the block, and of features.
+    geometry : Geometry
+        How rows and centers are compared.
+    smoothness : float
+        beta, the smoothness of the loss under the distance.
 
     Examples
     --------
@@ -103,11 +113,13 @@ class Users:
     ) -> None:
         self.rows = rows
         self.offsets = offsets
+        self.m, self.d = len(offsets) - 1, int(rows.shape[1])
         self.weights = weights
         self.loss: Loss = KMeans() if loss is None else loss
         self.distance = Euclidean() if distance is None else distance
         self.ids = tuple(range(len(offsets) - 1) if ids is None else ids)
         self.geometry = geometry_of(self.loss, self.distance)
+        self.smoothness = float(self.loss.smoothness) * self.distance.largest
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
         self._y = self.geometry.forward(rows)
         self._weights = np.empty(0) if isinstance(weights, float) else weights
@@ -118,27 +130,20 @@ class Users:
         self._data = Data(row_data, offsets)
         self._owner, self._start, self._stop = self._chunks = plan_chunks(offsets)
         self._ends = np.cumsum(self._stop - self._start)
-        # Whether the terms of the gradient are all that is needed to take a step.
-        self._linear = isinstance(self.distance, Euclidean) and self.geometry.divergence is None
+        # Whether the rows' own coordinates are those of the geometry.
+        self._euclidean = isinstance(self.distance, Euclidean) and self.geometry.divergence is None
         self._cache = _Cache()
         self._noise: Callable[[tuple[int, ...]], Array] | None = None
-
-    @property
-    def m(self) -> int:
-        """The number of users in the block."""
-        return len(self.offsets) - 1
-
-    @property
-    def d(self) -> int:
-        """The number of features."""
-        return int(self.rows.shape[1])
 
     @cached_property
     def total_weights(self) -> Array:
         """Each user's total weight, (u,)."""
         if self._weights.size == 0:
             return np.diff(self.offsets) * float(self._unit)
-        return self._sum_values(lambda a, b: np.ones(self._stop[b - 1] - self._start[a]))
+        total = np.zeros(self.m)
+        for first, last, here in self._batches:
+            self._add(total, np.ones(here.stop - here.start), first, last)
+        return total
 
     def broadcast_centers(self, centers: Array) -> Array:
         """Return a copy of common centers (k, d) for each user of the block, (u, k, d)."""
@@ -168,7 +173,7 @@ class Users:
         labels are counted from there, all of them if there is none. If it is the latest one, a row
         is not read where the centers have moved too little for its label to change (see `cached`).
         """
-        z, scores = self.geometry.place(x)
+        z, scores = self._place(x)
         cache, assigners, passes = self._cache, self._cache.assigners, 0
         if last is None:
             labels = np.full(len(self.rows), -1, np.int32)
@@ -204,9 +209,11 @@ class Users:
         For K-means and Bregman losses rows are read at most once. For other losses this holds if x
         is the very array that was assigned.
         """
-        z = self._place(assignment, x)
+        z = self._place_again(assignment, x)
         s0, s1 = self._find_terms(assignment, x, z)
-        gradient = self.geometry.back(x, s0[..., None] * z - s1)
+        gradient = s0[..., None] * z - s1
+        if not self._euclidean:
+            gradient = self.geometry.back(x, gradient)
         if self._noise is not None:
             gradient = gradient + self._noise(x.shape)
         return gradient
@@ -216,7 +223,7 @@ class Users:
 
         They are valid until the next `assign` and must not be written to.
         """
-        if self._linear and self._noise is None:
+        if self._euclidean and self._noise is None:
             return self._find_terms(assignment, x, np.ascontiguousarray(x))
         return np.zeros(x.shape[:2]), -self.gradient(assignment, x)
 
@@ -247,12 +254,10 @@ class Users:
             small.gradient_step(x, self._cache.labels, total, degree, step, out=moved, size=size)
             return moved, size
         s0, s1 = self.gradient_terms(assignment, x)
-        flat = [each.reshape(self.m, -1) for each in (x, s1, total, moved)]
-
-        def loop(first: int, last: int) -> None:
-            kernels.gradient_step(flat[0], s0, *flat[1:3], degree, first, last, step, flat[3], size)
-
-        parallel_for(loop, self.m, x.size)
+        x, s1, total, out = (each.reshape(self.m, -1) for each in (x, s1, total, moved))
+        parallel_for(
+            kernels.gradient_step, self.m, x.size, x, s0, s1, total, degree, step, out, size
+        )
         return moved, size
 
     def curvature(self, assignment: Assignment, x: Array) -> Array:
@@ -263,31 +268,28 @@ class Users:
         which are concave in r^2, it is the sum of w gamma.
         """
         if self._code in (kernels.KMEANS, kernels.HUBER):
-            weights = self._find_terms(assignment, x, self._place(assignment, x))[0]
+            weights = self._find_terms(assignment, x, self._place_again(assignment, x))[0]
         else:
             weights = sum_by_label(
                 self.offsets, self._labels_of(assignment), self._each_weight(), x.shape[1]
             )
-        return np.asarray(weights * (float(self.loss.smoothness) * self.distance.largest))
+        return np.asarray(weights * self.smoothness)
 
     def cost(self, assignment: Assignment, x: Array) -> Array:
         """Return each user's cost, the sum of w f(x_i(label), y) over its rows, (u,)."""
-        z = self._place(assignment, x)
+        z = self._place_again(assignment, x)
         labels, divergence = self._labels_of(assignment), self.geometry.divergence
-
-        def values(first: int, last: int) -> Array:
-            if divergence is not None:
-                here = slice(self._start[first], self._stop[last - 1])
+        costs = np.zeros(self.m)
+        for first, last, here in self._batches:
+            if divergence is None:
+                r2 = np.empty(here.stop - here.start)
+                kernels.own_distance2(first, last, self._y, self._chunks, z, labels, r2)
+            else:
                 owner = np.repeat(self._owner[first:last], (self._stop - self._start)[first:last])
-                return self.loss.value(
-                    divergence(x[owner, labels[here]], self.rows[here].astype(np.float64))
-                )
-            r2 = np.empty(self._stop[last - 1] - self._start[first])
-            kernels.own_distance2(self._y, self._chunks, first, last, z, labels, r2)
-            r2[:] = self.loss.value(r2)
-            return r2
-
-        return self._sum_values(values)
+                r2 = divergence(x[owner, labels[here]], self.rows[here].astype(np.float64))
+            values = np.ascontiguousarray(self.loss.value(r2), dtype=np.float64)
+            self._add(costs, values, first, last)
+        return costs
 
     def nearest(self, centers: Array) -> tuple[NDArray[np.int32], Array]:
         """Return each row's nearest of common centers (K, d), and its squared distance, both (N,).
@@ -325,9 +327,13 @@ class Users:
     def _each_weight(self) -> Array:
         return self._weights if self._weights.size else np.full(len(self.rows), self._unit)
 
-    def _place(self, assignment: Assignment, x: Array) -> Array:
-        """Return the centers x in the coordinates where distance is Euclidean."""
-        return assignment.z if x is assignment.x else self.geometry.place(x)[0]
+    def _place(self, x: Array) -> tuple[Array, tuple[Array, ...]]:
+        """Return centers in the coordinates of the geometry, and their scores; see `Geometry`."""
+        return (np.ascontiguousarray(x), ()) if self._euclidean else self.geometry.place(x)
+
+    def _place_again(self, assignment: Assignment, x: Array) -> Array:
+        """Return centers in the coordinates of the geometry; they may be those of an assignment."""
+        return assignment.z if x is assignment.x else self._place(x)[0]
 
     def _small_users(self, assignment: Assignment) -> SmallUsersAssigner | None:
         """Return the latest assigner, if it has all users, and can take their gradient steps."""
@@ -336,7 +342,7 @@ class Users:
             len(assigners) == 1
             and isinstance(assigners[0], SmallUsersAssigner)
             and self._cache.is_at(assignment)
-            and self._linear
+            and self._euclidean
             and self._noise is None
             and self._code != kernels.GIVEN
         ):
@@ -389,14 +395,19 @@ class Users:
         given = np.empty(0)
         if self._code == kernels.GIVEN and len(self.rows):
             given = np.empty(len(self.rows))
-            kernels.own_distance2(self._y, self._chunks, 0, len(self._owner), z, labels, given)
+            kernels.own_distance2(0, len(self._owner), self._y, self._chunks, z, labels, given)
             given[:] = self.loss.gamma(given)
-
-        def loop(first: int, last: int) -> None:
-            kernels.gradient(self._data.row_data, self._chunks, first, last, z, labels, given, sums)
-
-        parallel_for(loop, self._ends, self._y.size)
+        rows = self._data.row_data, self._chunks
+        parallel_for(kernels.gradient, self._ends, self._y.size, *rows, z, labels, given, sums)
         return sum_by_user([Assigner(self._data, self._owner, [sums])], x.shape)
 
-    def _sum_values(self, values: Callable[[int, int], Array]) -> Array:
-        return sum_values(values, self._weights, float(self._unit), self._chunks, self.m)
+    @cached_property
+    def _batches(self) -> list[tuple[int, int, slice[int, int, int]]]:
+        """Chunks first to last, and their rows; values of a batch of rows fit in memory."""
+        return plan_batches(self._chunks)
+
+    def _add(self, total: Array, values: Array, first: int, last: int) -> None:
+        """Add the weighted values of the rows of chunks first to last to their users' totals."""
+        kernels.weighted_sum(
+            first, last, values, self._weights, float(self._unit), self._chunks, total
+        )

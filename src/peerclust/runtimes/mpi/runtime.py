@@ -110,13 +110,9 @@ class MPIRuntime:
     def _sum(self, x: Array, exchange: HaloExchange, users: Ints, total: Array) -> None:
         if len(users) == 0:
             return
-        indptr, indices, received = self._halo.indptr, self._halo.indices, exchange.received
-        parallel_for(
-            lambda first, last: kernels.sum_halo(
-                indptr, indices, x, received, users, first, last, total
-            ),
-            len(users), len(users) * x.shape[1],
-        )  # fmt: skip
+        links = self._halo.indptr, self._halo.indices
+        work = len(users) * x.shape[1]
+        parallel_for(kernels.sum_halo, len(users), work, *links, x, exchange.received, users, total)
 
     def _max_over_users(self, v: Array) -> Array:
         """Return the elementwise maximum over all users; NaN propagates."""
