@@ -95,7 +95,7 @@ RING_IRIS = Case("iris", "ring(10)", "hom")
 
 def choose_auto(loss: Any) -> str:
     """Return the name of the solver that `auto` stands for with all other options at default."""
-    return choose(SolverRequest("auto", "auto", "auto", 1, 1.0), loss).spec.name
+    return choose(SolverRequest("auto", "auto", "auto", 1, 1.0), loss, Euclidean()).spec.name
 
 
 def tune(problem: Problem, solver: str, *, rho: float = RHO, alpha: str = "auto") -> TunedSolver:

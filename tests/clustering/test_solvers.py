@@ -144,12 +144,14 @@ def test_auto_sends_only_centers_and_reports_why():
 )
 def test_auto_follows_from_the_parameters(changes, name):
     request = {"solver": "auto", "rho": "auto", "alpha": "auto", "B": 1, "consensus_factor": 1.0}
-    assert choose(SolverRequest(**request | changes), pc.KMeans()).spec.name == name
+    assert choose(SolverRequest(**request | changes), pc.KMeans(), pc.Euclidean()).spec.name == name
 
 
 def test_auto_is_accelerated_for_a_bregman_loss():
     request = SolverRequest("auto", "auto", "auto", 1, 1.0)
-    assert choose(request, pc.bregman.squared_euclidean()).spec.name == "accelerated"
+    assert (
+        choose(request, pc.bregman.squared_euclidean(), pc.Euclidean()).spec.name == "accelerated"
+    )
 
 
 @pytest.mark.parametrize(

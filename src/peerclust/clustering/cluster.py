@@ -15,7 +15,7 @@ from peerclust.clustering.solution import Solution
 from peerclust.clustering.solvers import SolverRequest, choose
 from peerclust.distances import Distance
 from peerclust.errors import ParameterError
-from peerclust.losses import Loss, geometry_of
+from peerclust.losses import Loss
 from peerclust.programs.solver_spec import ProgramFactory
 from peerclust.ranks.fingerprint import check_same, digest, fingerprint
 from peerclust.ranks.group import ProcessGroup
@@ -160,7 +160,7 @@ def cluster(
             check_name(certify, ("central", "decentralized"), "certify", "cluster")
             f, metric = losses.resolve(loss), distances.resolve(distance)
             request = SolverRequest(solver, rho, alpha, B, consensus_factor, tol)
-            chosen = choose(request, geometry_of(f, metric))
+            chosen = choose(request, f, metric)
             format_ = None
             if exchange != "float64":
                 format_ = message_format.resolve(exchange, chosen.spec)

@@ -179,7 +179,8 @@ def prepare(
         check_same(group, common | {"scale": scale, "weights": kind}, "cluster")
         seed = group.bcast(seed)
     with group.raise_on_all():
-        _check_scale(scale, geometry, network)
+        if scale is not None:
+            _check_scale(scale, geometry, network)
         geometry.check_rows(rows, "cluster")
     resolved = runtimes.resolve(runtime, distribution)
     moments: Moments | None = None
@@ -195,11 +196,11 @@ def prepare(
             f" (n_samples={sum(group.allgather(len(rows)))}, {distinct} of them distinct). Got {K}."
         )
     totals = distribution.gather_users(users.total_weights)
-    scales = Scales.of(
-        loss,
-        distance,
+    scales = Scales(
         W=float(totals.max()),
         W_total=float(totals.sum()),
+        steepness=geometry.steepness,
+        beta=users.smoothness,
         spread=_spread(users, distribution) if moments is None else moments.scaled_spread,
     )
     return Problem(
@@ -214,9 +215,7 @@ def prepare(
     )
 
 
-def _check_scale(scale: str | None, geometry: Geometry, network: Graph) -> None:
-    if scale is None:
-        return
+def _check_scale(scale: str, geometry: Geometry, network: Graph) -> None:
     check_name(scale, SCALES, "scale", "cluster")
     if geometry.divergence is not None:
         raise ParameterError(

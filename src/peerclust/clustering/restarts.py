@@ -113,7 +113,7 @@ def select_best(
 ) -> Solution:
     """Certify the restart with the lowest pooled cost; return this process's part of it."""
     best = min(restarts, key=lambda each: each.pooled.cost)
-    sent = sum((each.sent + each.run.traffic for each in restarts), problem.sent)
+    sent = sum([t for each in restarts for t in (each.sent, each.run.traffic)], problem.sent)
     effort = Effort(sent - best.run.traffic, sum(each.pilot_rounds for each in restarts))
     users, scale = problem.users, problem.scale
     assignment = users.assign(best.run.x, best.pooled.assignment)

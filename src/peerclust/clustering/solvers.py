@@ -7,8 +7,9 @@ from functools import cached_property
 
 from peerclust import theory
 from peerclust.clustering.problem import Problem
-from peerclust.distances import Geometry
+from peerclust.distances import Distance, Geometry
 from peerclust.errors import ParameterError
+from peerclust.losses import Loss, geometry_of
 from peerclust.programs.protocol import AnyProgram
 from peerclust.programs.solver_spec import (
     PARAMETERS,
@@ -69,14 +70,14 @@ class TunedSolver:
         return self.rho if self.spec.penalized else None
 
 
-def choose(request: SolverRequest, geometry: Geometry) -> SolverChoice:
+def choose(request: SolverRequest, loss: Loss, distance: Distance) -> SolverChoice:
     """Return the requested solver; "auto" is the one that suits the request.
 
-    >>> from peerclust.distances import Euclidean, Linear
-    >>> geometry = Linear(Euclidean())
-    >>> choose(SolverRequest("auto", "auto", "auto", 1, 1.0), geometry).spec.name
+    >>> from peerclust import Euclidean, KMeans
+    >>> f, metric = KMeans(), Euclidean()
+    >>> choose(SolverRequest("auto", "auto", "auto", 1, 1.0), f, metric).spec.name
     'admm'
-    >>> choose(SolverRequest("auto", 100.0, "auto", 1, 1.0), geometry).spec.name
+    >>> choose(SolverRequest("auto", 100.0, "auto", 1, 1.0), f, metric).spec.name
     'accelerated'
     """
     solver = request.solver
@@ -91,7 +92,7 @@ def choose(request: SolverRequest, geometry: Geometry) -> SolverChoice:
         return SolverChoice(penalized_spec(own, "a custom program", solver), "given")
     name = check_name(solver, ("auto", *SOLVERS), "solver", "cluster")
     if name == "auto":
-        return _choose_automatically(request, geometry)
+        return _choose_automatically(request, geometry_of(loss, distance))
     SOLVERS[name].check_options(request.parameters, "cluster")
     return SolverChoice(SOLVERS[name], "requested or default")
 

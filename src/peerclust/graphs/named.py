@@ -1,8 +1,9 @@
-"""Named graphs: ring, path, star, complete, grid, and random ones."""
+"""Named graphs: ring, path, star, complete, grid, and random ones; what `graph` may stand for."""
 
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,17 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from peerclust.arrays import Ints
-from peerclust.errors import ParameterError
+from peerclust.errors import GraphError, ParameterError
 from peerclust.graphs.graph import Graph, Known, build, index_type
-from peerclust.validation import RandomState, check_count, check_generator, check_number
+from peerclust.graphs.read import build_from_networkx
+from peerclust.text import parameter
+from peerclust.validation import (
+    RandomState,
+    check_count,
+    check_generator,
+    check_name,
+    check_number,
+)
 
 DRAWS = 1000  # the maximum number of draws of a random graph
 
@@ -158,7 +167,7 @@ def _draw_until_connected(
     random_state: Any,
     m: int,
     of: str,
-    parameter: str,
+    name: str,
     value: float,
     advice: float,
 ) -> Graph:
@@ -168,4 +177,26 @@ def _draw_until_connected(
         if connected_components(graph.adjacency, directed=False)[0] == 1:
             return graph
     must = f"be large enough to connect {m} users; none of {DRAWS} draws did"
-    raise ParameterError(f"`{parameter}` of {of} must {must}. Got {value}; try {advice:.2g}.")
+    raise ParameterError(f"`{name}` of {of} must {must}. Got {value}; try {advice:.2g}.")
+
+
+def resolve(graph: Graph | str | Any, m: int) -> Graph:
+    """Return the graph of m users for `cluster(graph=...)`: a Graph, a name or a networkx graph.
+
+    >>> resolve("grid", 12)
+    <Graph grid(3, 4): m=12, edges=17>
+    """
+    if isinstance(graph, str):
+        return NAMED[check_name(graph, NAMED, "graph", "cluster")](m)
+    subject = parameter("graph", "cluster")
+    if not (hasattr(graph, "nodes") or isinstance(graph, Graph)):
+        must = f"be a Graph, a networkx graph or one of {', '.join(map(repr, NAMED))}"
+        raise ParameterError(subject + f" must {must}. Got {reprlib.repr(graph)}.")
+    if not isinstance(graph, Graph):
+        graph = build_from_networkx(graph, subject, "from_networkx(...)")
+    graph.check_connected(subject)
+    if graph.m != m:
+        must = "have as many users as there are parts"
+        got = f"{graph.m} users in {graph.name} and {m} parts"
+        raise GraphError(subject + f" must {must}. Got {got}.")
+    return graph

@@ -118,18 +118,18 @@ class Users:
         self.loss: Loss = KMeans() if loss is None else loss
         self.distance = Euclidean() if distance is None else distance
         self.ids = tuple(range(len(offsets) - 1) if ids is None else ids)
-        self.geometry = geometry_of(self.loss, self.distance)
+        self.geometry, compiled = geometry_of(self.loss, self.distance), compiled_loss(self.loss)
         self.smoothness = float(self.loss.smoothness) * self.distance.largest
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
         self._y = self.geometry.forward(rows)
         self._weights = np.empty(0) if isinstance(weights, float) else weights
         self._unit = weights if isinstance(weights, float) else 1.0
-        compiled = compiled_loss(self.loss)
         self._code = compiled[0]
         row_data = kernels.RowData(self._y, self._weights, float(self._unit), *compiled)
         self._data = Data(row_data, offsets)
         self._owner, self._start, self._stop = self._chunks = plan_chunks(offsets)
         self._ends = np.cumsum(self._stop - self._start)
+        self._weighting = self._weights, float(self._unit), self._chunks
         # Whether the rows' own coordinates are those of the geometry.
         self._euclidean = isinstance(self.distance, Euclidean) and self.geometry.divergence is None
         self._cache = _Cache()
@@ -142,7 +142,8 @@ class Users:
             return np.diff(self.offsets) * float(self._unit)
         total = np.zeros(self.m)
         for first, last, here in self._batches:
-            self._add(total, np.ones(here.stop - here.start), first, last)
+            ones = np.ones(here.stop - here.start)
+            kernels.weighted_sum(first, last, ones, *self._weighting, total)
         return total
 
     def broadcast_centers(self, centers: Array) -> Array:
@@ -288,7 +289,7 @@ class Users:
                 owner = np.repeat(self._owner[first:last], (self._stop - self._start)[first:last])
                 r2 = divergence(x[owner, labels[here]], self.rows[here].astype(np.float64))
             values = np.ascontiguousarray(self.loss.value(r2), dtype=np.float64)
-            self._add(costs, values, first, last)
+            kernels.weighted_sum(first, last, values, *self._weighting, costs)
         return costs
 
     def nearest(self, centers: Array) -> tuple[NDArray[np.int32], Array]:
@@ -405,9 +406,3 @@ class Users:
     def _batches(self) -> list[tuple[int, int, slice[int, int, int]]]:
         """Chunks first to last, and their rows; values of a batch of rows fit in memory."""
         return plan_batches(self._chunks)
-
-    def _add(self, total: Array, values: Array, first: int, last: int) -> None:
-        """Add the weighted values of the rows of chunks first to last to their users' totals."""
-        kernels.weighted_sum(
-            first, last, values, self._weights, float(self._unit), self._chunks, total
-        )
