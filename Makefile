@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # The kernels are compiled once, before the workers of pytest would each compile them.
 WARM_UP := $(BIN)/python -m tests.warm_up
 
-BENCHMARKS := core rounds outliers solvers choices peers mpi
+BENCHMARKS := core rounds outliers solvers choices peers mpi call_path
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-rest test-all test-lowest check lint types golden bench lock dist hooks clean

@@ -26,6 +26,7 @@ BENCHMARKS = {
     "choices": "the effect of rho, B and the loss: the numbers of docs/how-to-choose.md",
     "peers": "rounds per second of peer processes, compared with a bare websockets loop",
     "mpi": "speedup, memory and a cost model of rounds on several MPI ranks",
+    "call_path": "files that a call of cluster enters, and passes from one to another",
 }
 
 

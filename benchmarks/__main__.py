@@ -25,7 +25,7 @@ wrong or the benchmark cannot run. docs/benchmarks.md describes the measures and
 
 def make_parser() -> Parser:
     """Return the parser of the command line."""
-    listed = "".join(f"  {name:9} {what}\n" for name, what in benchmarks.BENCHMARKS.items())
+    listed = "".join(f"  {name:10} {what}\n" for name, what in benchmarks.BENCHMARKS.items())
     parser = Parser(
         prog="python -m benchmarks",
         usage="python -m benchmarks NAME [options]",
