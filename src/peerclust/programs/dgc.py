@@ -59,15 +59,9 @@ class DGC:
         if first or assignment is None:
             assignment = users.assign(x, assignment)
         # x - alpha (1/rho sum_{r in C} w_r grad f(x, y_r) + c sum_j [x - x_j])
+        step = self.rho, self.alpha, self.consensus_factor
         moved, gradient = users.gradient_step(
-            assignment,
-            x,
-            heard.total,
-            heard.degree,
-            rho=self.rho,
-            alpha=self.alpha,
-            c=self.consensus_factor,
-            only=self.B == 1,
+            assignment, x, heard.total, heard.degree, step, only=self.B == 1
         )
         last = state.update + 1 == self.B
         return State(

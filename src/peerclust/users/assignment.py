@@ -1,4 +1,4 @@
-"""The assignment of a block's rows to centers, an immutable value; `users` computes it."""
+"""The assignment of a block's rows to centers, an immutable value, and the cache of the latest."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.arrays import Array, Ints
+from peerclust.users.assigners import Assigner
 
 Labels = NDArray[np.int32]
+
+# The sums of w gamma and of w gamma y by user and label, (u, K) and (u, K, d).
+Terms = tuple[Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,3 +65,34 @@ class Assignment:
 
 def _no_labels(_: Assignment) -> Labels:
     raise ValueError("an assignment of no users has no labels; see State.attach")
+
+
+class AssignmentCache:
+    """What the assigners know of the latest assignment; it only saves work.
+
+    It is dropped while it is brought up to date, which may be interrupted.
+    """
+
+    def __init__(self) -> None:
+        self.token: object = None
+        self.assigners: list[Assigner] = []
+        self.passes = 0
+        self.labels: Labels = np.empty(0, np.int32)
+        # The last sums, and of which assignment (its token) and at which centers they are.
+        self.terms: tuple[object, Array, Terms] | None = None
+
+    def drop(self) -> None:
+        """Forget the assignment."""
+        self.token, self.terms = object(), None
+        self.assigners, self.passes = [], 0
+
+    def is_at(self, assignment: Assignment) -> bool:
+        """Return whether an assignment is the latest."""
+        return assignment.token is self.token
+
+    def read_labels(self) -> Labels:
+        """Return the labels of the latest assignment; the next one writes to them."""
+        for assigner in self.assigners:
+            if assigner.keeps_labels:
+                assigner.write(self.labels)
+        return self.labels

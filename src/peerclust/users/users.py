@@ -28,41 +28,10 @@ from peerclust.users.assigners import (
     first_pass,
     sum_by_user,
 )
-from peerclust.users.assignment import Assignment, Labels
+from peerclust.users.assignment import Assignment, AssignmentCache, Labels, Terms
 from peerclust.users.cached import cached_pass
 from peerclust.users.nearest import nearest
 from peerclust.users.rows import distinct_rows, plan_batches, plan_chunks, sum_by_label
-
-# The sums of w gamma and of w gamma y by user and label, (u, K) and (u, K, d).
-Terms = tuple[Array, Array]
-
-
-class _Cache:
-    """What the assigners know of the latest assignment; it only saves work.
-
-    It is dropped while it is brought up to date, which may be interrupted.
-    """
-
-    def __init__(self) -> None:
-        self.token: object = None
-        self.assigners: list[Assigner] = []
-        self.passes = 0
-        self.labels: Labels = np.empty(0, np.int32)
-        # The last sums, and of which assignment (its token) and at which centers they are.
-        self.terms: tuple[object, Array, Terms] | None = None
-
-    def drop(self) -> None:
-        self.token, self.terms = object(), None
-        self.assigners, self.passes = [], 0
-
-    def is_at(self, assignment: Assignment) -> bool:
-        return assignment.token is self.token
-
-    def read_labels(self) -> Labels:
-        for assigner in self.assigners:
-            if assigner.keeps_labels:
-                assigner.write(self.labels)
-        return self.labels
 
 
 class Users:
@@ -132,7 +101,7 @@ class Users:
         self._weighting = self._weights, float(self._unit), self._chunks
         # Whether the rows' own coordinates are those of the geometry.
         self._euclidean = isinstance(self.distance, Euclidean) and self.geometry.divergence is None
-        self._cache = _Cache()
+        self._cache = AssignmentCache()
         self._noise: Callable[[tuple[int, ...]], Array] | None = None
 
     @cached_property
@@ -141,7 +110,7 @@ class Users:
         if self._weights.size == 0:
             return np.diff(self.offsets) * float(self._unit)
         total = np.zeros(self.m)
-        for first, last, here in self._batches:
+        for first, last, here in plan_batches(self._chunks):
             ones = np.ones(here.stop - here.start)
             kernels.weighted_sum(first, last, ones, *self._weighting, total)
         return total
@@ -234,22 +203,20 @@ class Users:
         x: Array,
         total: Array,
         degree: Array,
+        step: tuple[float, float, float],
         *,
-        rho: float,
-        alpha: float,
-        c: float,
         only: bool,
     ) -> tuple[Array, Array]:
         """Return x - alpha g and the largest ||g(k)|| of each user, (u,); g is grad J_rho.
 
             g = 1/rho gradient + c (degree x - total)
 
-        `total`, (u, K, d), and `degree`, (u, 1, 1), are those of the neighbors' centers. One loop
-        over the users computes both. `only` is whether no other step follows from this assignment;
-        sums are then not kept.
+        `total`, (u, K, d), and `degree`, (u, 1, 1), are those of the neighbors' centers, and `step`
+        is (rho, alpha, c). One loop over the users computes both results. `only` is whether no
+        other step follows from this assignment; sums are then not kept.
         """
         moved, size = buffers.empty(x.shape), np.empty(self.m)
-        degree, step = degree.reshape(-1), (float(rho), float(alpha), float(c))
+        degree, step = degree.reshape(-1), (float(step[0]), float(step[1]), float(step[2]))
         small = self._small_users(assignment)
         if small is not None and only:
             small.gradient_step(x, self._cache.labels, total, degree, step, out=moved, size=size)
@@ -281,7 +248,7 @@ class Users:
         z = self._place_again(assignment, x)
         labels, divergence = self._labels_of(assignment), self.geometry.divergence
         costs = np.zeros(self.m)
-        for first, last, here in self._batches:
+        for first, last, here in plan_batches(self._chunks):
             if divergence is None:
                 r2 = np.empty(here.stop - here.start)
                 kernels.own_distance2(first, last, self._y, self._chunks, z, labels, r2)
@@ -366,7 +333,7 @@ class Users:
     def _without_cache(self) -> Users:
         """Return the same users with a cache of their own, to see to an earlier assignment."""
         users = copy.copy(self)
-        users._cache = _Cache()
+        users._cache = AssignmentCache()
         return users
 
     def _find_terms(self, assignment: Assignment, x: Array, z: Array) -> Terms:
@@ -401,8 +368,3 @@ class Users:
         rows = self._data.row_data, self._chunks
         parallel_for(kernels.gradient, self._ends, self._y.size, *rows, z, labels, given, sums)
         return sum_by_user([Assigner(self._data, self._owner, [sums])], x.shape)
-
-    @cached_property
-    def _batches(self) -> list[tuple[int, int, slice[int, int, int]]]:
-        """Chunks first to last, and their rows; values of a batch of rows fit in memory."""
-        return plan_batches(self._chunks)
