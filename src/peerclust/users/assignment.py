@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,32 +67,17 @@ def _no_labels(_: Assignment) -> Labels:
     raise ValueError("an assignment of no users has no labels; see State.attach")
 
 
+@dataclass(eq=False)
 class AssignmentCache:
     """What the assigners know of the latest assignment; it only saves work.
 
-    It is dropped while it is brought up to date, which may be interrupted.
+    `token` is that of the assignment, and `passes` counts those before it. `labels` are written to
+    by the next assignment. `terms` are the last sums, with the token of their assignment and the
+    centers at which they are.
     """
 
-    def __init__(self) -> None:
-        self.token: object = None
-        self.assigners: list[Assigner] = []
-        self.passes = 0
-        self.labels: Labels = np.empty(0, np.int32)
-        # The last sums, and of which assignment (its token) and at which centers they are.
-        self.terms: tuple[object, Array, Terms] | None = None
-
-    def drop(self) -> None:
-        """Forget the assignment."""
-        self.token, self.terms = object(), None
-        self.assigners, self.passes = [], 0
-
-    def is_at(self, assignment: Assignment) -> bool:
-        """Return whether an assignment is the latest."""
-        return assignment.token is self.token
-
-    def read_labels(self) -> Labels:
-        """Return the labels of the latest assignment; the next one writes to them."""
-        for assigner in self.assigners:
-            if assigner.keeps_labels:
-                assigner.write(self.labels)
-        return self.labels
+    token: object = None
+    assigners: list[Assigner] = field(default_factory=list)
+    passes: int = 0
+    labels: Labels = field(default_factory=partial(np.empty, 0, np.int32))
+    terms: tuple[object, Array, Terms] | None = None

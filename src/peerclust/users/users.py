@@ -147,13 +147,14 @@ class Users:
         cache, assigners, passes = self._cache, self._cache.assigners, 0
         if last is None:
             labels = np.full(len(self.rows), -1, np.int32)
-        elif not cache.is_at(last):
+        elif not self._is_latest(last):
             labels = self._read_labels(last)
         elif last.x.shape != x.shape:
-            labels = cache.read_labels()
+            labels = self._latest_labels()
         else:
             labels, passes = cache.labels, cache.passes
-        cache.drop()
+        # What follows may be interrupted.
+        cache.token, cache.assigners, cache.passes, cache.terms = object(), [], 0, None
         if scores:
             assigners = [FullAssigner(self._data, np.arange(self.m), z.shape[1])]
         elif passes == 0:
@@ -309,7 +310,7 @@ class Users:
         if (
             len(assigners) == 1
             and isinstance(assigners[0], SmallUsersAssigner)
-            and self._cache.is_at(assignment)
+            and self._is_latest(assignment)
             and self._euclidean
             and self._noise is None
             and self._code != kernels.GIVEN
@@ -317,18 +318,27 @@ class Users:
             return assigners[0]
         return None
 
+    def _is_latest(self, assignment: Assignment) -> bool:
+        return assignment.token is self._cache.token
+
+    def _latest_labels(self) -> Labels:
+        for assigner in self._cache.assigners:
+            if assigner.keeps_labels:
+                assigner.write(self._cache.labels)
+        return self._cache.labels
+
     def _labels_of(self, assignment: Assignment) -> Labels:
         """Return the labels without a copy; they must be read before the next `assign`."""
-        if self._cache.is_at(assignment):
-            return self._cache.read_labels()
+        if self._is_latest(assignment):
+            return self._latest_labels()
         return assignment.labels
 
     def _read_labels(self, assignment: Assignment) -> Labels:
-        if self._cache.is_at(assignment):
-            return self._cache.read_labels().copy()
+        if self._is_latest(assignment):
+            return self._latest_labels().copy()
         users = self._without_cache()
         users.assign(assignment.x)
-        return users._cache.read_labels()
+        return users._latest_labels()
 
     def _without_cache(self) -> Users:
         """Return the same users with a cache of their own, to see to an earlier assignment."""
@@ -344,7 +354,7 @@ class Users:
             of, at, terms = cache.terms
             if of is assignment.token and (at is x or self._code == kernels.KMEANS):
                 return terms
-        if as_assigned and self._code != kernels.GIVEN and not cache.is_at(assignment):
+        if as_assigned and self._code != kernels.GIVEN and not self._is_latest(assignment):
             users = self._without_cache()
             again = users.assign(assignment.x)
             return users._find_terms(again, again.x, assignment.z)
