@@ -38,9 +38,9 @@ class Simulator:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.distribution = Distribution.of_all(graph)
         self._graph, self._links = graph, 2 * graph.edges
         self._D = int(graph.diameter.value)
+        self.distribution = Distribution.of_all(graph)
 
     def blocks(self, users: Users) -> list[Users]:
         """Return one block of all users."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +76,8 @@ class AssignmentCache:
     centers at which they are.
     """
 
+    labels: Labels
     token: object = None
     assigners: list[Assigner] = field(default_factory=list)
     passes: int = 0
-    labels: Labels = field(default_factory=partial(np.empty, 0, np.int32))
     terms: tuple[object, Array, Terms] | None = None

@@ -101,7 +101,7 @@ class Users:
         self._weighting = self._weights, float(self._unit), self._chunks
         # Whether the rows' own coordinates are those of the geometry.
         self._euclidean = isinstance(self.distance, Euclidean) and self.geometry.divergence is None
-        self._cache = AssignmentCache()
+        self._cache = AssignmentCache(labels=np.empty(0, np.int32))
         self._noise: Callable[[tuple[int, ...]], Array] | None = None
 
     @cached_property
@@ -343,7 +343,7 @@ class Users:
     def _without_cache(self) -> Users:
         """Return the same users with a cache of their own, to see to an earlier assignment."""
         users = copy.copy(self)
-        users._cache = AssignmentCache()
+        users._cache = AssignmentCache(labels=np.empty(0, np.int32))
         return users
 
     def _find_terms(self, assignment: Assignment, x: Array, z: Array) -> Terms:
