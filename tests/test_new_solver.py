@@ -12,7 +12,7 @@ from peerclust.peers.setup import Rows
 from peerclust.programs.dgc import DGC
 from peerclust.programs.solver_spec import penalized_spec
 from peerclust.programs.solvers import SOLVERS
-from peerclust.runtimes import Simulator
+from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network import contract_validation
 
 
@@ -45,5 +45,5 @@ def test_peers_run_it():
     agreed, users, x = setup.agree(contract, runtime, rows, members, [])
     program = configuration.make_program(contract, agreed)
     assert program == Twin(rho=20.0, alpha=agreed.alpha)
-    assert runtime.run(program, users, x, rounds=5).rounds == 5
+    assert run_program(runtime, program, users, x, rounds=5).rounds == 5
     assert configuration.make_box(contract, agreed).refuse(x[0]) == ""

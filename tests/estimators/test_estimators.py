@@ -130,7 +130,7 @@ def test_it_works_in_a_pipeline_with_every_loss_and_distance():
         ({"rho": 0.5}, {"users": SITE}, "`rho` of {} must be a number >= 1"),
         ({"max_iter": 0}, {}, "`max_iter` of {} must be a whole number >= 1. Got 0."),
         ({"tol": -1}, {}, "`tol` of {} must be a number >= 0"),
-        ({"solver": "admm", "B": 2}, {}, "`B` of {} must be left at 1 with the solver 'admm'"),
+        ({"solver": "admm", "B": 2}, {}, "`B` of {} must be 1 with the solver 'admm'"),
         ({"random_state": "seed"}, {}, "`random_state` of {} must be None"),
         ({"graph": "rnig"}, {"users": SITE}, "`graph` of {} must be one of .* Did you mean 'ring'"),
         ({"graph": nx.empty_graph(4)}, {"users": SITE}, "`graph` of {} must connect all users"),

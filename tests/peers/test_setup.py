@@ -89,7 +89,7 @@ def test_a_box_is_wider_for_programs_that_may_overshoot():
     low, high = np.array(agreed.low), np.array(agreed.high)
     box = configuration.make_box(terms, agreed)
     assert np.allclose(box.high - high, 3 * (high - low), rtol=1e-4)
-    plain = configuration.make_box(make_path_contract(), agreed)
+    plain = configuration.make_box(make_path_contract(solver="dgc"), agreed)
     assert plain.refuse(np.array([high + 1e-9])) == ""
     assert "outside the box" in plain.refuse(np.array([high + 0.1]))
     assert "not finite" in plain.refuse(np.array([high * np.nan]))

@@ -18,5 +18,5 @@ def test_the_residual_of_a_peer_before_its_first_round_is_infinite(name):
     # Its status may be asked for at any moment, also between the start and the first round.
     trial, case = testing.PROGRAMS[name], next(iter(testing.cases()))
     state = trial.make(case).start(case.users(), trial.start(case))
-    for running in (None, SimpleNamespace(state=None), SimpleNamespace(state=state)):
+    for running in (None, SimpleNamespace(state=state)):
         assert Site._residual(SimpleNamespace(_running=running)) == inf

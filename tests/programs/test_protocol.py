@@ -10,6 +10,7 @@ from peerclust.programs.dgc import DGC
 from peerclust.programs.lossy import Lossy
 from peerclust.programs.protocol import State
 from peerclust.runtimes import Simulator
+from peerclust.runtimes.protocol import Said
 from peerclust.users import Assignment, Users
 from reference_impl import same
 
@@ -24,7 +25,8 @@ def make():
 def advance(program, users, state, exchanges):
     runtime = Simulator(graphs.complete(len(SIZES)))
     for _ in range(exchanges):
-        state = program.hear(users, state, runtime.deliver(program.say(state))[0])
+        delivered = runtime.deliver(Said([program.say(state)], [], [state]))
+        state = program.hear(users, state, delivered.messages[0])
     return state
 
 

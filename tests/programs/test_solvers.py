@@ -94,7 +94,7 @@ def test_the_network_file_names_every_solver():
 @pytest.mark.parametrize("spec", SOLVERS.values(), ids=list(SOLVERS))
 def test_a_spec_makes_a_solver_that_bounds_what_it_sends(spec):
     program = spec.make(Tuning(make_graph=lambda: graphs.ring(3), K=2, scales=SCALES, tol=1e-6))
-    assert program.max_overshoot(1.0) >= 0.0
+    assert spec.max_overshoot(1.0) >= 0.0
     assert isinstance(program, SumSender) == spec.sends_sums
     assert set(spec.parameters) <= set(PARAMETERS)
 

@@ -101,7 +101,7 @@ class Forgetful(DGC):
             self.first[users] = users.assign(x)
         gradient = users.gradient(self.first[users], x) / self.rho + heard.degree * x - heard.total
         moved, residual = x - self.alpha * gradient, np.ones(users.m)
-        return State(x=moved, residual=residual, **state.next_update(self.B))
+        return State(x=moved, residual=residual, round=state.round + 1)
 
 
 def test_a_program_that_keeps_more_than_its_state_is_caught():

@@ -13,6 +13,7 @@ from peerclust.programs.admm import ADMM
 from peerclust.programs.dgc import DGC
 from peerclust.programs.lsp2p import LSP2P
 from peerclust.runtimes import Simulator
+from peerclust.runtimes.protocol import Said
 from peerclust.users import Assignment, Users, assigners, cached
 from reference_impl import same
 
@@ -134,7 +135,8 @@ def test_two_interleaved_runs_end_as_each_does_alone(objective, block, program):
     runtime = Simulator(graphs.complete(users.m))
 
     def advance(users, state):
-        return program.hear(users, state, runtime.deliver(program.say(state))[0])
+        delivered = runtime.deliver(Said([program.say(state)], [], [state]))
+        return program.hear(users, state, delivered.messages[0])
 
     both = [program.start(users, x) for x in (path[0], path[-1])]
     alone = list(both)

@@ -134,7 +134,7 @@ def test_gradient_step_descends_on_the_cost_and_the_disagreement(objective, size
         gradient = own / rho + c * (degree * x - total)
         before = x.copy()
         moved, largest = users.gradient_step(
-            assignment, x, total, degree, rho=rho, alpha=alpha, c=c
+            assignment, x, total, degree, (rho, alpha, c), only=B == 1
         )
         atol = 1e-12 * (1.0 + size.max())
         np.testing.assert_allclose(moved, x - alpha * gradient, rtol=1e-12, atol=atol)

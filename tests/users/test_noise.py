@@ -46,13 +46,15 @@ def test_noise_is_in_gradients_only(objective, sizes):
 
 @small
 @objectives
-def test_a_step_of_noisy_users_has_the_noise(objective, sizes):
+@pytest.mark.parametrize("only", [True, False])
+def test_a_step_of_noisy_users_has_the_noise(objective, sizes, only):
     rows, offsets, x = random_block(sizes, 3, 4)
     users, noise = Users(rows, offsets, **objective(3)), Noise()
     assignment, m = users.assign(x), len(sizes)
     total, degree = np.zeros_like(x), np.zeros((m, 1, 1))
-    step = {"rho": 2.0, "alpha": 0.25, "c": 1.0}
-    moved, size = users.with_noise(noise).gradient_step(assignment, x, total, degree, **step)
+    moved, size = users.with_noise(noise).gradient_step(
+        assignment, x, total, degree, (2.0, 0.25, 1.0), only=only
+    )
     gradient = (users.gradient(assignment, x) + Noise()(x.shape)) / 2.0
     np.testing.assert_allclose(moved, x - 0.25 * gradient, rtol=1e-12, atol=1e-12)
     largest = np.linalg.norm(gradient, axis=2).max(axis=1)
