@@ -207,7 +207,10 @@ def test_a_changed_file_is_rejected(at, tmp_path):
         interrupt(tmp_path, 20, rho=10)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"identity": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[1]", '{"identity": 3}', '{"identity": 3, "own": [], "runs": [], "done": true}'],
+)
 def test_an_invalid_journal_is_rejected(text, tmp_path):
     (tmp_path / "journal.json").write_text(text)
     with pytest.raises(DataError, match="not a journal"):
