@@ -66,7 +66,7 @@ def check_count(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
     return int(value)
 
 
-def check_name(value: str, known: Iterable[str], name: str, of: str, *, other: str = "") -> str:
+def check_name(value: object, known: Iterable[str], name: str, of: str, *, other: str = "") -> str:
     """Return `value` if it is known; else raise and suggest the closest known name.
 
     `other` is what the parameter may be if it is not a name.
@@ -75,7 +75,7 @@ def check_name(value: str, known: Iterable[str], name: str, of: str, *, other: s
     'huber'
     """
     names = list(known)
-    if value in names:
+    if isinstance(value, str) and value in names:
         return value
     must = ", ".join([*map(repr, names), *([f"or {other}"] if other else [])])
     raise ParameterError(
