@@ -75,8 +75,9 @@ def check_name(value: object, known: Iterable[str], name: str, of: str, *, other
     'huber'
     """
     names = list(known)
-    if isinstance(value, str) and value in names:
-        return value
+    for each in names:
+        if each == value:
+            return each
     must = ", ".join([*map(repr, names), *([f"or {other}"] if other else [])])
     raise ParameterError(
         parameter(name, of) + f" must be one of {must}. Got {show(value)}.{guess(value, names)}"
