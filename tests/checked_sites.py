@@ -39,8 +39,8 @@ class Net:
             Peer(n, f"127.0.0.1:{self.ports[n]}", read_certificate(self.path / n / f"{n}.crt"))
             for n in NAMES
         ]
-        given = {"peers": peers, "links": links, "features": ["x", "y"], "n_clusters": 2}
-        self.contract = make_contract(given | values, "here")
+        given = {"links": links, "features": ["x", "y"], "n_clusters": 2}
+        self.contract = make_contract(peers, given | values, "here")
         for name in NAMES:
             contract_file.write(self.file(name), self.contract)
 

@@ -9,11 +9,13 @@ import peerclust as pc
 from peer_runs import iris, make_path_contract
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
+from peerclust.programs.admm import SPEC
 from peerclust.programs.dgc import DGC
-from peerclust.programs.solver_spec import penalized_spec
+from peerclust.programs.solver_spec import SolverSpec, penalized_spec
 from peerclust.programs.solvers import SOLVERS
 from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network import contract_validation
+from peerclust.testing import Trial, check_program, checks
 
 
 @dataclass(frozen=True)
@@ -47,3 +49,22 @@ def test_peers_run_it():
     assert program == Twin(rho=20.0, alpha=agreed.alpha)
     assert run_program(runtime, program, users, x, rounds=5).rounds == 5
     assert configuration.make_box(contract, agreed).refuse(x[0]) == ""
+
+
+def test_cluster_runs_a_spec_that_is_not_in_the_table():
+    spec = penalized_spec("mine", "DGC once more", Twin)
+    given = {"n_clusters": 3, "rho": 20, "rounds": 50, "random_state": 0}
+    ends = [pc.cluster(iris(4), solver=solver, **given) for solver in (spec, "dgc")]
+    assert np.array_equal(ends[0].centers, ends[1].centers)
+    assert [end.solver for end in ends] == ["mine", "dgc"]
+
+
+def test_a_spec_refuses_what_it_does_not_take():
+    spec = SolverSpec(name="mine", summary="DGC", make=lambda t: Twin(rho=5.0, alpha=t.alpha))
+    with pytest.raises(pc.errors.ParameterError, match="`rho` of cluster must be 'auto' with"):
+        pc.cluster(iris(4), n_clusters=3, solver=spec, rho=3)
+
+
+def test_a_case_has_what_a_spec_makes_its_program_from():
+    cases = [case for case in checks.every_case() if case.name.startswith("Huber(delta=0.7), Eu")]
+    check_program(Trial(lambda case: SPEC.make(case.tuning()), rounds=10), cases=cases)

@@ -236,7 +236,8 @@ def resolve(loss: object, of: str = "cluster") -> Loss:
     if isinstance(loss, type) or not isinstance(loss, Loss):
         raise ParameterError(
             parameter("loss", of) + " must be a name, a Bregman loss, or an object with value(r2),"
-            f" gamma(r2) and smoothness. Got {show(loss)}."
+            f" gamma(r2) and smoothness. Got {show(loss)}"
+            + (", a class: pass an instance." if isinstance(loss, type) else ".")
         )
     check_number(loss.smoothness, "smoothness", type(loss).__name__, above=0)
     return loss

@@ -66,7 +66,7 @@ def check_count(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
     return int(value)
 
 
-def check_name(value: str, known: Iterable[str], name: str, of: str, *, other: str = "") -> str:
+def check_name(value: object, known: Iterable[str], name: str, of: str, *, other: str = "") -> str:
     """Return `value` if it is known; else raise and suggest the closest known name.
 
     `other` is what the parameter may be if it is not a name.
@@ -75,8 +75,9 @@ def check_name(value: str, known: Iterable[str], name: str, of: str, *, other: s
     'huber'
     """
     names = list(known)
-    if value in names:
-        return value
+    for each in names:
+        if each == value:
+            return each
     must = ", ".join([*map(repr, names), *([f"or {other}"] if other else [])])
     raise ParameterError(
         parameter(name, of) + f" must be one of {must}. Got {show(value)}.{guess(value, names)}"

@@ -9,6 +9,8 @@ import pytest
 
 import peerclust as pc
 from peerclust.errors import DataError, InputError, ParameterError
+from peerclust.programs.lsp2p import LSP2P
+from peerclust.programs.solver_spec import SolverSpec
 from peerclust.ranks.distribution import Distribution
 from peerclust.runtimes import Simulator
 
@@ -33,6 +35,9 @@ class Own:
         pass
 
 
+# Its state has an assignment before the first round.
+LSP2P_SPEC = SolverSpec(name="lsp2p", summary="a baseline", make=lambda _: LSP2P())
+
 CASES = {
     "accelerated": {"rho": 10},
     "dgc, two updates": {"solver": "dgc", "rho": 10, "B": 2, "rounds": 60},
@@ -45,6 +50,7 @@ CASES = {
     "trace": {"rho": 10, "trace": True},
     "loopback": {"rho": 10, "runtime": "loopback", "rounds": 60},
     "a runtime of one's own": {"rho": 10, "runtime": Own, "rounds": 60},
+    "assigned at the start": {"solver": LSP2P_SPEC, "rounds": 60, "tol": 0},
 }
 
 
@@ -207,7 +213,10 @@ def test_a_changed_file_is_rejected(at, tmp_path):
         interrupt(tmp_path, 20, rho=10)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"identity": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[1]", '{"identity": 3}', '{"identity": 3, "own": [], "runs": [], "done": true}'],
+)
 def test_an_invalid_journal_is_rejected(text, tmp_path):
     (tmp_path / "journal.json").write_text(text)
     with pytest.raises(DataError, match="not a journal"):

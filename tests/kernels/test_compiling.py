@@ -11,7 +11,7 @@ import numba
 import pytest
 
 from peerclust import arrays
-from peerclust.kernels import compiling, exact_sums
+from peerclust.kernels import compiling
 
 # The last line of a function of another file, which is inlined into the loop below.
 HELPER = "return (a + b) + (c + d)"
@@ -80,13 +80,6 @@ def test_compiling_leaves_the_settings_of_numba_alone(monkeypatch):
 
     assert numba.config.CACHE_DIR == "the user's own"
     assert double.stats.cache_path.startswith(str(compiling._CACHE))
-
-
-def test_plain_leaves_no_named_tuple_within_another():
-    sums = exact_sums.CachedSums(*(exact_sums.no_sums(1, 2, 3),) * 2, exact_sums.no_marks(1, 2, 3))
-    found = compiling.plain(sums)
-    assert [type(each) for each in (found, *found)] == [tuple] * 4
-    assert all(a is b for a, b in zip(found[2], sums.marks, strict=True))
 
 
 @pytest.fixture

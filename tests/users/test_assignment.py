@@ -232,8 +232,12 @@ def test_without_users_it_has_centers_but_no_labels():
     assert (assignment.changed, assignment.rows_scanned) == (0, 0)
     with pytest.raises(ValueError, match="has no labels"):
         _ = assignment.labels
-    for method in (users.gradient, users.cost):
-        with pytest.raises(ValueError, match="has no labels"):
-            method(assignment, x)
     with pytest.raises(ValueError, match="has no labels"):
-        users.assign(x + 0.1, assignment)
+        users.cost(assignment, x)
+
+
+def test_changes_are_counted_from_centers_whose_users_are_not_known_yet():
+    users, (x, *_) = make("all small", OBJECTIVES[0])
+    before = users.assign(x).labels
+    after = users.assign(x[:, ::-1].copy(), Assignment.at(x))
+    assert after.changed == np.count_nonzero(after.labels != before) > 0

@@ -106,8 +106,7 @@ def init(
         links = [(names[i], names[j]) for i, j in found.pairs]
     # An unknown solver is rejected below.
     stops = solver in SOLVERS and not SOLVERS[solver].survives_loss
-    values: dict[str, Any] = {
-        "peers": sites,
+    values: dict[str, object] = {
         "links": links,
         "features": options.split_names(features),
         "n_clusters": clusters,
@@ -124,7 +123,7 @@ def init(
         **{"checkpoint_every": checkpoint_every, "on_absent": on_absent},
     }
     with PEER_INIT.naming():
-        contract = make_contract(values, "peer init")
+        contract = make_contract(sites, values, "peer init")
     contract_file.write(out, contract)
     marks = {site.name: site.fingerprint for site in contract.peers}
     if as_json:

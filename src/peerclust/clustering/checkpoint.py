@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -31,7 +31,16 @@ from peerclust.text import mention, setting
 from peerclust.users import Assignment
 from peerclust.validation import check_count
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 JOURNAL = "journal.json"
+
+D = TypeVar("D", bound="DataclassInstance")
+# How far a run has come: to a snapshot, or to its end.
+Reached = Snapshot[S] | Run[S]
+# Cost, mean and stacked disagreement, changed labels, residual; see `solution.Trace`.
+TraceRow = tuple[float, float, float, int, float]
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,42 @@ class Checkpoint:
 class Traced(Protocol):
     """A callback that records one row per round; a resumed run restores them."""
 
-    rows: list[Any]
+    rows: list[TraceRow]
+
+
+class RunCall(Protocol[S]):
+    """A call that runs a program, from a snapshot if one is given."""
+
+    def __call__(self, *, on_checkpoint: OnCheckpoint, resume_from: Snapshot[S] | None) -> Run[S]:
+        """Return where the run ends."""
+
+
+class _RunRecord(TypedDict):
+    """The name of a run's files, and the digest of each rank's file."""
+
+    name: str
+    sha256: list[str]
+
+
+class _Record(TypedDict):
+    """What `journal.json` contains."""
+
+    identity: dict[str, str]
+    own: list[str]
+    runs: list[_RunRecord]
+    done: bool
+
+
+class _Header(TypedDict, total=False):
+    """What a rank's file contains besides arrays; `rounds` and `stopped` if the run has ended."""
+
+    ended: bool
+    rounds: int
+    stopped: bool
+    trace: None  # an array, because it may be long
+    plain: dict[str, object]
+    blocks: int
+    traffic: list[int]
 
 
 class Journal:
@@ -69,36 +113,38 @@ class Journal:
         check_count(checkpoint.every, "every", "Checkpoint")
         self._folder, self._every, self._group = Path(checkpoint.folder), checkpoint.every, group
         versions = {"number of ranks": str(group.size), "version of peerclust": __version__}
-        self._record: dict[str, Any] = {"identity": identity | versions}
-        self._record |= {"own": group.allgather(own), "runs": [], "done": False}
+        self._record: _Record = {
+            "identity": identity | versions,
+            "own": group.allgather(own),
+            "runs": [],
+            "done": False,
+        }
         found = run_on_root(group, lambda: self._open(checkpoint.resume))
         self._record = found or self._record
         # The index of the next run; below the number of recorded runs, it is resumed.
         self._next = 0
 
-    def run(
-        self, call: Callable[..., Run[S]], start: Callable[[], S], on_round: OnRound | None
-    ) -> Run[S]:
+    def run(self, call: RunCall[S], start: Callable[[], S], on_round: OnRound | None) -> Run[S]:
         """Return where a run ends: as recorded, else by `call` from the last checkpoint.
 
-        `call` takes `on_checkpoint` and `resume_from`; `start` returns a state of its type.
+        `start` returns a state of the type that the run has.
         """
         number, runs = self._next, self._record["runs"]
         self._next += 1
-        resume_from: Snapshot[S] | None = None
+        trace: list[TraceRow] = on_round.rows if isinstance(on_round, Traced) else []
+        found: Reached[S] | None = None
         if number < len(runs):
             with self._group.raise_on_all():
-                resume_from, header = self._load(runs[number], start())
-            if isinstance(on_round, Traced):
-                on_round.rows[:] = [(*row[:3], int(row[3]), row[4]) for row in header["trace"]]
-            if header["ended"]:
-                ended = header["rounds"], header["stopped"]
-                return Run(resume_from.states, *ended, resume_from.traffic)
-        trace: list[Any] = on_round.rows if isinstance(on_round, Traced) else []
-        save = self._make_callback(number, trace)
-        run = call(on_checkpoint=save, resume_from=resume_from)
-        end = {"ended": True, "rounds": run.rounds, "stopped": run.stopped, "trace": trace}
-        self._save(number, Snapshot(run.states, [], run.traffic), run.rounds, end)
+                found, trace[:] = self._load(runs[number], start())
+        if isinstance(found, Run):
+            return found
+
+        def save(snapshot: Snapshot[State]) -> None:
+            if snapshot.states[0].round % self._every == 0:
+                self._save(number, snapshot, trace)
+
+        run = call(on_checkpoint=save, resume_from=found)
+        self._save(number, run, trace)
         return run
 
     def finish(self) -> None:
@@ -106,7 +152,7 @@ class Journal:
         self._record["done"] = True
         self._write()
 
-    def _open(self, resume: bool) -> dict[str, Any] | None:
+    def _open(self, resume: bool) -> _Record | None:
         """Return the journal to resume from, if there is one, and remove all other files."""
         found = self._read()
         if found is not None and not resume and not found["done"]:
@@ -121,19 +167,10 @@ class Journal:
         self._clear(found)
         return found
 
-    def _make_callback(self, number: int, trace: Any) -> OnCheckpoint:
-        def save(snapshot: Snapshot[State]) -> None:
-            round_ = int(snapshot.states[0].round)
-            if round_ % self._every == 0:
-                self._save(number, snapshot, round_, {"ended": False, "trace": trace})
-
-        return save
-
-    def _save(
-        self, number: int, snapshot: Snapshot[State], round_: int, header: dict[str, Any]
-    ) -> None:
-        name = f"run-{number}-round-{round_}{'-end' if header['ended'] else ''}"
-        data = _pack(snapshot, header)
+    def _save(self, number: int, reached: Reached[State], trace: list[TraceRow]) -> None:
+        ended = isinstance(reached, Run)
+        name = f"run-{number}-round-{reached.states[0].round}{'-end' if ended else ''}"
+        data = _pack(reached, trace)
         path = self._folder / f"{name}.rank-{self._group.rank}.npz"
         with self._group.raise_on_all():
             write_durably(path, data)
@@ -143,7 +180,7 @@ class Journal:
         self._write()
         self._remove_old(self._record["runs"], str(self._group.rank))
 
-    def _remove_old(self, runs: list[dict[str, Any]], rank: str) -> None:
+    def _remove_old(self, runs: list[_RunRecord], rank: str) -> None:
         """Remove a rank's files, or all ranks' with *, except those of these runs."""
         current = {run["name"] for run in runs}
         for old in self._folder.glob(f"run-*.rank-{rank}.npz"):
@@ -154,20 +191,23 @@ class Journal:
         data = json.dumps(self._record, indent=1).encode()
         run_on_root(self._group, lambda: write_durably(self._folder / JOURNAL, data))
 
-    def _read(self) -> dict[str, Any] | None:
+    def _read(self) -> _Record | None:
         path = self._folder / JOURNAL
         try:
-            found: dict[str, Any] = json.loads(path.read_text())
-            found["identity"], found["own"], found["runs"], found["done"]
+            found = json.loads(path.read_text())
         except FileNotFoundError:
             return None
         except OSError as error:
             raise DataError(f"The journal {path} cannot be read: {error.strerror}.") from None
-        except (ValueError, KeyError, TypeError):
-            raise DataError(f"{path} is not a journal that peerclust wrote.") from None
-        return found
+        except ValueError:
+            found = None
+        match found:
+            case {"identity": dict(), "own": list(), "runs": list(), "done": bool()}:
+                record: _Record = found
+                return record
+        raise DataError(f"{path} is not a journal that peerclust wrote.")
 
-    def _clear(self, found: dict[str, Any] | None) -> None:
+    def _clear(self, found: _Record | None) -> None:
         """Remove files that interrupted jobs left; without a journal found, all files of runs."""
         if found is None:
             # The journal first, so that its files exist as long as it does.
@@ -177,7 +217,7 @@ class Journal:
             for incomplete in self._folder.glob(pattern):
                 shutil.rmtree(incomplete, ignore_errors=True)
 
-    def _check(self, found: dict[str, Any]) -> None:
+    def _check(self, found: _Record) -> None:
         for name, value in self._record["identity"].items():
             before = found["identity"].get(name)
             if before != value:
@@ -189,7 +229,7 @@ class Journal:
         if found["own"] != self._record["own"]:
             raise DataError(f"Cannot resume from {self._folder}: it was started with other rows.")
 
-    def _load(self, run: dict[str, Any], like: S) -> tuple[Snapshot[S], dict[str, Any]]:
+    def _load(self, run: _RunRecord, like: S) -> tuple[Reached[S], list[TraceRow]]:
         path = self._folder / f"{run['name']}.rank-{self._group.rank}.npz"
         try:
             data = path.read_bytes()
@@ -200,58 +240,66 @@ class Journal:
         return _unpack(data, like)
 
 
-def _pack(snapshot: Snapshot[State], header: dict[str, Any]) -> bytes:
-    arrays: dict[str, Any] = {}
-    plain: dict[str, Any] = {}
-    for i, state in enumerate(snapshot.states):
-        _flatten(state, f"state-{i}", arrays, plain)
-    for i, vote in enumerate(snapshot.votes):
-        arrays[f"vote-{i}"] = np.stack([vote.s, vote.R])
-    # As an array, because a trace may be long.
-    arrays["trace"] = np.array(header["trace"], dtype=np.float64)
-    header = header | {"plain": plain, "blocks": len(snapshot.states), "trace": None}
-    header["traffic"] = [snapshot.traffic.messages, snapshot.traffic.bytes]
+def _pack(reached: Reached[State], trace: list[TraceRow]) -> bytes:
+    values: dict[str, object] = {}
+    for i, state in enumerate(reached.states):
+        values |= _flatten(state, f"state-{i}")
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    plain = {name: value for name, value in values.items() if name not in arrays}
+    header: _Header = {"ended": isinstance(reached, Run)}
+    if isinstance(reached, Run):
+        header |= {"rounds": reached.rounds, "stopped": reached.stopped}
+    else:
+        for i, vote in enumerate(reached.votes):
+            arrays[f"vote-{i}"] = np.stack([vote.s, vote.R])
+    arrays["trace"] = np.array(trace, dtype=np.float64)
+    header |= {"trace": None, "plain": plain, "blocks": len(reached.states)}
+    header["traffic"] = [reached.traffic.messages, reached.traffic.bytes]
     text = json.dumps(header, default=lambda number: number.item())
     file = io.BytesIO()
-    np.savez(file, header=np.array(text), **arrays)
+    # mypy takes a key for the parameter allow_pickle.
+    np.savez(file, header=np.array(text), **arrays)  # type: ignore[arg-type]
     return file.getvalue()
 
 
-def _unpack(data: bytes, like: S) -> tuple[Snapshot[S], dict[str, Any]]:
+def _unpack(data: bytes, like: S) -> tuple[Reached[S], list[TraceRow]]:
     """Return what `_pack` wrote; states have the type of `like`."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    header: dict[str, Any] = json.loads(str(arrays.pop("header")))
-    header["trace"] = arrays["trace"].tolist()
-    n, values = range(header["blocks"]), arrays | header["plain"]
-    states = [_unflatten(like, f"state-{i}", values) for i in n]
-    votes = [Vote(*arrays[f"vote-{i}"]) for i in n if f"vote-{i}" in arrays]
-    return Snapshot(states, votes, Traffic(*header["traffic"])), header
+        arrays = dict(file)
+    header: _Header = json.loads(str(arrays["header"]))
+    trace = [(*row[:3], int(row[3]), row[4]) for row in arrays["trace"].tolist()]
+    blocks, values = range(header["blocks"]), arrays | header["plain"]
+    states = [_unflatten(like, f"state-{i}", values) for i in blocks]
+    traffic = Traffic(*header["traffic"])
+    if header["ended"]:
+        return Run(states, header["rounds"], header["stopped"], traffic), trace
+    return Snapshot(states, [Vote(*arrays[f"vote-{i}"]) for i in blocks], traffic), trace
 
 
-def _flatten(state: Any, at: str, arrays: dict[str, Any], plain: dict[str, Any]) -> None:
-    """Write each field of a state, and of nested states, to `arrays` or `plain`."""
+def _flatten(state: DataclassInstance, at: str) -> dict[str, object]:
+    """Return each field of a state and of nested states: an array, or a plain value."""
+    values: dict[str, object] = {}
     for each in fields(state):
         value, name = getattr(state, each.name), f"{at}.{each.name}"
         if isinstance(value, Assignment):
-            arrays[name] = value.x
-        elif is_dataclass(value):
-            _flatten(value, name, arrays, plain)
-        elif isinstance(value, np.ndarray):
-            arrays[name] = value
+            values[name] = value.x
+        elif is_dataclass(value) and not isinstance(value, type):
+            values |= _flatten(value, name)
         else:
-            plain[name] = value
+            values[name] = value
+    return values
 
 
-def _unflatten(like: Any, at: str, values: dict[str, Any]) -> Any:
-    """Return a state like this one with the fields that `_flatten` wrote."""
-    own = {}
+def _unflatten(like: D, at: str, values: dict[str, object]) -> D:
+    """Return a state like this one with the fields that `_flatten` returned."""
+    own: dict[str, object] = {}
     for each in fields(like):
         value, name = getattr(like, each.name), f"{at}.{each.name}"
-        if is_dataclass(value):
+        stored = values.get(name)
+        if each.name == "assignment" and isinstance(stored, np.ndarray):
+            own[each.name] = Assignment.at(stored)
+        elif is_dataclass(value) and not isinstance(value, type):
             own[each.name] = _unflatten(value, name, values)
-        elif each.name == "assignment" and values[name] is not None:
-            own[each.name] = Assignment.at(values[name])
         else:
-            own[each.name] = values[name]
+            own[each.name] = stored
     return replace(like, **own)

@@ -16,7 +16,7 @@ from peerclust.clustering.solvers import SolverRequest, choose
 from peerclust.distances import Distance
 from peerclust.errors import ParameterError
 from peerclust.losses import Loss
-from peerclust.programs.solver_spec import ProgramFactory
+from peerclust.programs.solver_spec import ProgramFactory, SolverSpec
 from peerclust.ranks.fingerprint import check_same, digest, fingerprint
 from peerclust.ranks.group import ProcessGroup
 from peerclust.text import guess, mention, parameter, show
@@ -30,7 +30,7 @@ def cluster(
     graph: object = "ring",
     loss: str | Loss = "kmeans",
     distance: str | Distance = "euclidean",
-    solver: str | ProgramFactory = "accelerated",
+    solver: str | SolverSpec | ProgramFactory = "accelerated",
     rho: float | str = "auto",
     alpha: float | str = "auto",
     B: int = 1,
@@ -73,11 +73,11 @@ def cluster(
         object with value(r2), gamma(r2) and smoothness.
     distance : "euclidean" or Mahalanobis(A)
         A Bregman loss is its own distance.
-    solver : str or callable
+    solver : str, SolverSpec or callable
         "accelerated" and "dgc" minimize J_rho. "admm" and "group-lasso" find common centers, a
         solution of the pooled problem. So does "exact", which also sends per-cluster sums and
-        counts. "auto" is "admm" unless an option is given that only DGC has. Or a callable (rho,
-        alpha, B, consensus_factor) that returns a custom program.
+        counts. "auto" is "admm" unless an option is given that only DGC has. Or a `SolverSpec`, or
+        a callable (rho, alpha, B, consensus_factor) that returns a custom program.
     rho : float >= 1 or "auto"
         Consensus penalty; larger means users' centers are closer. "auto" measures their
         disagreement at small values of rho and chooses the rho that brings it to 1 % of the data's

@@ -168,7 +168,7 @@ def prepare(
     if group.size == 1 and not isinstance(parts, Mapping) and not isinstance(weights, Mapping):
         rows, offsets = check_parts(parts)
         network = graphs.resolve(graph, len(offsets) - 1)
-        distribution = Distribution.of_all(network)
+        distribution = Distribution(group, network, [np.arange(network.m)])
         given = check_weights(weights, offsets)
     else:
         distribution, rows, offsets, given = read_shared(parts, graph, weights, group)

@@ -27,7 +27,7 @@ from peerclust.validation import check_name
 class SolverRequest:
     """The solver and the parameters that the caller requested; see `cluster`."""
 
-    solver: str | ProgramFactory
+    solver: str | SolverSpec | ProgramFactory
     rho: float | str
     alpha: float | str
     B: int
@@ -81,10 +81,14 @@ def choose(request: SolverRequest, loss: Loss, distance: Distance) -> SolverChoi
     'accelerated'
     """
     solver = request.solver
+    if isinstance(solver, SolverSpec):
+        solver.check_options(request.parameters, "cluster")
+        return SolverChoice(solver, "given")
     if not isinstance(solver, str):
         if not callable(solver):
             raise ParameterError(
-                parameter("solver", "cluster") + " must be a name, or a callable (rho, alpha, B,"
+                parameter("solver", "cluster")
+                + " must be a name, a SolverSpec, or a callable (rho, alpha, B,"
                 f" consensus_factor) that returns a program. Got {show(solver)}."
             )
         # A custom program is assumed to minimize J_rho.

@@ -202,7 +202,7 @@ class SolverSpec:
             if not self.takes(name)
         }
         if self.full_precision:
-            needed["exchange"] = "float64", "whose averages need every digit"
+            needed["exchange"] = "float64", "which needs every digit of a message"
         if not self.survives_loss:
             needed["on_loss"] = "stop", "which needs a fixed graph"
         for name, value in given.items():

@@ -234,7 +234,7 @@ class LocalCluster:
             certificate = read_certificate(identity.certificate)
             peers.append(Peer(name, f"{host}:{port}", certificate))
         links = [(self.names[i], self.names[j]) for i, j in graph.pairs]
-        return make_contract({"peers": peers, "links": links, **settings}, "a local cluster")
+        return make_contract(peers, {"links": links, **settings}, "a local cluster")
 
 
 def free_ports(n: int) -> list[int]:

@@ -256,8 +256,8 @@ class Users:
             else:
                 owner = np.repeat(self._owner[first:last], (self._stop - self._start)[first:last])
                 r2 = divergence(x[owner, labels[here]], self.rows[here].astype(np.float64))
-            values = np.ascontiguousarray(self.loss.value(r2), dtype=np.float64)
-            kernels.weighted_sum(first, last, values, *self._weighting, costs)
+            r2[:] = self.loss.value(r2)
+            kernels.weighted_sum(first, last, r2, *self._weighting, costs)
         return costs
 
     def nearest(self, centers: Array) -> tuple[NDArray[np.int32], Array]:

@@ -27,8 +27,8 @@ def base(certificates):
     """Three peers on a path, with nothing special."""
     peers = [Peer(n, f"host:{4000 + i}", certificates[n]) for i, n in enumerate(NAMES[:3])]
     links = [("2", "10"), ("0", "10")]
-    values = {"peers": peers, "links": links, "features": ["x", "y"], "n_clusters": 3}
-    return make_contract(values, "here")
+    values = {"links": links, "features": ["x", "y"], "n_clusters": 3}
+    return make_contract(peers, values, "here")
 
 
 @pytest.fixture(scope="module")

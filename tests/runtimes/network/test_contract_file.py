@@ -90,7 +90,7 @@ def contracts(draw, known):
 def test_a_contract_reads_back_as_it_was_written(certificates, tmp_path_factory, data, shuffle):
     peers, values = data.draw(contracts(list(certificates)))
     peers = [Peer(name, address, certificates[name]) for name, address in peers]
-    contract = make_contract(values | {"peers": peers}, "here")
+    contract = make_contract(peers, values, "here")
     file = tmp_path_factory.mktemp("written") / "network.toml"
     contract_file.write(file, contract)
     again = contract_file.read(file)
@@ -104,7 +104,7 @@ def test_a_contract_reads_back_as_it_was_written(certificates, tmp_path_factory,
     shuffle.shuffle(peers)
     links = [random.Random(i).sample(link, 2) for i, link in enumerate(values["links"])]
     shuffle.shuffle(links)
-    assert make_contract(values | {"peers": peers, "links": links}, "here") == contract
+    assert make_contract(peers, values | {"links": links}, "here") == contract
 
 
 def test_the_digest_is_that_of_the_settings_not_of_the_layout(base, written):

@@ -255,13 +255,14 @@ def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
         )
     names = [peer.name for peer in peers]
     links = [(names[i], names[j]) for i, j in graphs.complete(m).pairs]
-    values = {"peers": peers, "links": links, "n_clusters": 2}
-    contract = make_contract({**values, "features": [f"feature {j}" for j in range(d)]}, "here")
+    values = {"links": links, "n_clusters": 2, "features": [f"feature {j}" for j in range(d)]}
+    contract = make_contract(peers, values, "here")
     node = Node(contract, "p07", identity)
     assert len(node.hello(node.links["p08"])) - wire.HEADER_BYTES <= node._connections._limit
     node.loop.close()
+    long = {"features": [f"{'f' * 99}{j}" for j in range(20_000)]}
     with pytest.raises(ParameterError, match="must fit in 1,048,576 bytes"):
-        make_contract({**values, "features": [f"{'f' * 99}{j}" for j in range(20_000)]}, "here")
+        make_contract(peers, values | long, "here")
 
 
 @pytest.fixture

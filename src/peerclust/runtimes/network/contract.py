@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
@@ -171,7 +171,7 @@ def group_hex(digest: bytes) -> str:
     return " ".join(text[i : i + 4] for i in range(0, len(text), 4))
 
 
-def differences(mine: dict[str, Any], theirs: Any, name: str) -> list[str]:
+def differences(mine: dict[str, object], theirs: object, name: str) -> list[str]:
     """Return sentences on how a peer's settings differ from `mine`.
 
     `theirs` came over the network from the peer `name` and is not trusted. It is only shown, and
@@ -196,13 +196,13 @@ def differences(mine: dict[str, Any], theirs: Any, name: str) -> list[str]:
     return sentences
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     """Return a value as text of at most 80 characters; nested lists may be long even shortened."""
     text = show(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _same(here: Any, there: Any) -> bool:
+def _same(here: object, there: object) -> bool:
     # True == 1 in Python, but the settings differ.
     return type(here) is type(there) and bool(here == there)
 
@@ -223,8 +223,8 @@ def _explain_sets(here: Collection[str], there: Collection[str], name: str, what
     return sentences
 
 
-def _explain_features(here: list[str], there: Any, name: str) -> list[str]:
-    if not _are_texts(there):
+def _explain_features(here: object, there: object, name: str) -> list[str]:
+    if not (_are_texts(here) and _are_texts(there)):
         return []
     sentences = _explain_sets(here, there, name, "feature")
     if not sentences and len(here) == len(there):
@@ -236,8 +236,8 @@ def _explain_features(here: list[str], there: Any, name: str) -> list[str]:
     return sentences
 
 
-def _explain_links(here: list[list[str]], there: Any, name: str) -> list[str]:
-    if not isinstance(there, list) or not all(_are_texts(link) for link in there):
+def _explain_links(here: object, there: object, name: str) -> list[str]:
+    if not (_are_links(here) and _are_links(there)):
         return []
     # A link becomes one text, so that links can be compared as names are.
     return _explain_sets(
@@ -245,18 +245,17 @@ def _explain_links(here: list[list[str]], there: Any, name: str) -> list[str]:
     )
 
 
-def _explain_peers(here: dict[str, list[str]], there: Any, name: str) -> list[str]:
-    if not isinstance(there, dict) or not _are_texts(list(there)):
+def _explain_peers(here: object, there: object, name: str) -> list[str]:
+    if not (_is_table(here) and _is_table(there)):
         return []
     sentences = _explain_sets(here, there, name, "peer")
     changed = []
     for peer in here.keys() & there.keys():
-        if _same(here[peer], there[peer]):
+        mine, theirs = here[peer], there[peer]
+        if not (_are_texts(mine) and _are_texts(theirs) and len(mine) == len(theirs)):
+            changed.append(f"{name} has {_brief(theirs)} for the peer {peer}.")
             continue
-        if not _are_texts(there[peer]) or len(there[peer]) != 2:
-            changed.append(f"{name} has {_brief(there[peer])} for the peer {peer}.")
-            continue
-        for what, a, b in zip(("address", "certificate"), here[peer], there[peer], strict=True):
+        for what, a, b in zip(("address", "certificate"), mine, theirs, strict=True):
             if a != b:
                 changed.append(
                     f"{name} has the {what} {_brief(b)} of {peer}, here it is {_brief(a)}."
@@ -266,12 +265,20 @@ def _explain_peers(here: dict[str, list[str]], there: Any, name: str) -> list[st
     return sentences + changed[:5] + more * (len(changed) > 5)
 
 
-_EXPLAIN: dict[str, Callable[[Any, Any, str], list[str]]] = {
+_EXPLAIN: dict[str, Callable[[object, object, str], list[str]]] = {
     "features": _explain_features,
     "links": _explain_links,
     "peers": _explain_peers,
 }
 
 
-def _are_texts(value: Any) -> bool:
+def _are_texts(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _are_links(value: object) -> TypeGuard[list[list[str]]]:
+    return isinstance(value, list) and all(_are_texts(each) for each in value)
+
+
+def _is_table(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict) and _are_texts(list(value))

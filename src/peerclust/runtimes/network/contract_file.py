@@ -8,7 +8,6 @@ import json
 import tomllib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 from peerclust.errors import ParameterError
 from peerclust.files import new_file
@@ -85,7 +84,7 @@ def read(path: Path) -> Contract:
         raise ParameterError(f"{path} must be TOML in UTF-8. {error}.") from None
     of = str(path)
     _check_keys(document, [*SECTIONS, "peer"], set(), of)
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for section, keys in SECTIONS.items():
         table = document.get(section, {})
         if not isinstance(table, dict):
@@ -95,8 +94,7 @@ def read(path: Path) -> Contract:
     peers = document.get("peer", [])
     if not isinstance(peers, list) or not all(isinstance(peer, dict) for peer in peers):
         raise ParameterError(f"`peer` of {of} must be sections, one [[peer]] for each peer.")
-    values["peers"] = [_read_peer(peer, i + 1, of) for i, peer in enumerate(peers)]
-    return make_contract(values, of)
+    return make_contract([_read_peer(peer, i + 1, of) for i, peer in enumerate(peers)], values, of)
 
 
 def write(path: Path, contract: Contract) -> None:
@@ -105,32 +103,34 @@ def write(path: Path, contract: Contract) -> None:
         file.write_text("\n".join(_lines(contract)) + "\n", encoding="utf-8", newline="\n")
 
 
-def _read_peer(table: dict[str, Any], place: int, of: str) -> Peer:
+def _read_peer(table: dict[str, object], place: int, of: str) -> Peer:
     _check_keys(table, PEER, PEER.keys(), of, f" in [[peer]] number {place}")
+    texts: dict[str, str] = {}
     for key in PEER:
-        if not isinstance(table[key], str):
+        value = table[key]
+        if not isinstance(value, str):
             raise ParameterError(
-                f"`{key}` of peer number {place} in {of} must be text in quotes. Got"
-                f" {show(table[key])}."
+                f"`{key}` of peer number {place} in {of} must be text in quotes. Got {show(value)}."
             )
-    name = table["name"]
+        texts[key] = value
+    name = texts["name"]
     try:
-        der = base64.b64decode(table["certificate"], validate=True)
+        der = base64.b64decode(texts["certificate"], validate=True)
     except (ValueError, binascii.Error):
         raise ParameterError(
             f"`certificate` of peer {show(name)} in {of} must be the base64 of a certificate."
         ) from None
-    peer = Peer(name, table["address"], der)
-    if peer.fingerprint != table["fingerprint"]:
+    peer = Peer(name, texts["address"], der)
+    if peer.fingerprint != texts["fingerprint"]:
         raise ParameterError(
             f"`fingerprint` of peer {show(name)} in {of} must be that of its certificate,"
-            f" {peer.fingerprint}. Got {show(table['fingerprint'])}."
+            f" {peer.fingerprint}. Got {show(texts['fingerprint'])}."
         )
     return peer
 
 
 def _check_keys(
-    table: dict[str, Any],
+    table: Collection[str],
     known: Collection[str],
     needed: Collection[str],
     of: str,
@@ -160,7 +160,7 @@ def _lines(contract: Contract) -> Iterator[str]:
         comments = {}  # once is enough
 
 
-def _entry(key: str, value: Any, comment: str) -> Iterator[str]:
+def _entry(key: str, value: object, comment: str) -> Iterator[str]:
     """Yield the comment, if any, and the setting below it; nested lists have one line each."""
     if comment:
         yield f"# {comment}"
@@ -172,7 +172,7 @@ def _entry(key: str, value: Any, comment: str) -> Iterator[str]:
         yield f"{key} = {_toml(value)}"
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str):

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from peerclust.errors import InputError, ParameterError
 from peerclust.losses import LOSSES, PARAMETERS
@@ -20,53 +20,81 @@ MAX_BYTES = 1 << 20  # of all settings as JSON
 MAX_INTEGER = 2**63  # integers stay below, the limit of TOML and MessagePack
 
 
-def make_contract(values: Mapping[str, Any], of: str) -> Contract:
+T = TypeVar("T")
+# Of a value, its name and what it belongs to: return the value in the form of `Contract`, or raise.
+Check = Callable[[object, str, str], T]
+
+
+def make_contract(peers: Sequence[Peer], values: Mapping[str, object], of: str) -> Contract:
     """Return the contract with these settings, sorted and of the types of `Contract`; or raise.
 
-    `values` has "peers", a sequence of Peer, and "links", pairs of names in any order. Any other
-    setting that is missing or None has its default. `of` names the whole in errors, such as the
-    file's name.
+    `values` has all settings but `peers`: "features", "n_clusters" and "links", pairs of names in
+    any order. Any other setting that is missing or None has its default. `of` names the whole in
+    errors, such as the file's name.
     """
-    peers = _check_peers(values["peers"], of)
-    checked = {
-        name: check(values[name], name, of)
-        for name, check in _CHECKS.items()
-        if values.get(name) is not None
-    }
-    links = _check_links(values["links"], [peer.name for peer in peers], of)
-    contract = Contract(peers=peers, links=links, **checked)
+
+    def take(name: str, check: Check[T], default: T) -> T:
+        value = values.get(name)
+        return default if value is None else check(value, name, of)
+
+    peers = _check_peers(peers, of)
+    contract = Contract(
+        peers=peers,
+        features=_check_features(values["features"], "features", of),
+        weights_column=take("weights_column", _check_text, Contract.weights_column),
+        scale=take("scale", _one_of("standard", "none"), Contract.scale),
+        n_clusters=_check_whole(values["n_clusters"], "n_clusters", of),
+        loss=take("loss", _one_of(*LOSSES), Contract.loss),
+        delta=take("delta", _positive, Contract.delta),
+        eta=take("eta", _positive, Contract.eta),
+        matrix=take("matrix", _check_matrix, Contract.matrix),
+        solver=take("solver", _check_solver, Contract.solver),
+        exchange=take("exchange", _one_of("float64", "float32", "8-bit"), Contract.exchange),
+        rho=take("rho", _check_rho, Contract.rho),
+        B=take("B", _check_whole, Contract.B),
+        rounds=take("rounds", _check_whole, Contract.rounds),
+        tol=take("tol", _not_negative, Contract.tol),
+        seed=take("seed", partial(_check_whole, at_least=0), Contract.seed),
+        mean_of=take("mean_of", _check_whole, Contract.mean_of),
+        timeout=take("timeout", _positive, Contract.timeout),
+        join_timeout=take("join_timeout", _positive, Contract.join_timeout),
+        linger=take("linger", _not_negative, Contract.linger),
+        checkpoint_every=take("checkpoint_every", _positive, Contract.checkpoint_every),
+        on_loss=take("on_loss", _one_of("continue", "stop"), Contract.on_loss),
+        on_absent=take("on_absent", _one_of("start", "stop"), Contract.on_absent),
+        links=_check_links(values["links"], [peer.name for peer in peers], of),
+    )
     contract.graph.check_connected(parameter("links", of))
     _check_combinations(contract, of)
     return contract
 
 
-def check_address(address: Any, where: str) -> str:
+def check_address(address: object, where: str) -> str:
     """Return the address if it is host:port; `where` names its owner, as in "peer a in a.toml".
 
     >>> check_address("[::1]:4000", "peer a")
     '[::1]:4000'
     """
-    found = re.fullmatch(
-        r"(?:\[(?P<ip>[^\]\s]+)\]|[\w.-]+):(?P<port>[0-9]{1,5})", address
-    ) if isinstance(address, str) else None  # fmt: skip
-    good = found is not None and 0 < int(found["port"]) < 2**16
-    if good and found and found["ip"]:
-        try:
+    if isinstance(address, str) and _is_address(address):
+        return address
+    raise ParameterError(
+        parameter("address", where)
+        + " must be host:port, IPv6 in brackets, and the port 1 to 65535."
+        f" Got {show(address)}."
+    )
+
+
+def _is_address(text: str) -> bool:
+    found = re.fullmatch(r"(\[(?P<ip>[^\]\s]+)\]|[\w.-]+):(?P<port>[0-9]{1,5})", text)
+    if found is None or not 0 < int(found["port"]) < 2**16:
+        return False
+    try:
+        if found["ip"]:
             ipaddress.IPv6Address(found["ip"])
-        except ValueError:
-            good = False
-    if good:
-        try:
-            str(address).rpartition(":")[0].encode("idna")
-        except UnicodeError:
-            good = False
-    if not good:
-        raise ParameterError(
-            parameter("address", where)
-            + " must be host:port, IPv6 in brackets, and the port 1 to 65535."
-            f" Got {show(address)}."
-        )
-    return str(address)
+        found[1].encode("idna")
+    except ValueError:
+        return False
+    return True
 
 
 def _check_peers(peers: Sequence[Peer], of: str) -> tuple[Peer, ...]:
@@ -97,7 +125,7 @@ def _check_peers(peers: Sequence[Peer], of: str) -> tuple[Peer, ...]:
     return tuple(sorted(peers, key=lambda peer: peer.name))
 
 
-def _check_links(links: Any, names: list[str], of: str) -> tuple[tuple[str, str], ...]:
+def _check_links(links: object, names: list[str], of: str) -> tuple[tuple[str, str], ...]:
     if not isinstance(links, Sequence) or isinstance(links, str):
         raise ParameterError(
             parameter("links", of) + f" must be pairs of names. Got {show(links)}."
@@ -152,13 +180,14 @@ def _check_combinations(contract: Contract, of: str) -> None:
     contract.spec.check_options(given | {"exchange": contract.exchange}, of)
 
 
-def _check_whole(value: Any, name: str, of: str, *, at_least: int = 1) -> int:
-    if check_count(value, name, of, at_least=at_least) >= MAX_INTEGER:
+def _check_whole(value: object, name: str, of: str, *, at_least: int = 1) -> int:
+    whole = check_count(value, name, of, at_least=at_least)
+    if whole >= MAX_INTEGER:
         raise ParameterError(parameter(name, of) + f" must be below 2**63. Got {show(value)}.")
-    return int(value)
+    return whole
 
 
-def _check_rho(value: Any, name: str, of: str) -> float | str:
+def _check_rho(value: object, name: str, of: str) -> float | str:
     if not isinstance(value, str):
         return check_number(value, name, of, above=0)
     if value != "auto":
@@ -168,14 +197,14 @@ def _check_rho(value: Any, name: str, of: str) -> float | str:
     return value
 
 
-def _check_text(value: Any, name: str, of: str) -> str:
+def _check_text(value: object, name: str, of: str) -> str:
     # A lone surrogate, which a shell passes for broken UTF-8, cannot be written to a file.
     if not isinstance(value, str) or not value or re.search("[\ud800-\udfff]", value):
         raise ParameterError(parameter(name, of) + f" must be a column's name. Got {show(value)}.")
     return value
 
 
-def _check_features(value: Any, name: str, of: str) -> tuple[str, ...]:
+def _check_features(value: object, name: str, of: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not value:
         must = "a list of at least one column's name"
         raise ParameterError(parameter(name, of) + f" must be {must}. Got {show(value)}.")
@@ -188,13 +217,13 @@ def _check_features(value: Any, name: str, of: str) -> tuple[str, ...]:
     return texts
 
 
-def _check_matrix(value: Any, name: str, of: str) -> tuple[tuple[float, ...], ...]:
+def _check_matrix(value: object, name: str, of: str) -> tuple[tuple[float, ...], ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(r, list | tuple) for r in value):
         raise ParameterError(parameter(name, of) + f" must be a list of rows. Got {show(value)}.")
     return tuple(tuple(check_number(v, name, of) for v in row) for row in value)
 
 
-def _check_solver(value: Any, name: str, of: str) -> str:
+def _check_solver(value: object, name: str, of: str) -> str:
     if value == "auto":
         raise ParameterError(
             parameter(name, of) + " must be named, so that all sites know what they send:"
@@ -204,32 +233,9 @@ def _check_solver(value: Any, name: str, of: str) -> str:
     return check_name(value, SOLVERS, name, of)
 
 
-def _one_of(*known: str) -> Callable[[Any, str, str], str]:
+def _one_of(*known: str) -> Check[str]:
     return lambda value, name, of: check_name(value, known, name, of)
 
 
 _positive = partial(check_number, above=0)
-_CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
-    "features": _check_features,
-    "weights_column": _check_text,
-    "scale": _one_of("standard", "none"),
-    "n_clusters": _check_whole,
-    "loss": _one_of(*LOSSES),
-    "delta": _positive,
-    "eta": _positive,
-    "matrix": _check_matrix,
-    "solver": _check_solver,
-    "exchange": _one_of("float64", "float32", "8-bit"),
-    "rho": _check_rho,
-    "B": _check_whole,
-    "rounds": _check_whole,
-    "tol": partial(check_number, at_least=0),
-    "seed": partial(_check_whole, at_least=0),
-    "mean_of": _check_whole,
-    "timeout": _positive,
-    "join_timeout": _positive,
-    "linger": partial(check_number, at_least=0),
-    "checkpoint_every": _positive,
-    "on_loss": _one_of("continue", "stop"),
-    "on_absent": _one_of("start", "stop"),
-}
+_not_negative = partial(check_number, at_least=0)
