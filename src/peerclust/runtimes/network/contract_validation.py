@@ -19,7 +19,6 @@ from peerclust.validation import check_count, check_name, check_number
 MAX_BYTES = 1 << 20  # of all settings as JSON
 MAX_INTEGER = 2**63  # integers stay below, the limit of TOML and MessagePack
 
-
 T = TypeVar("T")
 # Of a value, its name and what it belongs to: return the value in the form of `Contract`, or raise.
 Check = Callable[[object, str, str], T]
