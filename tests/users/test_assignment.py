@@ -232,8 +232,6 @@ def test_without_users_it_has_centers_but_no_labels():
     assert (assignment.changed, assignment.rows_scanned) == (0, 0)
     with pytest.raises(ValueError, match="has no labels"):
         _ = assignment.labels
-    with pytest.raises(ValueError, match="has no labels"):
-        users.cost(assignment, x)
 
 
 def test_changes_are_counted_from_centers_whose_users_are_not_known_yet():
@@ -241,3 +239,10 @@ def test_changes_are_counted_from_centers_whose_users_are_not_known_yet():
     before = users.assign(x).labels
     after = users.assign(x[:, ::-1].copy(), Assignment.at(x))
     assert after.changed == np.count_nonzero(after.labels != before) > 0
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_users_compute_with_centers_whose_users_are_not_known_yet(objective):
+    users, (x, *_) = make("all small", objective)
+    for method in (users.gradient, users.cost, users.curvature):
+        same(method(Assignment.at(x), x), method(users.assign(x), x))

@@ -19,13 +19,14 @@ the messages are the same.
 | y           | `state.x`: the message, and where rows are assigned     |
 | x           | `state.stepped`                                         |
 | t           | `state.t`, (u, K)                                       |
-| y - alpha g | `DGC.hear`, from y                                      |
+| y - alpha g | `DGC.descend`, from y                                   |
 | y+          | `extrapolate`                                           |
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -74,25 +75,25 @@ class Accelerated:
 
     def hear(self, users: Users, state: AcceleratedState, heard: HeardSum) -> AcceleratedState:
         """Assign at the start of a round, take the gradient step, then extrapolate."""
-        y, residual = state.x, state.residual
-        end = self._plain.hear(users, state, heard)
-        ahead, t, moved = extrapolate(y, end.x, state.stepped, state.t)
+        assignment, stepped, residual = self._plain.descend(users, state, heard)
+        ahead, t, moved = extrapolate(state.x, stepped, state.stepped, state.t)
         if not users.geometry.contains(ahead):
             # Extrapolation may leave the domain of a loss; the gradient step alone stays in it.
             inside = users.geometry.inside(ahead)
-            ahead, t = np.where(inside[..., None], ahead, end.x), np.where(inside, t, 1.0)
+            ahead, t = np.where(inside[..., None], ahead, stepped), np.where(inside, t, 1.0)
         if state.update == 0:
             # With momentum a small gradient does not imply a fixed point, so motion counts, too.
             stiffness = self.stiffness(users, heard.degree.reshape(-1))
-            residual = np.maximum(end.residual, stiffness * moved)
+            residual = np.maximum(residual, stiffness * moved)
+        last = state.update + 1 == self.B
         return AcceleratedState(
             x=ahead,
-            stepped=end.x,
+            stepped=stepped,
             t=t,
-            assignment=end.assignment,
+            assignment=assignment,
             residual=residual,
-            round=end.round,
-            update=end.update,
+            round=state.round + last,
+            update=0 if last else state.update + 1,
         )
 
     def stiffness(self, users: Users, degree: Array) -> Array:
@@ -100,7 +101,7 @@ class Accelerated:
         own = users.smoothness * users.total_weights
         return np.asarray(self.rho * self.consensus_factor * degree + own)
 
-    @property
+    @cached_property
     def _plain(self) -> DGC:
         return DGC(self.rho, self.alpha, self.B, self.consensus_factor)
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from peerclust.arrays import Array
 from peerclust.programs.protocol import HeardSum, NeighborSum, State
 from peerclust.programs.solver_spec import penalized_spec, stays_in_box
-from peerclust.users import Users
+from peerclust.users import Assignment, Users
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,20 @@ class DGC:
 
     def hear(self, users: Users, state: State, heard: HeardSum) -> State:
         """Assign at the start of a round (steps 2-5), then update the centers (step 9)."""
+        assignment, x, residual = self.descend(users, state, heard)
+        last = state.update + 1 == self.B
+        return State(
+            x=x,
+            assignment=assignment,
+            residual=residual,
+            round=state.round + last,
+            update=0 if last else state.update + 1,
+        )
+
+    def descend(
+        self, users: Users, state: State, heard: HeardSum
+    ) -> tuple[Assignment, Array, Array]:
+        """Return the assignment, the updated centers, and the residuals of the round."""
         x, assignment, first = state.x, state.assignment, state.update == 0
         if first or assignment is None:
             assignment = users.assign(x, assignment)
@@ -63,14 +77,7 @@ class DGC:
         moved, gradient = users.gradient_step(
             assignment, x, heard.total, heard.degree, step, only=self.B == 1
         )
-        last = state.update + 1 == self.B
-        return State(
-            x=moved,
-            assignment=assignment,
-            residual=self.rho * gradient if first else state.residual,
-            round=state.round + last,
-            update=0 if last else state.update + 1,
-        )
+        return assignment, moved, self.rho * gradient if first else state.residual
 
 
 SPEC = penalized_spec(

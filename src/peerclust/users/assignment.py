@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,23 +29,25 @@ class Assignment:
     ----------
     x : (u, K, d) array
         The centers.
-    z : (u, K, d) array
-        The centers in the coordinates of the geometry (see `distances`).
+    z : (u, K, d) array or None
+        The centers in the coordinates of the geometry (see `distances`), if they are known.
     """
 
     x: Array
-    z: Array
+    z: Array | None
     # The cache's own while that is at this assignment.
     token: object = field(repr=False)
     read_labels: Callable[[Assignment], Labels] = field(repr=False)
-    # Of each assigner; see `assigners`.
-    changed_parts: tuple[Ints | int, ...] = field(repr=False)
-    scanned_parts: tuple[Ints | int, ...] = field(repr=False)
+    # What each assigner changed and scanned; see `assigners`.
+    counts: Sequence[tuple[Ints | int, Ints | int]] = field(repr=False)
 
     @classmethod
     def at(cls, x: Array) -> Assignment:
-        """Return an assignment to the centers x of users that are not known yet."""
-        return cls(x, x, object(), _no_labels, (), ())
+        """Return an assignment to the centers x of users that are not known yet.
+
+        Users compute with it as with their own; only its `labels` cannot be read.
+        """
+        return cls(x, None, object(), _no_labels, ())
 
     @cached_property
     def labels(self) -> Labels:
@@ -55,12 +57,12 @@ class Assignment:
     @property
     def changed(self) -> int:
         """The number of labels that differ from those of the assignment before it."""
-        return sum(int(np.sum(each)) for each in self.changed_parts)
+        return sum(int(np.sum(changed)) for changed, _ in self.counts)
 
     @property
     def rows_scanned(self) -> int:
         """The number of rows that were measured against the centers."""
-        return sum(int(np.sum(each)) for each in self.scanned_parts)
+        return sum(int(np.sum(scanned)) for _, scanned in self.counts)
 
 
 def _no_labels(_: Assignment) -> Labels:

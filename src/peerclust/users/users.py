@@ -165,14 +165,8 @@ class Users:
         for assigner in assigners:
             assigner.assign(z, labels, *scores)
         cache.labels, cache.passes, cache.assigners = labels, passes + 1, assigners
-        return Assignment(
-            x,
-            z,
-            cache.token,
-            self._read_labels,
-            tuple(assigner.changed for assigner in assigners),
-            tuple(assigner.rows_scanned for assigner in assigners),
-        )
+        counts = [(assigner.changed, assigner.rows_scanned) for assigner in assigners]
+        return Assignment(x, z, cache.token, self._read_labels, counts)
 
     def gradient(self, assignment: Assignment, x: Array) -> Array:
         """Return the gradient of the local cost, sum over C_i(k) of w grad f(x_i(k), y): (u, K, d).
@@ -302,7 +296,9 @@ class Users:
 
     def _place_again(self, assignment: Assignment, x: Array) -> Array:
         """Return centers in the coordinates of the geometry; they may be those of an assignment."""
-        return assignment.z if x is assignment.x else self._place(x)[0]
+        if x is assignment.x and assignment.z is not None:
+            return assignment.z
+        return self._place(x)[0]
 
     def _small_users(self, assignment: Assignment) -> SmallUsersAssigner | None:
         """Return the latest assigner, if it has all users, and can take their gradient steps."""
@@ -331,7 +327,7 @@ class Users:
         """Return the labels without a copy; they must be read before the next `assign`."""
         if self._is_latest(assignment):
             return self._latest_labels()
-        return assignment.labels
+        return self._read_labels(assignment) if assignment.z is None else assignment.labels
 
     def _read_labels(self, assignment: Assignment) -> Labels:
         if self._is_latest(assignment):
@@ -357,7 +353,7 @@ class Users:
         if as_assigned and self._code != kernels.GIVEN and not self._is_latest(assignment):
             users = self._without_cache()
             again = users.assign(assignment.x)
-            return users._find_terms(again, again.x, assignment.z)
+            return users._find_terms(again, again.x, z)
         if as_assigned and self._code != kernels.GIVEN:
             for assigner in cache.assigners:
                 assigner.sum(z, cache.labels)
