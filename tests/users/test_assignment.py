@@ -226,7 +226,7 @@ def test_an_interrupted_assignment_leaves_earlier_ones_usable(
 
 
 def test_without_users_it_has_centers_but_no_labels():
-    users, (x, *_) = make("all small", OBJECTIVES[0])
+    _, (x, *_) = make("all small", OBJECTIVES[0])
     assignment = Assignment.at(x)
     assert assignment.x is x
     assert (assignment.changed, assignment.rows_scanned) == (0, 0)
