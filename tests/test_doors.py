@@ -24,6 +24,7 @@ OWNERS = {
     "Fair": pc.Fair,
     "Mahalanobis": pc.Mahalanobis,
     "KMeansPlusPlus": pc.initialize.KMeansPlusPlus,
+    "from_file": pc.graphs.from_file,
     "paper.run": paper.run,
     "mnist": datasets.mnist,
     "cifar10": datasets.cifar10,

@@ -57,6 +57,7 @@ NAMES = (
     Names("Fair", "eta", None, "--eta", "eta"),
     Names("Mahalanobis", "A", None, "--matrix", "matrix"),
     Names("KMeansPlusPlus", "mean_of", None, None, "mean_of"),
+    Names("from_file", "path", None, "--graph", None),
 )
 
 # Keys of the network file that are no parameters elsewhere.

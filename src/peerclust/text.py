@@ -159,18 +159,3 @@ def setting(name: str, value: object, of: str = "cluster") -> Sentence:
     '`rho` = 10'
     """
     return Sentence(Parameter(name, of, value=str(value)))
-
-
-def mark_names(text: str, of: str = "cluster") -> Sentence:
-    """Return a text of our own, in which backticks enclose nothing but names of parameters.
-
-    >>> mark_names("Allow more `rounds`.").parts[1].name
-    'rounds'
-    """
-    pieces = text.split("`")
-    return Sentence(
-        *(
-            Parameter(piece, of, mentioned=True) if i % 2 else piece
-            for i, piece in enumerate(pieces)
-        )
-    )

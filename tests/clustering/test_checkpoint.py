@@ -48,6 +48,8 @@ CASES = {
     "8-bit": {"rho": 10, "exchange": "8-bit"},
     "noise": {"rho": 10, "exchange": {"noise": 1e-3, "drop": 0.1}, "rounds": 60},
     "trace": {"rho": 10, "trace": True},
+    "trace of exact": {"solver": "exact", "trace": True},
+    "trace of admm": {"solver": "admm", "trace": True},
     "loopback": {"rho": 10, "runtime": "loopback", "rounds": 60},
     "a runtime of one's own": {"rho": 10, "runtime": Own, "rounds": 60},
     "assigned at the start": {"solver": LSP2P_SPEC, "rounds": 60, "tol": 0},

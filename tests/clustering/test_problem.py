@@ -48,7 +48,7 @@ def changed(row, column, value):
         (PARTS, {"distance": "mahalanobis"}, ParameterError, "Mahalanobis\\(A\\) with its matrix"),
         (PARTS, {"distance": pc.Mahalanobis(np.eye(3))}, ParameterError, "must be \\(2, 2\\)"),
         (PARTS, {"solver": "dcg"}, ParameterError, "Did you mean 'dgc'"),
-        (PARTS, {"solver": 3}, ParameterError, "`solver` of cluster must be a name, or a callable"),
+        (PARTS, {"solver": 3}, ParameterError, "`solver` of cluster must be a name, a SolverSpec"),
         (PARTS, {"init": pc.initialize.Random}, ParameterError, "must be a start, such as Random"),
         ((PARTS[0], [[1, 2], [3]]), {}, DataError, "rows of a user must be a 2-D array"),
         (PARTS[0], {}, DataError, "for one user pass \\[X\\]. Got ndarray"),
@@ -104,5 +104,5 @@ def test_rows_outside_a_bregman_domain_and_centers_that_leave_it_are_rejected():
 @pytest.mark.parametrize("tol", [0, 1e-6])
 def test_a_step_size_that_is_too_large_raises_an_error(tol, trace):
     options = OPTIONS | {"alpha": 10.0, "rounds": 2000, "tol": tol, "trace": trace}
-    with pytest.raises(DivergedError, match="alpha='auto' is safe"):
+    with pytest.raises(DivergedError, match="`alpha` = 'auto' is safe"):
         pc.cluster(PARTS, **options)

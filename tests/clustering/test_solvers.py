@@ -158,7 +158,7 @@ def test_auto_is_accelerated_for_a_bregman_loss():
     ("given", "sentence"),
     [
         ({"solver": "adm"}, "Did you mean 'admm'?"),
-        ({"solver": 3}, "`solver` of cluster must be a name, or a callable"),
+        ({"solver": 3}, "`solver` of cluster must be a name, a SolverSpec, or a callable"),
         ({"solver": "admm", "rho": 10}, "`rho` of cluster must be 'auto' with the solver"),
         ({"solver": "exact", "alpha": 0.1}, "`alpha` of cluster must be 'auto' with the"),
         ({"solver": "admm", "B": 2}, "`B` of cluster must be 1 with the solver 'admm'"),

@@ -24,7 +24,7 @@ ADMM, LASSO = {"spec": SOLVERS["admm"], "rho": None}, {"spec": SOLVERS["group-la
         (LASSO | {"residual": 0.2, "disagreement": 0.2}, "`rho` = 20 is too small for consensus"),
         (ADMM | {"residual": 0.2}, "but the joint residual is 0.2. A smaller `tol` reduces it."),
         (ADMM | {"residual": 0.2, "noisy": True}, "the wrong point; use 'accelerated'"),
-        ({"stopped": False, "tol": 0.0}, "ran out of rounds: tol = 0 runs all 7 rounds"),
+        ({"stopped": False, "tol": 0.0}, "ran out of rounds: `tol` = 0 runs all 7 rounds"),
         ({"stopped": False}, "below 0.001, but the users had not yet agreed to stop"),
         ({"stopped": False, "residual": 1.0}, "above `tol` = 0.001. .* a smaller `rho` converges"),
         ({"stopped": False, "residual": 1.0, "dtype": "float32"}, "float32 may be too coarse"),

@@ -282,7 +282,7 @@ def _flatten(state: DataclassInstance, at: str) -> dict[str, object]:
     for each in fields(state):
         value, name = getattr(state, each.name), f"{at}.{each.name}"
         if isinstance(value, Assignment):
-            values[name] = value.x
+            values |= {f"{name}.assigned": value.x, f"{name}.changed": value.changed}
         elif is_dataclass(value) and not isinstance(value, type):
             values |= _flatten(value, name)
         else:
@@ -295,11 +295,11 @@ def _unflatten(like: D, at: str, values: dict[str, object]) -> D:
     own: dict[str, object] = {}
     for each in fields(like):
         value, name = getattr(like, each.name), f"{at}.{each.name}"
-        stored = values.get(name)
-        if each.name == "assignment" and isinstance(stored, np.ndarray):
-            own[each.name] = Assignment.at(stored)
+        x, changed = values.get(f"{name}.assigned"), values.get(f"{name}.changed")
+        if isinstance(x, np.ndarray) and isinstance(changed, int):
+            own[each.name] = Assignment.at(x, changed)
         elif is_dataclass(value) and not isinstance(value, type):
             own[each.name] = _unflatten(value, name, values)
         else:
-            own[each.name] = stored
+            own[each.name] = values[name]
     return replace(like, **own)

@@ -162,7 +162,7 @@ def cluster(
             request = SolverRequest(solver, rho, alpha, B, consensus_factor, tol)
             chosen = choose(request, f, metric)
             format_ = None
-            if exchange != "float64":
+            if not (isinstance(exchange, str) and exchange == "float64"):
                 format_ = message_format.resolve(exchange, chosen.spec)
             start = initialize.resolve(init)
         # Prepare: users on a graph, and a runtime that delivers their messages.

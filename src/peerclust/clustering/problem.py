@@ -1,7 +1,7 @@
 """A checked problem, with the scales and choices that follow from its data and graph.
 
-Arguments are checked here once. The loop over restarts is in `cluster`, the certificate and status
-of the result in `certificate`.
+Arguments are checked here once. The loop over restarts is in `restarts`, the certificate of the
+result in `certificate`, and its status in `status`.
 """
 
 from __future__ import annotations

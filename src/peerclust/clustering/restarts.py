@@ -116,7 +116,9 @@ def select_best(
     sent = sum([t for each in restarts for t in (each.sent, each.run.traffic)], problem.sent)
     effort = Effort(sent - best.run.traffic, sum(each.pilot_rounds for each in restarts))
     users, scale = problem.users, problem.scale
-    assignment = users.assign(best.run.x, best.pooled.assignment)
+    # The cache is at the assignment of the last run.
+    last = best.pooled.assignment if best is restarts[-1] else None
+    assignment = users.assign(best.run.x, last)
     if certify == "decentralized":
         certificate = certify_decentralized(problem, best.run, best.tuned, effort)
     else:
@@ -137,7 +139,7 @@ def select_best(
     x = best.run.x if scale is None else scale.back(best.run.x)
     return Solution(
         centers=x,
-        labels=np.split(assignment.labels, users.offsets[1:-1]),
+        labels=np.split(assignment.labels.copy(), users.offsets[1:-1]),
         status=decide_status(end),
         certificate=certificate,
         solver=settings.chosen.spec.name,

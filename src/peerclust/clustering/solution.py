@@ -18,7 +18,6 @@ from peerclust.doors import Door
 from peerclust.errors import DataError, ParameterError
 from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
-from peerclust.text import mark_names
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_rows
 
@@ -50,10 +49,11 @@ class Status:
         """Return the status with the names that parameters have at an entry point.
 
         >>> from peerclust.doors import FIT
-        >>> Status("ran out of rounds", "Allow more `rounds`.").renamed(FIT).advice
-        'Allow more --rounds.'
+        >>> from peerclust.text import mention
+        >>> Status("ran out of rounds", "Allow more " + mention("rounds")).renamed(FIT).advice
+        'Allow more --rounds'
         """
-        return replace(self, advice=str(door.translate(mark_names(self.advice))))
+        return replace(self, advice=str(door.translate(self.advice)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from peerclust.clustering.problem import Problem
 from peerclust.distances import Distance, Geometry
 from peerclust.errors import ParameterError
 from peerclust.losses import Loss, geometry_of
-from peerclust.programs.protocol import AnyProgram
+from peerclust.programs.protocol import AnyProgram, Program
 from peerclust.programs.solver_spec import (
     PARAMETERS,
     ProgramFactory,
@@ -165,4 +165,10 @@ def tune(
         B=request.B,
         consensus_factor=c,
     )
-    return TunedSolver(spec, spec.make(tuning), rho, c, alpha, reasons)
+    program = spec.make(tuning)
+    if not isinstance(program, Program):
+        raise ParameterError(
+            parameter("solver", "cluster") + " must make a program, with start(users, x),"
+            f" say(state) and hear(users, state, heard). Got one that made {show(program)}."
+        )
+    return TunedSolver(spec, program, rho, c, alpha, reasons)

@@ -9,6 +9,7 @@ from peerclust import theory
 from peerclust.clustering.solution import Status
 from peerclust.programs.solver_spec import SolverSpec
 from peerclust.programs.solvers import PENALIZED_DEFAULT
+from peerclust.text import mention, setting
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,14 @@ class Ending:
 
 def decide_status(end: Ending) -> Status:
     """Return how a run ended, with advice."""
-    closer = ""
+    closer: str = ""
     if end.disagreement > 10 * theory.AIMED_DISAGREEMENT:
-        remedy = "more `rounds` bring" if end.rho is None else "a larger `rho` brings"
+        more = "more " + mention("rounds") + " bring"
+        remedy = more if end.rho is None else "a larger " + mention("rho") + " brings"
         closer = (
-            f" The users' centers still differ by {end.disagreement:.0%} of the data's spread:"
-            f" {remedy} them closer."
+            f" The users' centers still differ by {end.disagreement:.0%} of the data's spread: "
+            + remedy
+            + " them closer."
         )
     return _decide_stopped(end, closer) if end.stopped else _decide_out_of_rounds(end, closer)
 
@@ -57,15 +60,15 @@ def decide_status(end: Ending) -> Status:
 def _decide_stopped(end: Ending, closer: str) -> Status:
     if end.residual <= end.tol:
         after = f"after {end.rounds} rounds"
-        return Status("converged", f"every residual is below {end.tol:g} {after}.{closer}")
+        return Status("converged", f"every residual is below {end.tol:g} {after}." + closer)
     if not end.spec.penalized and end.rho is not None and end.disagreement > end.tol:
         return Status(
             "stopped",
-            f"stationary, but users' centers differ by {end.disagreement:.2g} of the data's spread:"
-            f" `rho` = {end.rho:g} is too small for consensus.",
+            f"stationary, but users' centers differ by {end.disagreement:.2g} of the data's"
+            " spread: " + setting("rho", f"{end.rho:g}") + " is too small for consensus.",
         )
     if not end.spec.penalized:
-        advice = " A smaller `tol` reduces it."
+        advice: str = " A smaller " + mention("tol") + " reduces it."
         if end.noisy and not end.spec.tolerates_noise:
             advice = (
                 " With noisy or dropped messages this solver may converge to the wrong point; use"
@@ -74,42 +77,46 @@ def _decide_stopped(end: Ending, closer: str) -> Status:
         return Status(
             "stopped",
             f"every user's own residual was below {end.tol:g}, but the joint residual is"
-            f" {end.residual:.2g}.{advice}",
+            f" {end.residual:.2g}." + advice,
         )
     return Status(
         "stopped",
         f"every residual was below {end.tol:g} in one round, but then rows changed cluster or"
-        f" momentum moved the centers on, and the residual is {end.residual:.2g}. With a smaller"
-        f" `tol` the run continues until they settle.{closer}",
+        f" momentum moved the centers on, and the residual is {end.residual:.2g}. With a smaller "
+        + mention("tol")
+        + " the run continues until they settle."
+        + closer,
     )
 
 
 def _decide_out_of_rounds(end: Ending, closer: str) -> Status:
     name, residual = "ran out of rounds", f"the residual is {end.residual:.2g}"
     if end.tol == 0:
-        return Status(name, f"tol = 0 runs all {end.rounds} rounds; {residual}.{closer}")
+        return Status(
+            name, setting("tol", 0) + f" runs all {end.rounds} rounds; {residual}." + closer
+        )
     ended = f"{residual} after {end.rounds} rounds"
     if end.noisy:
         return Status(
             name,
             f"{ended}: with noisy or dropped messages the centers keep moving, so {end.tol:g} may"
-            f" be out of reach.{closer}",
+            " be out of reach." + closer,
         )
     coarse = end.dtype in ("float32", "float16")
     if end.residual <= end.tol and not coarse:
         return Status(
             name,
             f"{ended}, below {end.tol:g}, but the users had not yet agreed to stop. Allow a few"
-            f" more `rounds`.{closer}",
+            " more " + mention("rounds") + "." + closer,
         )
-    faster = "; a smaller `rho` converges faster" if end.spec.penalized else ""
-    if coarse:
-        faster = f"; {end.dtype} may be too coarse for this `tol`, '8-bit' is not"
-    return Status(
-        name,
-        f"{ended}, above `tol` = {end.tol:g}. Allow more `rounds`, or a larger `tol`{faster}."
-        f"{closer}",
+    faster: str = (
+        "; a smaller " + mention("rho") + " converges faster" if end.spec.penalized else ""
     )
+    if coarse:
+        faster = f"; {end.dtype} may be too coarse for this " + mention("tol") + ", '8-bit' is not"
+    above = f"{ended}, above " + setting("tol", f"{end.tol:g}") + ". Allow more "
+    larger = mention("rounds") + ", or a larger " + mention("tol")
+    return Status(name, above + larger + faster + "." + closer)
 
 
 def decide_peer_status(end: Ending, *, unheard: int, missing: Sequence[str]) -> Status:

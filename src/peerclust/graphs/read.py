@@ -14,7 +14,7 @@ import numpy as np
 
 from peerclust.errors import GraphError, ParameterError
 from peerclust.graphs.graph import Graph, build, disconnected
-from peerclust.text import sort_names
+from peerclust.text import parameter, sort_names
 from peerclust.validation import check_count
 
 
@@ -70,7 +70,9 @@ def from_file(path: str | PathLike[str]) -> Graph:
         data, kind = Path(path).read_bytes(), Path(path).suffix.lower()
     except (OSError, TypeError, ValueError) as error:
         got = f"{path}: {getattr(error, 'strerror', None) or error}"
-        raise ParameterError(f"`path` of from_file must be a readable file. Got {got}.") from None
+        raise ParameterError(
+            parameter("path", "from_file") + f" must be a readable file. Got {got}."
+        ) from None
     subject, name = f"The graph file {Path(path)}", f"from_file({Path(path).name!r})"
     if kind in (".graphml", ".gml"):
         return build_from_networkx(_parse(data, kind, subject), subject, name)

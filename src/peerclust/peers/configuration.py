@@ -68,8 +68,10 @@ def make_guard(
 
     It maps a state of the program to a function that returns why an array is rejected, or "".
     """
-    if not isinstance(program, SumSender):
+    if not contract.spec.sends_sums:
         return lambda _: box.refuse
+    if not isinstance(program, SumSender):
+        raise TypeError(f"the solver {contract.solver} sends sums, but its program has no `growth`")
     degree = float(_agreed_graph(contract, agreed).degree.max())
     beta = agreed_scales(contract, agreed).beta
     far = float(np.maximum(np.abs(box.low), np.abs(box.high)).max())

@@ -29,6 +29,7 @@ from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Runtime
+from peerclust.text import parameter
 from peerclust.theory import Scales
 from peerclust.users import Users
 
@@ -73,7 +74,7 @@ class Rows:
         some = Rows(self.rows[:n], np.array([0, n]), weights, (0,))
         x = np.zeros((1, contract.n_clusters, self.rows.shape[1]))
         graph, users = graphs.path(1), some.users(contract)
-        # Any numbers will do, and with a step size of 0 none overflows.
+        # Any numbers will do; a step size of 0, where the solver takes one, cannot overflow.
         tuning = Tuning(
             make_graph=lambda: graph,
             K=contract.n_clusters,
@@ -103,8 +104,9 @@ def agree(
     users = rows.users(contract, scale)
     if contract.weights_column is None and contract.n_clusters > round(moments.weight):
         raise DataError(
-            "`n_clusters` of the network file must be at most the number of rows of all sites,"
-            f" {round(moments.weight)}. Got {contract.n_clusters}."
+            parameter("n_clusters", "the network file")
+            + f" must be at most the number of rows of all sites, {round(moments.weight)}."
+            f" Got {contract.n_clusters}."
         )
     eigenvalues = contract.graph.lambda_max.value, -runtime.distribution.graph.lambda_2.value
     W, lambda_max, lambda_2, low, high = _extremes(runtime, users, eigenvalues)

@@ -17,7 +17,9 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 import numpy as np
@@ -74,7 +76,7 @@ class SiteDirectory:
             raise ParameterError(
                 f"`--out` of peer run must not contain a result yet, unless --force. Got {path}."
             )
-        self._log = (path / "log.txt").open("a")
+        self._log, self._writing = (path / "log.txt").open("a"), Lock()
         self.journal = Journal(path / "journal.jsonl", self.log)
         self.checkpoint = path / "checkpoint"
         self.status_socket = status_socket(path)
@@ -99,11 +101,10 @@ class SiteDirectory:
         """Write a line to the log, and echo it; a full disk does not stop a run."""
         if echo:
             self._on_log(line)
-        try:
+        # A run that computes in a thread logs from there, too.
+        with self._writing, suppress(OSError):
             self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
             self._log.flush()
-        except OSError:
-            pass
 
     def close(self) -> None:
         """Close the log and release the lock."""

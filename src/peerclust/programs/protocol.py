@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,9 @@ class State:
         The last assignment of the users' rows to centers.
     """
 
+    # Fields of which a row belongs to a link instead of a user.
+    by_link: ClassVar[tuple[str, ...]] = ()
+
     x: Array
     round: int = 0
     update: int = 0
@@ -135,13 +138,17 @@ class State:
 
     def attach(self, users: Users) -> Self:
         """Return the state, as read from a checkpoint, of these users: they assign again."""
-        return replace(self, assignment=self.assignment and users.assign(self.assignment.x))
+        if self.assignment is None:
+            return self
+        again = replace(users.assign(self.assignment.x), counts=self.assignment.counts)
+        return replace(self, assignment=again)
 
     def at_round(self, round_: int) -> Self:
         """Return the state as of the start of a round."""
         return replace(self, round=round_, update=0)
 
 
+@runtime_checkable
 class Program(Protocol[S, H]):
     """An algorithm from the view of a block of users; S is its state and H is what it hears."""
 

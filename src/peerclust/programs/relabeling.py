@@ -62,14 +62,11 @@ def assign(
     """
     due, last = schedule.rounds_left <= 0, state.assignment
     x = np.where(due[:, None, None], state.x, state.x if last is None else last.x)
-    changed = np.zeros(len(x), bool)
-    if last is None:
-        assignment = users.assign(x)
-    else:
-        before = last.labels
-        assignment = users.assign(x, last)
-        moved = np.concatenate([[0], np.cumsum(assignment.labels != before)])
-        changed = np.diff(moved[users.offsets]) > 0
+    last = users.assign(x) if last is None else last
+    before = last.labels
+    assignment = users.assign(x, last)
+    moved = np.concatenate([[0], np.cumsum(assignment.labels != before)])
+    changed = np.diff(moved[users.offsets]) > 0
     interval = np.where(changed, schedule.interval + backoff, schedule.interval)
     rounds_left = np.where(due, np.floor(interval), schedule.rounds_left) - 1.0
     return assignment, RelabelSchedule(interval, rounds_left, changed)

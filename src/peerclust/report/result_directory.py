@@ -123,16 +123,16 @@ def write(
         labels = _labels(solution, table, users)
     if per_rank:
         part = f"-{group.rank}"
-        files = _own_files(part, solution, table, users.ids, labels)
-        files[f"solution{part if group.rank else ''}.npz"] = solution
         with _new_shared_directory(out, group) as folder:
+            files = _own_files(part, solution, table, users.ids, labels)
+            files[f"solution{part if group.rank else ''}.npz"] = solution
             write_files(folder, files | _joint_files(solution, table, record, group))
         return
     whole, labels = _gather_solution(solution, group), _gather_labels(labels, group)
-    files = _own_files("", whole, table, range(len(table.names)), labels)
-    files |= {"solution.npz": whole} | _joint_files(whole, table, record, group)
 
     def write_all() -> None:
+        files = _own_files("", whole, table, range(len(table.names)), labels)
+        files |= {"solution.npz": whole} | _joint_files(whole, table, record, group)
         with new_directory(out) as folder:
             write_files(folder, files)
 

@@ -1,4 +1,4 @@
-"""The runtimes: each runs a program, and delivers what it says in its own way.
+"""The runtimes: each delivers what programs say in its own way; `loop` runs a program on one.
 
 - `simulator`: one block of all users in this process; neighbors are summed by a compiled loop.
 - `loopback`: one block per user, message by message, in this process: the reference.

@@ -27,7 +27,7 @@ from peerclust.runtimes.protocol import (
     Traffic,
 )
 from peerclust.runtimes.stopping import first_vote, next_vote
-from peerclust.text import mention
+from peerclust.text import mention, setting
 from peerclust.users import Users
 
 Conversation = Generator[Said, Delivered | None, Run[S]]
@@ -155,6 +155,9 @@ def check_finite(values: Array, round_: int) -> None:
     """Raise if residuals or centers are not finite: the run has diverged."""
     if not np.isfinite(values).all():
         raise DivergedError(
-            f"Diverged after {round_} rounds: the step size " + mention("alpha") + " is too large."
-            " alpha='auto' is safe for every loss that the theory covers."
+            f"Diverged after {round_} rounds: the step size "
+            + mention("alpha")
+            + " is too large. "
+            + setting("alpha", "'auto'")
+            + " is safe for every loss that the theory covers."
         )

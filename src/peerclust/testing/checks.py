@@ -124,14 +124,15 @@ def _describe(state: Any, at: str = "") -> dict[str, Any]:
     """Return every field of a state and of nested ones, each with what its rows belong to.
 
     An array has one row per "user", or per "link" if the state lists it in `by_link`; other fields
-    are common to "all".
+    are common to "all", or add up over each "block".
     """
     found: dict[str, Any] = {}
-    by_link = getattr(state, "by_link", ())
+    by_link = state.by_link if isinstance(state, State) else ()
     for each in fields(state):
         name, value = f"{at}{each.name}", getattr(state, each.name)
         if isinstance(value, Assignment):
             found[f"{name}.x"] = "user", value.x
+            found[f"{name}.changed"] = "block", value.changed
         elif is_dataclass(value):
             found |= _describe(value, f"{name}.")
         elif isinstance(value, np.ndarray):
@@ -149,6 +150,9 @@ def _join(
     joined: dict[str, Any] = {}
     for name, (kind, _) in states[0].items():
         values = [state[name][1] for state in states]
+        if kind == "block":
+            joined[name] = sum(values)
+            continue
         rows_of = {"user": numbers, "link": owner}.get(kind)
         if rows_of is not None and sum(map(len, values)) == len(rows_of):
             ordered = np.concatenate(values)[np.argsort(rows_of, kind="stable")]
@@ -167,20 +171,20 @@ def _check_same(where: str, reference: dict[str, Any], end: dict[str, Any]) -> N
 
 def _check_resume(trial: Trial, case: Case) -> None:
     """Check that a run resumed from a state, by users without caches, ends the same."""
-    program, x = trial.make(case), trial.start(case)
-    simulator, first_users = Simulator(case.graph), case.users()
-
-    def resume(users: Users, states: Sequence[State], rounds: int) -> Sequence[State]:
-        start = Snapshot(states, [first_vote(users.m)], Traffic())
-        return run_program(simulator, program, users, x, rounds=rounds, resume_from=start).states
-
+    program, x, simulator = trial.make(case), trial.start(case), Simulator(case.graph)
     rounds = min(trial.max_rounds(case), 12)
-    states = [program.start(first_users, x)]
-    whole = resume(first_users, states, rounds)
-    resumed = resume(case.users(), resume(case.users(), states, rounds // 2), rounds)
-    where = f"resumed half way, {case.name}"
+
+    def run(until: int, start: Snapshot[State] | None = None) -> Sequence[State]:
+        users = case.users()
+        return run_program(simulator, program, users, x, rounds=until, resume_from=start).states
+
+    def pause(states: Sequence[State]) -> Snapshot[State]:
+        return Snapshot(states, [first_vote(case.graph.m)], Traffic())
+
+    # Resumed twice: before the first round, and half way.
+    half = pause(run(rounds // 2, pause([program.start(case.users(), x)])))
     ends = [
         _join([_describe(state) for state in states], np.arange(case.graph.m), case.graph)
-        for states in (whole, resumed)
+        for states in (run(rounds), run(rounds, half))
     ]
-    _check_same(where, *ends)
+    _check_same(f"resumed half way, {case.name}", *ends)

@@ -42,17 +42,19 @@ class Assignment:
     counts: Sequence[tuple[Ints | int, Ints | int]] = field(repr=False)
 
     @classmethod
-    def at(cls, x: Array) -> Assignment:
+    def at(cls, x: Array, changed: int = 0) -> Assignment:
         """Return an assignment to the centers x of users that are not known yet.
 
         Users compute with it as with their own; only its `labels` cannot be read.
         """
-        return cls(x, None, object(), _no_labels, ())
+        return cls(x, None, object(), _no_labels, ((changed, 0),))
 
     @cached_property
     def labels(self) -> Labels:
         """Each row's cluster, (N,); of equally near centers the first."""
-        return self.read_labels(self)
+        labels = self.read_labels(self)
+        labels.flags.writeable = False
+        return labels
 
     @property
     def changed(self) -> int:
