@@ -142,7 +142,8 @@ NETWORK_FILE = Door(
 )
 PEER_INIT = Door(
     "peer init",
-    {where: option(key) for where, key in NETWORK_FILE.names.items()}
+    {("from_file", "path"): "--graph"}
+    | {where: option(key) for where, key in NETWORK_FILE.names.items()}
     | {("peer init", key): option(key) for key in (*NETWORK_FILE.names.values(), *NETWORK_ONLY)},
 )
 REPRODUCE = Door("reproduce", REPRODUCED)

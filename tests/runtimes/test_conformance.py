@@ -164,6 +164,19 @@ def test_a_program_that_writes_to_its_start_is_caught():
 
 
 @dataclass(frozen=True)
+class Stuck(DGC):
+    """Hears, but does not go on."""
+
+    def hear(self, users, state, heard):
+        return replace(super().hear(users, state, heard), round=state.round)
+
+
+def test_a_program_that_does_not_advance_is_caught():
+    with pytest.raises(RuntimeError, match="hear of Stuck must advance"):
+        testing.check_program(Trial(lambda case: Stuck(rho=5.0, alpha=case.step(5.0))))
+
+
+@dataclass(frozen=True)
 class Secret(Draw):
     """Keeps what it drew on the users instead of in its state."""
 

@@ -111,13 +111,18 @@ def converse(
     states, votes = list(snapshot.states), snapshot.votes
     messages, size = snapshot.traffic.messages, snapshot.traffic.bytes
     while states[0].round < rounds:
-        now, voting = states[0].round, threshold >= 0 and states[0].update == 0
+        now, update = states[0].round, states[0].update
+        voting = threshold >= 0 and update == 0
         delivered = yield Said([program.say(state) for state in states], votes, states)
         assert delivered is not None
         messages, size = messages + delivered.traffic.messages, size + delivered.traffic.bytes
         # The type of a message determines what is heard in reply.
         heard = cast("Sequence[H]", delivered.messages)
         states = [program.hear(b, s, h) for b, s, h in zip(blocks, states, heard, strict=True)]
+        if states[0].round == now and states[0].update == update:
+            raise RuntimeError(
+                f"hear of {type(program).__name__} must advance `round` or `update` of the state"
+            )
         if voting:
             for state in states:
                 check_finite(state.residual, now + 1)
