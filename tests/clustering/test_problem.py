@@ -56,6 +56,7 @@ def changed(row, column, value):
         ([np.empty((5, 0))], {}, DataError, "at least one feature"),
         ([np.ma.masked_equal(PARTS[0], 0.0)], {}, DataError, "must not be masked"),
         (PARTS, {"runtime": "simulater"}, ParameterError, "Did you mean 'simulator'"),
+        (PARTS, {"runtime": int}, ParameterError, "`runtime` of cluster must be a name or a class"),
         (PARTS, {"init": "kmeans++"}, ParameterError, "Did you mean 'k-means\\+\\+'"),
         (PARTS, {"graph": "rign"}, ParameterError, "Did you mean 'ring'"),
         (PARTS, {"graph": pc.graphs.ring(4)}, GraphError, "as many users as there are parts"),

@@ -23,7 +23,6 @@ from peerclust.graphs.graph import DENSE
 from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.programs.protocol import UNKNOWN, H, Program, S, State
 from peerclust.ranks.distribution import Distribution
-from peerclust.ranks.fingerprint import check_same
 from peerclust.ranks.inputs import read_shared
 from peerclust.runtimes.loop import check_finite, run_program
 from peerclust.runtimes.protocol import OnRound, Run, Runtime, Traffic
@@ -171,13 +170,9 @@ def prepare(
         distribution = Distribution(group, network, [np.arange(network.m)])
         given = check_weights(weights, offsets)
     else:
-        distribution, rows, offsets, given = read_shared(parts, graph, weights, group)
-        network = distribution.graph
-    if group.size > 1:
-        kind = weights if isinstance(weights, str | None) else "given"
-        common = {"n_clusters": K, "graph": network, "loss": loss, "distance": distance}
-        check_same(group, common | {"scale": scale, "weights": kind}, "cluster")
-        seed = group.bcast(seed)
+        common = {"n_clusters": K, "loss": loss, "distance": distance, "scale": scale}
+        distribution, rows, offsets, given = read_shared(parts, graph, weights, group, common)
+        network, seed = distribution.graph, group.bcast(seed)
     with group.raise_on_all():
         if scale is not None:
             _check_scale(scale, geometry, network)

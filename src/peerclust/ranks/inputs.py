@@ -18,7 +18,7 @@ from peerclust.arrays import Array, Ints
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
 from peerclust.ranks.distribution import Distribution, distribute_users
-from peerclust.ranks.fingerprint import digest
+from peerclust.ranks.fingerprint import check_same, digest
 from peerclust.ranks.group import ProcessGroup
 from peerclust.text import parameter
 from peerclust.validation import (
@@ -31,15 +31,18 @@ from peerclust.validation import (
 
 
 def read_shared(
-    parts: Any, graph: Any, weights: Any, group: ProcessGroup
+    parts: Any, graph: Any, weights: Any, group: ProcessGroup, common: Mapping[str, object]
 ) -> tuple[Distribution, NDArray[Any], Ints, float | Array]:
     """Return the distribution of the users, and this process's rows, offsets and weights.
 
-    A collective call; see `cluster` for the parameters.
+    A collective call; see `cluster` for the parameters. It raises if the `common` arguments of the
+    ranks differ, the graph, or the kind of weights: reading them is a matter for all ranks alike.
     """
     m = count_users(parts, group)
     with group.raise_on_all():
         network = graphs.resolve(graph, m)
+    kind = weights if isinstance(weights, str | None) else "given"
+    check_same(group, dict(common) | {"graph": network, "weights": kind}, "cluster")
     distribution = distribute(parts, network, group)
     rows, offsets = local_rows(parts, distribution)
     return distribution, rows, offsets, local_weights(weights, parts, distribution, offsets)

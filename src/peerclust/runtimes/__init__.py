@@ -62,10 +62,14 @@ def resolve(runtime: object, distribution: Distribution, of: str = "cluster") ->
         return distribution.group.make_runtime(distribution)
     if isinstance(runtime, str):
         return RUNTIMES[check_name(runtime, (*RUNTIMES, "mpi"), "runtime", of)](distribution.graph)
-    made = runtime(distribution.graph) if callable(runtime) else None
+    made, cause = None, None
+    try:
+        made = runtime(distribution.graph) if callable(runtime) else None
+    except TypeError as error:
+        cause = error
     if not isinstance(made, Runtime):
         raise ParameterError(
             parameter("runtime", of) + " must be a name or a class that takes a graph and has"
             f" `distribution`, `blocks`, `deliver` and `close`. Got {show(runtime)}."
-        )
+        ) from cause
     return made
