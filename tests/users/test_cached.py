@@ -158,7 +158,7 @@ def test_a_user_whose_centers_stay_is_left_alone(mode, monkeypatch):
     rows, offsets = rng.normal(size=(400, 2)), np.array([0, 200, 400])
     x = rng.normal(size=(2, 3, 2))
     users = Users(rows, offsets)
-    last = users.assign(x, users.assign(x))
+    last = users.assign(x.copy(), users.assign(x))
     x = x.copy()
     x[1] = rng.normal(size=(3, 2))
     assert check_against_fresh(users, x, last).rows_scanned == 200
@@ -186,7 +186,7 @@ def test_centers_written_to_after_an_assignment_have_moved(mode, monkeypatch):
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     x = rng.normal(size=(2, 5, 2))
-    last = users.assign(x, users.assign(x))
+    last = users.assign(x, users.assign(x.copy()))
     x += rng.normal(size=x.shape)
     check_against_fresh(users, x, last)
 
@@ -197,7 +197,7 @@ def test_an_interrupted_assignment_is_done_again(mode, monkeypatch):
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
     x = rng.normal(size=(2, 3, 2))
-    last = users.assign(x, users.assign(x))
+    last = users.assign(x.copy(), users.assign(x))
     with monkeypatch.context() as patch:
         patch.setattr(
             "peerclust.users.cached.parallel_for",
@@ -274,9 +274,9 @@ def test_after_an_interruption_rows_are_summed_by_their_current_labels(monkeypat
     x = rng.normal(size=(2, 3, 2))
     first = users.assign(x)
     before = users.gradient(first, x)
-    last = users.assign(x, first)
+    last = users.assign(x.copy(), first)
     with monkeypatch.context() as patch:
         patch.setattr("peerclust.users.cached.parallel_for", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            users.assign(x, last)
+            users.assign(x.copy(), last)
     np.testing.assert_allclose(users.gradient(last, x), before, rtol=1e-12)

@@ -45,7 +45,7 @@ def drift_limit(drift, slack):
 
 @compiled(nogil=True)
 def add_drift(x, members, last, path, drift, max_drift):
-    """Move the centers `last` of the users `members` to x; the others are those of a `Drift`."""
+    """Add how far centers of the users `members` moved from `last` to x; the rest is a `Drift`."""
     K, d = x.shape[1:]
     moved, step = np.zeros(K), np.empty(d)
     for i in members:
@@ -53,7 +53,6 @@ def add_drift(x, members, last, path, drift, max_drift):
         for k in range(K):
             for j in range(d):
                 step[j] = x[i, k, j] - last[i, k, j]
-                last[i, k, j] = x[i, k, j]
             r = math.sqrt(sum_squares(step)) * (1.0 + (d + 8) * EPS) + TINY
             moved[k] = r if r < np.inf else np.inf
             second = max(second, min(largest, moved[k]))

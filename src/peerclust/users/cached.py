@@ -53,20 +53,20 @@ class CachedAssigner(Assigner):
         # All rows or boxes are checked, and rows with varying gamma are measured.
         self._fixed_work = int(self._ends[-1]) + (N * data.d if data.varies else 0)
         drift = Drift(
-            centers=np.empty((data.m, K, data.d)),
+            centers=np.empty((0, K, data.d)),
             path=np.zeros((data.m, K)),
             drift=np.zeros((data.m, K)),
             max_drift=np.zeros(data.m),
         )
-        self._centers = drift.centers
-        self._drift, self._cached_sums = tuple(drift), tuple(map(tuple, sums))
+        self._centers, *self._lengths = drift
+        self._cached_sums = tuple(map(tuple, sums))
 
-    def _track_drift(self, z: Array) -> None:
-        """Accumulate how far the centers moved to z."""
-        if self._cold:
-            self._centers[self._members] = z[self._members]
-        else:
-            kernels.add_drift(z, self._members, *self._drift)
+    def _track_drift(self, z: Array) -> tuple[Array, ...]:
+        """Accumulate how far the centers moved to z, which is not copied; return the `Drift`."""
+        if not self._cold:
+            kernels.add_drift(z, self._members, self._centers, *self._lengths)
+        self._centers = z
+        return (z, *self._lengths)
 
     def _work(self) -> float:
         """Estimate the work: as many rows as last time, and what is done whatever moved."""
@@ -89,13 +89,13 @@ class BoundedAssigner(CachedAssigner):
             bounds=np.empty((rows if data.bounded and K > 1 else 0, K), np.float32),
         )
         self._rows = tuple(data.row_data), tuple(chunks)
-        self._cache = self._drift, tuple(cache), self._cached_sums
+        self._cache = tuple(cache), self._cached_sums
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z."""
-        self._track_drift(z)
+        drift = self._track_drift(z)
         counts = np.empty((2, len(self.owner)), np.int64)
-        arguments = *self._rows, *self._cache, self._cold, labels, counts
+        arguments = *self._rows, drift, *self._cache, self._cold, labels, counts
         parallel_for(kernels.assign_bounded, self._ends, self._work(), *arguments)
         self.changed, self.rows_scanned = counts
         self._cold = False
@@ -120,15 +120,15 @@ class BoxAssigner(CachedAssigner):
             n_varying=sizes.astype(np.int32) * np.int32(data.varies),
         )
         self._rows = tuple(layout.row_data), tuple(layout.boxes), tuple(layout.chunks)
-        self._cache = self._drift, tuple(cache), self._cached_sums
+        self._cache = tuple(cache), self._cached_sums
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z; `labels` are read only if cold, and written by `write`."""
-        self._track_drift(z)
+        drift = self._track_drift(z)
         if self._cold:
             kernels.take(labels, self._order, self._labels)
         counts = np.empty((2, len(self.owner)), np.int64)
-        arguments = *self._rows, *self._cache, self._cold, counts
+        arguments = *self._rows, drift, *self._cache, self._cold, counts
         parallel_for(kernels.assign_boxes, self._ends, self._work(), *arguments)
         self.changed, self.rows_scanned = counts
         self._cold = False
