@@ -142,7 +142,7 @@ def check_restarted_peer() -> None:
     from peerclust.testing.local_cluster import LocalCluster
 
     settings = {
-        "n_clusters": 3, "solver": "dgc", "rho": 150.0, "tol": 1e-6, "rounds": 30_000,
+        "n_clusters": 3, "solver": "dgc", "rho": 1000.0, "tol": 1e-6, "rounds": 30_000,
         "timeout": 2.0, "linger": 0.5, "checkpoint_every": 0.1,
     }  # fmt: skip
     with (
