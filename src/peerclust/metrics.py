@@ -18,7 +18,7 @@ from peerclust import distances, losses
 from peerclust.errors import DataError
 from peerclust.losses import geometry_of
 from peerclust.users import Users
-from peerclust.validation import check_labels, check_rows, check_weights
+from peerclust.validation import check_features, check_labels, check_rows, check_weights
 
 # Up to this many users all pairs are compared: 2000 users are 2 million pairs, 16 MB.
 MAX_USERS_PAIRWISE = 2000
@@ -139,10 +139,7 @@ def cost(
     1.0
     """
     y, x = check_rows(rows, "cost"), check_rows(centers, "the centers of cost")
-    if x.shape[1] != y.shape[1]:
-        raise DataError(
-            f"`centers` of cost must have the rows' {y.shape[1]} features. Got {x.shape[1]}."
-        )
+    check_features(x, y, "cost")
     f, metric = losses.resolve(loss, "cost"), distances.resolve(distance, "cost")
     geometry_of(f, metric, "cost").check_rows(y, "cost")
     offsets = np.array([0, len(y)])

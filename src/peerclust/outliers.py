@@ -16,12 +16,11 @@ from peerclust import distances, losses, runtimes
 from peerclust.arrays import Array
 from peerclust.clustering.problem import prepare
 from peerclust.doors import Door
-from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus, sample_distances
 from peerclust.losses import geometry_of
 from peerclust.runtimes.protocol import Traffic
 from peerclust.users.nearest import nearest
-from peerclust.validation import check_rows
+from peerclust.validation import check_features, check_rows
 
 # Starts are drawn with D^2 capped at this quantile.
 CAP = 0.9
@@ -47,10 +46,7 @@ def outlier_scores(
     y, x = check_rows(rows, of), check_rows(centers, f"the centers of {of}")
     geometry = geometry_of(losses.resolve(loss, of), distances.resolve(distance, of), of)
     geometry.check_rows(y, of)
-    if x.shape[1] != y.shape[1]:
-        raise DataError(
-            f"`centers` of {of} must have the rows' {y.shape[1]} features. Got {x.shape[1]}."
-        )
+    check_features(x, y, of)
     return np.sqrt(nearest(y, x.astype(np.float64), geometry)[1])
 
 

@@ -114,6 +114,15 @@ def check_labels(labels: ArrayLike, name: str, of: str) -> tuple[NDArray[Any], N
     return names, codes.astype(np.intp, copy=False)
 
 
+def check_features(centers: NDArray[Any], rows: NDArray[Any], of: str) -> None:
+    """Raise unless centers (K, d) have as many features as the rows (N, d)."""
+    if centers.shape[1] != rows.shape[1]:
+        raise DataError(
+            f"`centers` of {of} must have the rows' {rows.shape[1]} features."
+            f" Got {centers.shape[1]}."
+        )
+
+
 def check_generator(random_state: Any, of: str) -> np.random.Generator:
     """Return the generator that `random_state` is or seeds; None takes a random seed.
 

@@ -191,12 +191,13 @@ def prepare(
             f" (n_samples={sum(group.allgather(len(rows)))}, {distinct} of them distinct). Got {K}."
         )
     totals = distribution.gather_users(users.total_weights)
+    W_total = float(totals.sum())
     scales = Scales(
         W=float(totals.max()),
-        W_total=float(totals.sum()),
+        W_total=W_total,
         steepness=geometry.steepness,
         beta=users.smoothness,
-        spread=_spread(users, distribution) if moments is None else moments.scaled_spread,
+        spread=_spread(users, distribution, W_total) if moments is None else moments.scaled_spread,
     )
     return Problem(
         users=users,
@@ -226,11 +227,10 @@ def _check_scale(scale: str, geometry: Geometry, network: Graph) -> None:
         )
 
 
-def _spread(users: Users, distribution: Distribution) -> float:
-    """Return the RMS distance of the joint data from its mean, weighted; never 0."""
+def _spread(users: Users, distribution: Distribution, total: float) -> float:
+    """Return the RMS distance of the joint data, of this total weight, from its mean; never 0."""
     plain = isinstance(users.loss, KMeans) and isinstance(users.distance, Euclidean)
     probe = users if plain else Users(users.rows, users.offsets, weights=users.weights)
-    total = distribution.gather_users(probe.total_weights).sum()
     origin = np.zeros((users.m, 1, users.d))
     assignment = probe.assign(origin)
     mean = -distribution.sum_over_users(probe.gradient(assignment, origin)) / total

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from peerclust.clustering.certificate import solver_cost
+from peerclust.clustering.checkpoint import TraceRow
 from peerclust.clustering.problem import Problem
 from peerclust.clustering.solution import Trace
 from peerclust.clustering.solvers import TunedSolver
@@ -31,7 +32,7 @@ class Tracer:
         self._problem, self._tuned = problem, tuned
         self._record, self._progress = record, progress
         # The trace so far, one row per round.
-        self.rows: list[tuple[float, float, float, int, float]] = []
+        self.rows: list[TraceRow] = []
 
     def __call__(self, states: Sequence[State], blocks: Sequence[Users]) -> None:
         """Record or report one round."""

@@ -32,7 +32,7 @@ from peerclust.text import guess
 
 @dataclass(frozen=True)
 class SiteArguments:
-    """What a run of a site, and the check before it, are told: its files, name and addresses."""
+    """The arguments of a site's run and of the check before it: files, name and addresses."""
 
     network: Path
     me: str

@@ -145,10 +145,11 @@ def write_files(folder: Path, files: Mapping[str, Solution | Mapping[str, Any]])
     A .npz is a solution, a .json a record, and any other file a table of columns.
     """
     for name, content in files.items():
+        if isinstance(content, Solution):
+            content.save(folder / name)
+            continue
         with new_file(folder / name) as place:
-            if isinstance(content, Solution):
-                content.save(place)
-            elif place.suffix == ".json":
+            if place.suffix == ".json":
                 place.write_text(json.dumps(content, indent=2) + "\n")
             else:
                 tables.write(place, content)

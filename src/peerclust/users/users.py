@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import kernels
+from peerclust import kernels, theory
 from peerclust.arrays import Array, Rows
 from peerclust.distances import Distance, Euclidean
 from peerclust.kernels import buffers
@@ -88,7 +88,7 @@ class Users:
         self.distance = Euclidean() if distance is None else distance
         self.ids = tuple(range(len(offsets) - 1) if ids is None else ids)
         self.geometry, compiled = geometry_of(self.loss, self.distance), compiled_loss(self.loss)
-        self.smoothness = float(self.loss.smoothness) * self.distance.largest
+        self.smoothness = theory.smoothness(self.loss, self.distance)
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
         self._y = self.geometry.forward(rows)
         self._weights = np.empty(0) if isinstance(weights, float) else weights
