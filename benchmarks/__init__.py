@@ -21,6 +21,8 @@ from peerclust.validation import check_name
 BENCHMARKS = {
     "core": "one assignment and gradient, compared with a Lloyd iteration of scikit-learn",
     "rounds": "a round of DGC, compared with scikit-learn, and how its cost grows",
+    "optimum": "the cost with all defaults, compared with the best of many restarts",
+    "convergence": "whether runs that end converged are at rest, over losses, solvers and scales",
     "outliers": "ROC AUC of the outlier detector over 100 data sets",
     "solvers": "rounds, bytes and seconds of every solver on 30 problems",
     "choices": "the effect of rho, B and the loss: the numbers of docs/how-to-choose.md",

@@ -32,7 +32,7 @@ def _auc(name: str, options: dict[str, Any], progress: Progress) -> Iterator[Mea
         auc[seed] = roc_auc_score(outlier, -detector.score_samples(rows))
     given = "".join(f"{key}={value!r}, " for key, value in options.items())
     detail = (
-        f"PeerOutlierDetector({given}random_state=seed), 10 users on a ring,"
+        f"PeerOutlierDetector({given}random_state=seed), 10 users,"
         f" seeds 0 to {_SEEDS - 1}; worst {auc.min():.3f}"
     )
     yield Measure(f"{name}_mean_auc", float(auc.mean()), detail, at_least=0.98)

@@ -26,6 +26,7 @@ own = np.array_split(np.arange(USERS), ranks.size)[ranks.rank].tolist()
 solution = pc.cluster(
     {user: make_rows(user) for user in own},
     n_clusters=3,
+    graph="ring",
     runtime="mpi",
     gather=False,  # each rank has only its own users' centers and labels
     random_state=0,

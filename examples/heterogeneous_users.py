@@ -12,6 +12,7 @@ together = pc.cluster(
     parts,
     n_clusters=3,
     graph=pc.graphs.ring(15),
+    solver="dgc",
     rho=100,
     alpha="paper",
     tol=0,

@@ -13,6 +13,7 @@ for seed in range(10):
         [rows[i] for i in users],
         n_clusters=3,
         graph=pc.graphs.ring(10),
+        solver="dgc",
         rho=10,
         alpha="paper",
         tol=0,

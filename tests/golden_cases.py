@@ -131,8 +131,8 @@ CHOSEN: dict[str, Options] = {
     "chosen-08": _case("small", "exact", "fair", "complete"),
     "chosen-09": _case("iris", "group-lasso", "kmeans", "geometric", rho="auto", rounds=200),
     "chosen-10": _case("boxed", "dgc", pc.Huber(3.0), "path", rho=10.0, alpha="paper"),
-    "chosen-11": _case("iris", "auto", "kmeans", "ring", certify="decentralized", rounds=200),
-    "chosen-12": _case("iris", "auto", "logistic", "star", rho=30.0, certify="decentralized"),
+    "chosen-11": _case("iris", "auto", "kmeans", "auto", rounds=200),
+    "chosen-12": _case("iris", "auto", "logistic", "star", rho=30.0, search="none"),
     "chosen-13": _case("small", "accelerated", "fair", "ring", rho=8.0, init="random"),
     "chosen-14": _case(
         "boxed", "accelerated", "logistic", "grid", rho=40.0, init="k-means++-local"
@@ -171,7 +171,11 @@ CHOSEN: dict[str, Options] = {
         exchange={"gradient_noise": 1e-3, "seed": 3},
     ),
     "chosen-21": _case("iris", "accelerated", pc.bregman.squared_euclidean(), "ring", rho=25.0),
-    "chosen-22": _case("boxed", "exact", "kmeans", "star", rounds=100, certify="decentralized"),
+    "chosen-22": _case("boxed", "exact", "kmeans", "star", rounds=100, n_clusters=8),
+    "chosen-23": _case(
+        "iris", "admm", "huber", "ring", n_clusters=5, rounds=300, tol=1e-4, trace=True
+    ),
+    "chosen-24": _case("iris", "auto", "huber", "ring", init=pc.initialize.KMeansPlusPlus(cap=0.9)),
 }
 
 CASES = FIXED | CHOSEN

@@ -85,6 +85,7 @@ GRAPHS = [
     Maker("grid", lambda m: graphs.resolve("grid", m)),
     Maker("erdos_renyi", lambda m: graphs.erdos_renyi(m, 0.5, random_state=0)),
     Maker("geometric", lambda m: graphs.geometric(m, 0.6, random_state=0)),
+    Maker("exponential", graphs.exponential),
 ]
 
 

@@ -150,7 +150,7 @@ def dies_in_a_maximum(arguments, directory):
     _die_if(arguments, directory, lambda node: node.at == 1)
 
 
-def dies_in_an_average(arguments, directory):
+def dies_in_a_sum(arguments, directory):
     # After two maxima over a ring of 5: that of the checkpoints and that of the largest numbers.
     _die_if(arguments, directory, lambda node: node.at == 5)
 
@@ -159,12 +159,28 @@ def dies_at_the_barrier(arguments, directory):
     _die_if(arguments, directory, lambda node: node.setup_done)
 
 
-def averages_wildly(arguments, directory):
+def agrees_wildly(arguments, directory):
     def change(node, kind, payload):
-        wild = kind is Kind.AGREE and node.at >= 4
+        wild = kind is Kind.AGREE and node.at >= 4 and payload.dtype == np.float64
         return payload * 1e200 if wild else payload
 
     _exchange_instead(arguments, directory, change)
+
+
+def sends_integers_where_none_are_due(arguments, directory):
+    exchange = LockstepExchange.exchange
+
+    async def changed(self, kind, payload, check, *, flow=None, **vote):
+        everyone = frozenset(link.number for link in self.links.values())
+        flow = None if flow is None else flow._replace(to=everyone)
+        return await exchange(self, kind, payload, check, flow=flow, **vote)
+
+    LockstepExchange.exchange = changed
+    preload.run_peer(arguments, directory)
+
+
+def dies_in_the_certificate(arguments, directory):
+    _die_if(arguments, directory, lambda node: node.phase == "running" and node.agreement.at == 4)
 
 
 def calls_itself_p0(arguments, directory):

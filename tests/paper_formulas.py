@@ -15,8 +15,8 @@ from scipy.optimize import linprog
 import peerclust as pc
 from all_pairs import pairwise
 from instances import BREGMANS, DISTANCES, GRAPHS, LOSSES, WEIGHTS, spd
+from peerclust.clustering.problem import Problem as ClusteringProblem
 from peerclust.losses import Fair, Huber, KMeans, Logistic
-from peerclust.runtimes import run_program
 
 EUCLIDEAN = DISTANCES[0]
 
@@ -145,6 +145,31 @@ class Problem:
         np.add.at(pull, labels, self.pulls(x, labels))
         return pull
 
+    def curvatures(self, x, labels):
+        """What the cost of each user bends by in each center, at least, (m, K): docs/theory.md."""
+        H = np.zeros(x.shape[:2])
+        for i, k in np.ndindex(H.shape):
+            own = (self.owner == i) & (labels == k)
+            w, z = self.w[own], x[i, k] - self.rows[own]
+            least = (1 / x[i, k]).min() if self.kl else np.linalg.eigvalsh(self.A)[0]
+            bend = w.sum()
+            if bend > 0 and not isinstance(self.loss, pc.Bregman):
+                r2 = np.einsum("na,ab,nb->n", z, self.A, z)
+                middle = gamma(self.loss, np.array([np.average(r2, weights=w)]))[0]
+                bend = min((w * gamma(self.loss, r2)).sum(), w.sum() * middle)
+            H[i, k] = bend * least
+        return H
+
+    def residual(self, x, labels, rho):
+        """How far centers still have to go, as a share of the spread."""
+        H = self.curvatures(x, labels)
+        squares = (H * H).mean(axis=0)
+        even = np.where(squares > 0, H.mean(axis=0) ** 2 / np.where(squares > 0, squares, 1.0), 1.0)
+        alone = H + even * rho * self.factor(rho) * np.linalg.eigvalsh(self.L)[1]
+        stiffness = np.where(H.mean(axis=0) > 0, np.minimum(H.mean(axis=0), alone), alone)
+        lengths = rho * np.linalg.norm(self.gradient(x, labels, rho), axis=2) / stiffness
+        return lengths.max() / self.spread
+
     def labels(self, x):
         return self.losses(x).argmin(axis=1)
 
@@ -174,15 +199,14 @@ class Problem:
 @contextmanager
 def watched(seen):
     """Keep the centers and labels of all users after each round that `cluster` runs within."""
+    run = ClusteringProblem.run
 
     def look(states, _):
         seen.append((states[0].x.copy(), states[0].assignment.labels))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "peerclust.clustering.problem.run_program",
-            lambda *args, **options: run_program(*args, **options | {"on_round": look}),
-        )
+        # Problem.run calls it after the rounds of a solver only.
+        patch.setattr(ClusteringProblem, "run", lambda self, task, **_: run(self, task, look))
         yield
 
 

@@ -9,9 +9,9 @@ import peerclust as pc
 from peerclust.peers import configuration, setup
 from peerclust.peers.commands import read_rows, read_table
 from peerclust.runtimes import Simulator, run_program
+from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.runtimes.network.setup import active_graph
 from peerclust.testing.local_cluster import LocalCluster
 
 TOL = 1e-6

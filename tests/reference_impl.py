@@ -6,10 +6,12 @@ The functions of rows and centers say what `Users` must compute, each in a way o
 import math
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import kl_div
 
 from instances import spd
 from peerclust.bregman import Bregman
+from peerclust.losses import Fair, Huber, KMeans, Logistic
 
 
 def same(a, b):
@@ -79,6 +81,60 @@ def plain_gradient(rows, offsets, labels, x, w, loss, distance):
             out[i, k] += w[row] * pull
             size[i, k] += w[row] * np.linalg.norm(pull)
     return out, size
+
+
+def largest_ratio(loss):
+    """The largest h''(r) / gamma, by hand: 1 where gamma falls, else from the formulas of h."""
+    if isinstance(loss, Logistic):
+        # 1 + 2 t / (1 + exp(t)), whose maximum is where 1 + exp(t) = t exp(t).
+        t = brentq(lambda t: 1 + math.exp(t) - t * math.exp(t), 1.0, 2.0, xtol=1e-15)
+        return 1 + 2 * t / (1 + math.exp(t))
+    return 3.0 if isinstance(loss, Fair) else 1.0
+
+
+def eigenvalues(loss, distance, center):
+    """The eigenvalues of A, or of the Hessian of a Bregman generator at a center."""
+    if isinstance(loss, Bregman):
+        return {
+            "squared_euclidean": lambda: np.ones(len(center)),
+            "squared_mahalanobis": lambda: np.sort(np.linalg.eigvals(spd(len(center))).real),
+            "generalized_kl": lambda: np.sort(1 / center),
+        }[loss.name]()
+    A = getattr(distance, "A", None)
+    return np.ones(len(center)) if A is None else np.sort(np.linalg.eigvals(A).real)
+
+
+def by_cluster(rows, offsets, labels, x, w, loss, distance):
+    """Each user's number and cluster, with the squares and weights of its rows."""
+    for i, mine in of_each_user(rows, offsets):
+        here = slice(offsets[i], offsets[i + 1])
+        for k in range(x.shape[1]):
+            held = labels[here] == k
+            yield i, k, scores(mine[held], x[i, k : k + 1], loss, distance)[:, 0], w[here][held]
+
+
+def plain_curvature(rows, offsets, labels, x, w, loss, distance):
+    """The bound on the curvature in each center, cluster by cluster (see `Users.curvature`)."""
+    out = np.zeros(x.shape[:2])
+    for i, k, r2, mine in by_cluster(rows, offsets, labels, x, w, loss, distance):
+        gamma = np.ones(len(r2)) if isinstance(loss, Bregman) else np.asarray(loss.gamma(r2))
+        own = isinstance(loss, KMeans | Huber | Logistic | Fair | Bregman)
+        total = math.fsum(mine * gamma) if own else loss.smoothness * math.fsum(mine)
+        out[i, k] = largest_ratio(loss) * total * eigenvalues(loss, distance, x[i, k])[-1]
+    return out
+
+
+def plain_local_curvature(rows, offsets, labels, x, w, loss, distance):
+    """The cautious curvature in each center, cluster by cluster (see `Users.local_curvature`)."""
+    out = np.zeros(x.shape[:2])
+    for i, k, r2, mine in by_cluster(rows, offsets, labels, x, w, loss, distance):
+        W = math.fsum(mine)
+        H = W
+        if W > 0 and not isinstance(loss, Bregman):
+            mean = np.array(math.fsum(mine * r2) / W)
+            H = min(math.fsum(mine * np.asarray(loss.gamma(r2))), W * float(loss.gamma(mean)))
+        out[i, k] = H * eigenvalues(loss, distance, x[i, k])[0]
+    return out
 
 
 def plain_cost(rows, offsets, labels, x, w, loss, distance):

@@ -246,3 +246,22 @@ def test_a_generator_that_is_no_function_is_refused(member):
 def test_squared_mahalanobis_refuses_what_mahalanobis_refuses():
     with pytest.raises(ParameterError, match="must be symmetric"):
         squared_mahalanobis([[1.0, 0.5], [0.0, 1.0]])
+
+
+@bregmans
+@sizes
+def test_curvatures_are_the_ends_of_the_spectrum_of_the_hessian(make, d):
+    loss, x = make(d), points(d, 2, 3)
+    smallest, largest = loss.smallest_curvature(x), loss.largest_curvature(x)
+    assert smallest.shape == largest.shape == (2, 3)
+    for at in np.ndindex(2, 3):
+        # Columns of the Hessian of psi, by differences of its gradient.
+        hessian = np.stack(
+            [
+                slope(lambda z, j=j: float(np.asarray(loss.gradient(z))[j]), x[at], 1e-3)
+                for j in range(d)
+            ]
+        )
+        values = np.linalg.eigvalsh((hessian + hessian.T) / 2)
+        assert smallest[at] == pytest.approx(values[0], rel=1e-6)
+        assert largest[at] == pytest.approx(values[-1], rel=1e-6)

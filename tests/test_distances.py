@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.spatial.distance import cdist
 
 from instances import DISTANCES, spd
-from peerclust.distances import Euclidean, Mahalanobis, resolve
+from peerclust.distances import Euclidean, Linear, Mahalanobis, resolve
 from peerclust.errors import ParameterError
 
 SIZES = [1, 2, 3, 7, 20]
@@ -238,3 +238,32 @@ def test_mahalanobis_by_name_alone_is_refused_for_want_of_its_matrix():
 def test_what_is_no_distance_is_refused(wrong):
     with pytest.raises(ParameterError, match=r"must be 'euclidean', Mahalanobis\(A\) or an object"):
         resolve(wrong)
+
+
+@distances
+@sizes
+def test_curvatures_are_the_ends_of_the_spectrum_of_A(distance, d):
+    geometry, values = Linear(distance(d)), np.linalg.eigvals(matrix_of(distance(d), d)).real
+    for x in (np.zeros((2, 3, d)), np.ones((1, 1, d))):
+        assert geometry.smallest_curvature(x) == pytest.approx(values.min(), rel=1e-10)
+        assert geometry.largest_curvature(x) == pytest.approx(values.max(), rel=1e-10)
+
+
+class Flat:
+    """A distance of one's own that does not see the second feature."""
+
+    largest = 4.0
+
+    def check(self, d):
+        pass
+
+    def forward(self, points):
+        return points * np.array([2.0, 0.0])
+
+    back = forward
+
+
+def test_a_distance_that_does_not_see_a_direction_has_no_curvature_there():
+    geometry = Linear(resolve(Flat()))
+    assert geometry.smallest_curvature(np.zeros((1, 1, 2))) == 0.0
+    assert geometry.largest_curvature(np.zeros((1, 1, 2))) == 4.0

@@ -101,6 +101,16 @@ def test_capped_starts_seldom_draw_far_rows():
     assert far_draws(KMeansPlusPlus(cap=0.9)) <= 20
 
 
+def test_the_joint_quantile_is_that_of_all_rows():
+    problem = prepared(PARTS, 3)
+    centers = ALL[[0, 40]]
+    squared = ((ALL[:, None] - centers) ** 2).sum(axis=2).min(axis=1)
+    for q in (0.1, 0.5, 0.9):
+        found, _ = initialize.joint_quantile(problem.runtime, problem.users, centers, q)
+        expected = np.quantile(squared, q, method="inverted_cdf")
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
 def test_given_centers_are_copied_to_every_user_and_checked():
     given = np.arange(6.0).reshape(3, 2)
     x, traffic = start(initialize.resolve(given))

@@ -89,7 +89,11 @@ def test_the_geometry_of_a_radial_loss_is_its_distance(loss):
         centers, scores = geometry.place(rows)
         np.testing.assert_array_equal(centers, distance.forward(rows))
         assert (scores, geometry.divergence) == ((), None)
-        assert (geometry.steepness, geometry.in_theory) == (distance.largest, True)
+        assert geometry.in_theory
+        values = np.linalg.eigvals(getattr(distance, "A", np.eye(3))).real
+        for x in (rows, rows[None]):
+            assert geometry.smallest_curvature(x) == pytest.approx(values.min(), rel=1e-12)
+            assert geometry.largest_curvature(x) == pytest.approx(values.max(), rel=1e-12)
         assert geometry.contains(1e150 * rows)
         assert geometry.inside(rows).all()
     with pytest.raises(ParameterError, match=r"`A` of Mahalanobis must be \(2, 2\)"):

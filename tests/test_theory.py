@@ -123,19 +123,20 @@ EACH = [np.array([1.0, 2.0, 0.5, 0.5, 2.0]), np.ones(3), np.array([4.0, 5.0]), n
 )
 def test_the_automatic_step_is_99_percent_of_the_safe_bound(options, expected):
     parts = [np.exp(part) for part in PARTS]
-    init = parts[0][:2]
-    solution = pc.cluster(parts, n_clusters=2, init=init, rounds=1, **{"graph": "ring"} | options)
+    options = {"graph": "ring", "solver": "dgc", "init": parts[0][:2]} | options
+    solution = pc.cluster(parts, n_clusters=2, rounds=1, **options)
     assert solution.alpha == pytest.approx(expected, rel=1e-7)
     assert "0.99 / (beta W / rho + c lambda_max(L))" in solution.why["alpha"]
 
 
 def test_a_bound_on_the_eigenvalue_is_said_to_be_one():
-    exact = pc.cluster(PARTS, n_clusters=2, graph="ring", rho=10, rounds=1, random_state=0)
+    given = {"n_clusters": 2, "solver": "dgc", "rho": 10, "rounds": 1, "random_state": 0}
+    exact = pc.cluster(PARTS, graph="ring", **given)
     assert "bound" not in exact.why["alpha"]
     m = 1600
     wheel = pc.graphs.from_edges([(i, (i + step) % m) for i in range(m) for step in (1, 8)])
     parts = list(np.random.default_rng(4).normal(size=(m, 1, 2)))
-    bounded = pc.cluster(parts, n_clusters=2, graph=wheel, rho=10, rounds=1, init=np.eye(2))
+    bounded = pc.cluster(parts, graph=wheel, init=np.eye(2), **given)
     assert "upper bound" in bounded.why["alpha"]
     angles = 2 * np.pi * np.arange(m) / m  # a circulant graph's eigenvalues are its waves'
     lambda_max = (4 - 2 * np.cos(angles) - 2 * np.cos(8 * angles)).max()
@@ -170,6 +171,7 @@ def test_the_paper_step_lets_a_steep_fair_loss_climb_and_the_automatic_one_does_
     rng = np.random.default_rng(6)
     parts = [rng.normal(size=(30, 2)) for _ in range(2)]
     options = {"n_clusters": 1, "loss": Fair(4.0), "rho": 1, "init": np.array([[9.0, 9.0]])}
+    options["solver"] = "dgc"
     climbs = {}
     for alpha in ("paper", "auto"):
         run = pc.cluster(parts, alpha=alpha, rounds=40, tol=0, trace=True, **options)
@@ -198,7 +200,7 @@ def fixed_at(seed, loss, graph, kind, choose):
     x = np.repeat(p.rows[chosen][None], p.graph.m, axis=0)
     x += 0.3 * rng.normal(size=x.shape)  # a fair loss has no curvature at a row
     radius = max(np.linalg.norm(p.rows, axis=1).max(), np.linalg.norm(x, axis=2).max())
-    rho = max(1.0, choose(p.w.sum(), radius))
+    rho = choose(p.w.sum(), radius)
     return p, radius, rho, fixed_point(p, x, rho)
 
 
@@ -230,7 +232,7 @@ def test_the_fraction_of_the_papers_appendix_is_upside_down(loss):
     p, _, rho, x = fixed_at(
         0, loss, GRAPHS[0], WEIGHTS[0], lambda _, radius: eps / (2 * loss.smoothness * radius)
     )
-    assert rho == 1  # less is not allowed
+    assert rho < 0.01
     assert pull_of_neighbors(p, x) > eps
 
 
@@ -248,10 +250,61 @@ def test_disagreement_is_within_its_bound_at_every_rho(loss):
         assert np.linalg.norm(x - x.mean(axis=0)) <= bound
 
 
-def test_the_pilot_rho_balances_rows_and_neighbors_and_is_at_least_one():
-    assert theory.initial_rho(beta=2.0, W=15.0, lambda_max=0.5) == 60
-    assert theory.initial_rho(beta=1.0, W=0.1, lambda_max=4.0) == 1
-    assert theory.initial_rho(beta=1.0, W=15.0, lambda_max=0.0) == 1  # one user
+@pytest.mark.parametrize("consensus_factor", [1.0, 0.5, 3.0, "1-1/rho"])
+def test_the_pilot_rho_balances_rows_and_neighbors(consensus_factor):
+    for curvature, lambda_max in ((30.0, 0.5), (0.1, 4.0), (1e-9, 7.0)):
+        rho = theory.initial_rho(
+            curvature=curvature, lambda_max=lambda_max, consensus_factor=consensus_factor
+        )
+        c = 1 - 1 / rho if consensus_factor == "1-1/rho" else consensus_factor
+        assert curvature / rho == pytest.approx(c * lambda_max, rel=1e-6)
+    assert theory.initial_rho(curvature=15.0, lambda_max=0.0) == 1  # one user
+
+
+@pytest.mark.parametrize("curvature", [[3.0], [0.5, 40.0, 2.0], [0.0, 7.0, 0.0]])
+@pytest.mark.parametrize("graph", GRAPHS, ids=repr)
+def test_the_penalties_of_admm_follow_the_curvatures_and_the_spectrum(graph, curvature):
+    values = np.linalg.eigvalsh(problem(np.random.default_rng(0), loss=KMeans(), graph=graph).L)
+    penalties = theory.admm_penalty(
+        curvature=np.array(curvature), lambda_2=values[1], lambda_max=values[-1]
+    )
+    for c, H in zip(penalties, curvature, strict=True):
+        # An empty cluster takes the largest penalty.
+        assert c == pytest.approx(0.8 * (H or max(curvature)) / sqrt(values[1] * values[-1]))
+    alone = theory.admm_penalty(curvature=np.array(curvature), lambda_2=0.0, lambda_max=0.0)
+    assert (alone > 0).all()
+
+
+def test_zeros_are_replaced_by_the_largest_value():
+    for values, expected in [
+        ([0.0, 2.0, 5.0], [5.0, 2.0, 5.0]),
+        ([0.0, 0.0], [1.0, 1.0]),
+        ([3.0], [3.0]),
+        ([], []),
+    ]:
+        assert theory.replace_zeros(np.array(values)).tolist() == expected
+
+
+def test_the_stiffness_is_the_least_of_the_mean_and_of_own_curvature_and_penalty():
+    rng = np.random.default_rng(7)
+    H = rng.uniform(0, 9, (6, 4)) * rng.integers(0, 2, (6, 4))
+    H[:, 3] = 0.0  # an empty cluster
+    mean = H.mean(axis=0)
+    curvature = theory.Curvature.of(H, mean, (H * H).mean(axis=0))
+    even = [mean[k] ** 2 / (H[:, k] ** 2).mean() if mean[k] > 0 else 1.0 for k in range(4)]
+    np.testing.assert_allclose(curvature.evenness, even, rtol=1e-14)
+    for pull in (0.0, 0.1, 3.0, 1e6):
+        found = curvature.stiffness(pull)
+        for i, k in np.ndindex(H.shape):
+            own = H[i, k] + curvature.evenness[k] * pull
+            expected = min(mean[k], own) if mean[k] > 0 else own
+            if expected > 0:
+                assert found[i, k] == expected
+        assert (found > 0).all()
+    # Users that agree move together: the mean is all that counts.
+    found = curvature.stiffness(None)
+    assert (found == np.where(mean > 0, mean, mean.max())).all()
+    assert found.shape == H.shape
 
 
 @pytest.mark.parametrize("consensus_factor", [1.0, 0.5, 3.0, "1-1/rho"])
@@ -266,5 +319,6 @@ def test_the_theory_covers_radial_losses_and_squares_of_metrics():
     for loss in (KMeans(), Huber(), Logistic(), Fair(), square, kl):
         assert geometry_of(loss, Euclidean()).in_theory == (loss is not kl)
     parts = [np.exp(part) for part in PARTS]
-    solution = pc.cluster(parts, n_clusters=2, loss=kl, rho=10, rounds=1, random_state=0)
+    given = {"n_clusters": 2, "solver": "dgc", "rho": 10, "rounds": 1, "random_state": 0}
+    solution = pc.cluster(parts, loss=kl, **given)
     assert "outside the theory" in solution.why["alpha"]

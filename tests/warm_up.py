@@ -42,7 +42,7 @@ def warm_up() -> None:
     for solver in SOLVERS:
         for few in (parts, make_parts(6, 2)):
             run(few, solver=solver, rho="auto", runtime="loopback")
-            run(few, solver=solver, rho="auto", certify="decentralized")
+            run(few, solver=solver, rho="auto", rounds=100, search="swaps")
     for exchange in ("float32", "8-bit"):
         run(parts, exchange=exchange)
     for loss in ("huber", "logistic", "fair", OwnLoss(), pc.bregman.generalized_kl(smoothness=1.0)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -13,11 +13,16 @@ from peerclust import graphs, initialize, losses, partition
 from peerclust.arrays import Array, Classes
 from peerclust.clustering import solvers
 from peerclust.clustering.problem import Problem, prepare
+from peerclust.clustering.restarts import plan_run
 from peerclust.clustering.solvers import SolverRequest, TunedSolver, choose
 from peerclust.datasets import gaussians, iris
 from peerclust.distances import Euclidean
 from peerclust.graphs import Graph
+from peerclust.programs.protocol import State
 from peerclust.programs.solvers import SOLVERS
+from peerclust.runtimes.convergence import agree_on_curvature
+from peerclust.runtimes.protocol import OnRound, Run, Runtime
+from peerclust.theory import Curvature
 
 # For dgc and accelerated, which need one.
 RHO = 1000.0
@@ -98,10 +103,36 @@ def choose_auto(loss: Any) -> str:
     return choose(SolverRequest("auto", "auto", "auto", 1, 1.0), loss, Euclidean()).spec.name
 
 
-def tune(problem: Problem, solver: str, *, rho: float = RHO, alpha: str = "auto") -> TunedSolver:
-    """Return a solver with its parameters; only penalized ones use `rho` and `alpha`."""
+def tune(
+    problem: Problem, x: Array, solver: str, *, rho: float = RHO, alpha: str = "auto"
+) -> TunedSolver:
+    """Return a solver with its parameters for runs from the centers x, (m, K, d).
+
+    Only penalized solvers use `rho` and `alpha`.
+    """
     spec = SOLVERS[solver]
     request = SolverRequest(solver, rho if spec.penalized else "auto", alpha, 1, 1.0)
     found = solvers.choose_rho(problem, spec, request)
     assert found is not None
-    return solvers.tune(problem, spec, request, *found)
+    return solvers.tune(problem, spec, request, _measure_curvature(problem, x).mean, *found)
+
+
+def run_solver(
+    problem: Problem,
+    tuned: TunedSolver,
+    x: Array,
+    *,
+    rounds: int,
+    tol: float,
+    on_round: OnRound | None = None,
+    runtime: Runtime | None = None,
+) -> Run[State]:
+    """Run a solver from x as `cluster` does, on a given runtime or on the problem's own."""
+    curvature = _measure_curvature(problem, x)
+    problem = problem if runtime is None else replace(problem, runtime=runtime)
+    plan = plan_run(problem, tuned, tuned.program, x, curvature, rounds=rounds, tol=tol)
+    return problem.carry_out(plan, on_round).run
+
+
+def _measure_curvature(problem: Problem, x: Array) -> Curvature:
+    return problem.carry_out(agree_on_curvature(problem.users, x, problem.graph.m))[0]

@@ -86,9 +86,9 @@ def compare_solvers(case: Case, auto: str) -> list[Row]:
     for seed in SEEDS:
         problem, x = case.prepare(seed)
         for solver, mine in paths.items():
-            program = tune(problem, solver).program
+            tuned = tune(problem, x, solver)
             tol, cutoff = min(LEVELS) / 10, max(LEVELS)
-            mine.append(record(problem, program, x, rounds=ROUNDS, tol=tol, cutoff=cutoff))
+            mine.append(record(problem, tuned, x, rounds=ROUNDS, tol=tol, cutoff=cutoff))
     paths["auto"] = paths[auto]
     return [
         _summarize(case, solver, level, paths[solver])
@@ -150,8 +150,8 @@ def _draw(rows: Sequence[Row], auto: str, path: Path) -> None:
     for solver, spec in SOLVERS.items():
         label = solver + (" (auto)" if solver == auto else "")
         label += f", rho = {RHO:g}" if spec.penalized else ""
-        program = tune(problem, solver).program
-        gaps[label] = record(problem, program, x, rounds=ROUNDS, tol=level / 10).gap
+        tuned = tune(problem, x, solver)
+        gaps[label] = record(problem, tuned, x, rounds=ROUNDS, tol=level / 10).gap
         here = [row for row in rows if row.solver == solver and row.level == level]
         rounds[label] = [row.median.rounds for row in here]
     titles = f"K-means, {case}", f"K-means, rounds to {format_level(level)}"

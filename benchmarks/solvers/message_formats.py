@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from benchmarks.measures import Measure, Progress
-from benchmarks.solvers.cases import RING_IRIS, Case, tune
-from benchmarks.solvers.trajectories import message_size
+from benchmarks.solvers.cases import RING_IRIS, Case, run_solver, tune
+from benchmarks.solvers.trajectories import CountingRuntime
 from peerclust.arrays import Array
 from peerclust.clustering.certificate import solver_cost
 from peerclust.clustering.cluster import cluster
@@ -77,18 +77,17 @@ def _trace(form: str, rounds: int, tol: float) -> Curve:
     problem, x = RING_IRIS.prepare(0)
     # The same users again, so that computing the cost does not affect the run.
     users = RING_IRIS.prepare(0)[0].users
-    tuned = tune(problem, "accelerated", rho=_RHO)
-    program = Lossy(tuned.program, dtype=form, seed=problem.seed)
-    sizes = [message_size(program, program.start(problem.users, x))]
-    cost, disagreement = [], []
+    tuned = tune(problem, x, "accelerated", rho=_RHO)
+    tuned = replace(tuned, program=Lossy(tuned.program, dtype=form, seed=problem.seed))
+    runtime = CountingRuntime(problem.runtime)
+    sent, cost, disagreement = [], [], []
 
     def on_round(states: Sequence[Any], _: Sequence[Users]) -> None:
         x = states[0].x
         cost.append(solver_cost(problem, users.cost(users.assign(x), x), x, tuned))
         disagreement.append(problem.disagreement(x))
-        sizes.append(message_size(program, states[0]))
+        sent.append(runtime.bytes)
 
-    problem.run(program, x, rounds, tol, on_round)
-    # The message after the last round was not sent.
-    bits = 8.0 * np.cumsum(sizes[:-1])
+    run_solver(problem, tuned, x, rounds=rounds, tol=tol, on_round=on_round, runtime=runtime)
+    bits = 8.0 * np.array(sent) / (2 * problem.graph.edges)
     return Curve(form, bits, np.array(cost), np.array(disagreement))

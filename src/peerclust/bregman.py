@@ -83,10 +83,22 @@ class Bregman:
         """The code and parameter in `kernels`: those of K-means, as gamma is 1."""
         return kernels.KMEANS, 0.0
 
-    @property
-    def steepness(self) -> float:
-        """The factor by which it multiplies gradients: its smoothness."""
-        return float(self.smoothness)
+    def smallest_curvature(self, x: Array) -> Array:
+        """Return the smallest eigenvalue of the Hessian at each center, (u, K)."""
+        return self._eigenvalues(x)[..., 0]
+
+    def largest_curvature(self, x: Array) -> Array:
+        """Return the largest eigenvalue of the Hessian at each center, (u, K)."""
+        return self._eigenvalues(x)[..., -1]
+
+    def precondition(self, gradient: Array) -> Array:
+        """Return the gradient: the Hessian is not the same everywhere."""
+        return gradient
+
+    def _eigenvalues(self, x: Array) -> Array:
+        """Return the eigenvalues of the Hessian at points (..., d), ascending."""
+        found = np.linalg.eigvalsh(np.asarray(self.hessian(x), dtype=np.float64))
+        return np.broadcast_to(found, x.shape)
 
     def inside(self, points: Array) -> NDArray[np.bool_]:
         """Return which points (..., d) are in the domain of psi's derivatives, (...)."""

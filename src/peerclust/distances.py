@@ -51,10 +51,6 @@ class Geometry(Protocol):
     """
 
     @property
-    def steepness(self) -> float:
-        """The factor by which it multiplies gradients."""
-
-    @property
     def name(self) -> str:
         """Its name in messages."""
 
@@ -79,6 +75,21 @@ class Geometry(Protocol):
     def back(self, x: Array, gradient: Array) -> Array:
         """Return the gradients at the centers x that belong to gradients in the coordinates F x."""
 
+    def smallest_curvature(self, x: Array) -> Array | float:
+        """Return the smallest eigenvalue of the matrix by which it multiplies gradients at x.
+
+        For centers (u, K, d): one number, or one per center, (u, K).
+        """
+
+    def largest_curvature(self, x: Array) -> Array | float:
+        """Return the largest of these eigenvalues."""
+
+    def precondition(self, gradient: Array) -> Array:
+        """Return the vectors (..., d) divided by the matrix and times its largest eigenvalue.
+
+        Unchanged if the matrix is not the same everywhere.
+        """
+
     def inside(self, points: Array) -> NDArray[np.bool_]:
         """Return which points (..., d) may be centers, (...)."""
 
@@ -102,11 +113,6 @@ class Linear:
         """The name of the distance's class."""
         return type(self.distance).__name__
 
-    @property
-    def steepness(self) -> float:
-        """The largest eigenvalue of A."""
-        return self.distance.largest
-
     def forward(self, points: NDArray[Any]) -> NDArray[Any]:
         """Return F y for each point y (..., d)."""
         return self.distance.forward(points)
@@ -118,6 +124,25 @@ class Linear:
     def back(self, x: Array, gradient: Array) -> Array:  # noqa: ARG002
         """Return F' v for each vector v (..., d)."""
         return self.distance.back(gradient)
+
+    def smallest_curvature(self, x: Array) -> float:
+        """Return the smallest eigenvalue of A."""
+        if isinstance(self.distance, Euclidean):
+            return 1.0
+        factor = self.distance.forward(np.eye(x.shape[-1]))
+        return max(float(np.linalg.eigvalsh(factor @ factor.T)[0]), 0.0)
+
+    def largest_curvature(self, x: Array) -> float:  # noqa: ARG002
+        """Return the largest eigenvalue of A."""
+        return self.distance.largest
+
+    def precondition(self, gradient: Array) -> Array:
+        """Return lambda_max(A) A^-1 v for each vector v (..., d)."""
+        if isinstance(self.distance, Euclidean):
+            return gradient
+        factor = self.distance.forward(np.eye(gradient.shape[-1]))
+        solved = np.linalg.solve(factor @ factor.T, gradient[..., None])[..., 0]
+        return np.asarray(self.distance.largest * solved)
 
     def inside(self, points: Array) -> NDArray[np.bool_]:
         """Return that all points may be centers."""

@@ -6,7 +6,8 @@ and the traffic it took. The first message of a run contains its start, so what 
 - `Random`, `Warm`, `KMeansPlusPlusLocal`: the rows that it chose, to its neighbors; and if some
   user has too few rows of its own, the rows of one common draw, to all.
 - `KMeansPlusPlus`: the K rows drawn, to all; with `mean_of` > 1 the means of that many distinct
-  rows around them instead; with `cap` also the D^2 of 1000 rows drawn for each center.
+  rows around them instead; with `cap` also the largest D^2 and its quantile, to all, and counts of
+  rows, summed along the tree of the network (see `programs.quantile`).
 - `Given`: the given centers.
 """
 
@@ -22,15 +23,13 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust.arrays import Array
 from peerclust.errors import DataError, ParameterError
 from peerclust.programs.draw import Draw
+from peerclust.programs.quantile import Quantile
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.text import parameter, setting
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_count, check_name, check_number
-
-# Number of rows whose D^2 is drawn to estimate a quantile of it; the error is about 1 % at 90 %.
-QUANTILE_SAMPLE = 1000
 
 # Steps from here on number the random streams of draws other than the K centers of k-means++.
 _OTHER_STEPS = 1 << 20
@@ -75,10 +74,10 @@ class KMeansPlusPlus:
         for k in range(K):
             cap = np.inf
             if self.cap is not None and k > 0:
-                far, sent = sample_distances(runtime, users, drawn, seed, k)
+                cap, sent = joint_quantile(runtime, users, drawn, self.cap)
                 traffic.append(sent)
                 # With a cap of 0 (most rows are already centers) no row could be drawn.
-                cap = float(np.quantile(far, self.cap)) or np.inf
+                cap = cap or np.inf
             program = Draw(seed, k, cap=cap, mean_of=self.mean_of)
             run = run_program(runtime, program, users, users.broadcast_centers(drawn), rounds=2)
             traffic.append(run.traffic)
@@ -232,13 +231,15 @@ def resolve(init: Any, of: str = "cluster") -> Start:
     return init if isinstance(init, Start) else Given(init)
 
 
-def sample_distances(
-    runtime: Runtime, users: Users, centers: Array, seed: int, step: int
-) -> tuple[Array, Traffic]:
-    """Draw rows from the joint data; return their D^2 to common centers (k, d), (1000,)."""
-    program = Draw(seed, _OTHER_STEPS + 1 + step, n=QUANTILE_SAMPLE, reveal="distance")
-    run = run_program(runtime, program, users, users.broadcast_centers(centers), rounds=2)
-    return run.states[0].drawn[:, 0], run.traffic
+def joint_quantile(
+    runtime: Runtime, users: Users, centers: Array, q: float
+) -> tuple[float, Traffic]:
+    """Return a quantile of D^2 to common centers (k, d) over the rows of all users."""
+    program = Quantile(runtime.distribution.graph.m, q)
+    run = run_program(
+        runtime, program, users, users.broadcast_centers(centers), rounds=program.rounds
+    )
+    return run.states[0].found, run.traffic
 
 
 def _each_user(

@@ -63,6 +63,15 @@ class Compiled(Loss, Protocol):
         """The code and parameter of the loss in `kernels`."""
 
 
+def curvature_ratio(loss: Loss) -> float:
+    """Return the least upper bound of h''(r) / gamma of a built-in loss, else 1.
+
+    >>> curvature_ratio(Fair()), curvature_ratio(Huber())
+    (3.0, 1.0)
+    """
+    return _CURVATURE_RATIOS[compiled_loss(loss)[0]]
+
+
 def compiled_loss(loss: Loss) -> tuple[int, float]:
     """Return the code and parameter of a loss in `kernels`; a custom loss computes its own gamma.
 
@@ -203,6 +212,16 @@ class Fair(_Compiled):
         large = 2.0 * self.eta * (r2 - self.eta * np.minimum(log, 1500.0))
         return np.asarray(np.where(r2 <= 0.25 * self.eta, small, large))
 
+
+# h'' / gamma is 1 + 2 t / (1 + exp(t)) with t = r^2 for the logistic loss, at most
+# 1 + 2 W(1/e) with Lambert's W, and (3 eta + t) / (eta + t) for the fair loss.
+_CURVATURE_RATIOS = {
+    kernels.KMEANS: 1.0,
+    kernels.HUBER: 1.0,
+    kernels.LOGISTIC: 1.5569290855221476,
+    kernels.FAIR: 3.0,
+    kernels.GIVEN: 1.0,
+}
 
 LOSSES: dict[str, type[KMeans | Huber | Logistic | Fair]] = {
     "kmeans": KMeans,

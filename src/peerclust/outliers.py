@@ -16,7 +16,7 @@ from peerclust import distances, losses, runtimes
 from peerclust.arrays import Array
 from peerclust.clustering.problem import prepare
 from peerclust.doors import Door
-from peerclust.initialize import KMeansPlusPlus, sample_distances
+from peerclust.initialize import KMeansPlusPlus, joint_quantile
 from peerclust.losses import geometry_of
 from peerclust.runtimes.protocol import Traffic
 from peerclust.users.nearest import nearest
@@ -67,7 +67,7 @@ def estimate_delta(
     parts: Any,
     *,
     n_clusters: int,
-    graph: Any = "ring",
+    graph: Any = "auto",
     distance: Any = "euclidean",
     weights: Any = "unit",
     runtime: Any = "simulator",
@@ -76,8 +76,8 @@ def estimate_delta(
     """Return a delta for the Huber loss, and the traffic that estimating it took.
 
     It is the median distance of the joint rows to the centers of a k-means++ start drawn with D^2
-    capped. The users agree on it without a server: they draw the start, then the distances of 1000
-    rows (see `programs.draw`). All users learn the start's rows and those distances.
+    capped. The users agree on it without a server: they draw the start (see `programs.draw`), then
+    they count rows (see `programs.quantile`). All users learn the start's rows and the distance.
 
     >>> parts = [np.array([[0.0], [1.0], [2.0]]), np.array([[10.0], [11.0], [12.0]])]
     >>> estimate_delta(parts, n_clusters=2, random_state=0)[0]
@@ -97,8 +97,8 @@ def estimate_delta(
         )
         runtime, users, K, seed = problem.runtime, problem.users, problem.K, problem.seed
         x, sent = KMeansPlusPlus(cap=CAP).centers(runtime, users, K, seed)
-        r2, more = sample_distances(runtime, users, x[0], seed, K)
+        r2, more = joint_quantile(runtime, users, x[0], DELTA_QUANTILE)
         problem.runtime.close()
-    delta = float(np.quantile(np.sqrt(r2), DELTA_QUANTILE))
+    delta = float(np.sqrt(r2))
     # If half of the rows lie on centers, any delta that is small relative to the spread will do.
     return (delta if delta > 0 else 1e-3 * problem.scales.spread), sent + more

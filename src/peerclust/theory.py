@@ -7,14 +7,14 @@ general form is given: W is the largest total weight of a user.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.distances import Distance
-from peerclust.losses import Loss, geometry_of
+from peerclust.losses import Loss
 
 # If the deviation is below this fraction of the mean's size, it is rounding and the feature is
 # constant.
@@ -23,20 +23,11 @@ CONSTANT = 1e-12
 # alpha="auto" is this fraction of the upper bound on alpha in lm:decr.
 SAFETY = 0.99
 
-# rho="auto" of a penalized solver means one of two rules:
-# - measured: `cluster` makes pilot runs (`clustering.auto_rho`). It starts at `initial_rho`,
-#   multiplies rho by at most LARGEST_STEP at a time, and aims at a disagreement of
-#   AIMED_DISAGREEMENT of the joint data's RMS spread;
-# - heuristic: peers make no pilot runs and take `heuristic_rho`, HEURISTIC_FACTOR times
-#   `initial_rho`: neighbors weigh that many times as much as a site's own rows.
-# `group-lasso` has a formula, `group_lasso_rho`, for `cluster` and peers alike.
+# rho="auto" of a penalized solver is found in pilot runs (`clustering.auto_rho`). They start at
+# `initial_rho`, multiply rho by at most LARGEST_STEP at a time, and aim at a disagreement of
+# AIMED_DISAGREEMENT of the joint data's RMS spread. `group-lasso` has a formula, `group_lasso_rho`.
 AIMED_DISAGREEMENT = 0.01
 LARGEST_STEP = 10.0
-HEURISTIC_FACTOR = 50.0
-
-# The accuracy of the averages of `exact`, relative to the tolerance: they are of sums of rows,
-# whose size may be a thousand times the data's spread.
-AVERAGING = 1e-4
 
 
 def smoothness(loss: Loss, distance: Distance) -> float:
@@ -51,55 +42,84 @@ def smoothness(loss: Loss, distance: Distance) -> float:
 
 @dataclass(frozen=True)
 class Scales:
-    """The scales of the joint data: they make gradients free of units, and tune solvers.
+    """The scales of the joint data, by which solvers are tuned.
 
     Attributes
     ----------
     W, W_total : float
         The largest total weight of a user, and the total weight of all users.
-    steepness : float
-        a, the factor by which the distance or a Bregman loss multiplies gradients: lambda_max(A),
-        or the loss's smoothness.
     beta : float
         The smoothness of the loss under the distance.
     spread : float
-        s, the RMS distance of the joint rows from their mean.
-
-    Examples
-    --------
-    >>> from peerclust import Euclidean, KMeans
-    >>> scales = Scales.of(KMeans(), Euclidean(), W=10.0, W_total=30.0, spread=2.0)
-    >>> scales.residual, scales.pooled, scales.mean_curvature(m=3, K=2)
-    (20.0, 60.0, 5.0)
+        s, the RMS distance of the joint rows from their mean; the unit of residuals.
     """
 
     W: float
     W_total: float
-    steepness: float
     beta: float
     spread: float
 
+
+class Curvature(NamedTuple):
+    """The curvature of the users' costs in each center.
+
+    Attributes
+    ----------
+    own : (u, K) array
+        That of the users of a block.
+    mean : (K,) array
+        The mean over all users, Hm.
+    evenness : (K,) array
+        Hm^2 over the mean of the squares: 1 if all users have the same, 1/m if one has it all.
+    """
+
+    own: Array
+    mean: Array
+    evenness: Array
+
     @classmethod
-    def of(
-        cls, loss: Loss, distance: Distance, *, W: float, W_total: float, spread: float
-    ) -> Scales:
-        """Return the scales of rows with these weights and this spread."""
-        steepness = geometry_of(loss, distance).steepness
-        return cls(W, W_total, steepness, smoothness(loss, distance), spread)
+    def of(cls, own: Array, mean: Array, squares: Array) -> Curvature:
+        """Return the curvature from users' own and from the means of all, and of their squares.
 
-    @cached_property
-    def residual(self) -> float:
-        """W a s: a user's residual is its gradient divided by it."""
-        return self.W * self.steepness * self.spread
+        >>> Curvature.of(np.array([[4.0]]), np.array([2.0]), np.array([8.0])).evenness.tolist()
+        [0.5]
+        """
+        # Squares may underflow.
+        even = np.divide(mean * mean, squares, out=np.ones_like(mean), where=squares > 0)
+        return cls(own, mean, np.minimum(even, 1.0))
 
-    @cached_property
-    def pooled(self) -> float:
-        """W_total a s: the pooled residual is the gradient of all rows divided by it."""
-        return self.W_total * self.steepness * self.spread
+    def stiffness(self, penalty_curvature: float | None) -> Array:
+        """Return the curvatures, (u, K), by which the gradients of centers become lengths.
 
-    def mean_curvature(self, *, m: int, K: int) -> float:
-        """Return beta W_total / (m K), the mean curvature of a user's cost in a center."""
-        return self.beta * self.W_total / (m * K)
+        For solvers that minimize J_rho, `penalty_curvature` is rho c lambda_2(L), the least
+        curvature of the penalty where users' centers differ. With H the users' own curvatures and f
+        their evenness:
+
+            min(Hm(k), H_i(k) + f(k) rho c lambda_2).
+
+        A displacement of all users alike meets Hm; one of user i against the others meets its own
+        curvature and the penalty's. Where few users have all the curvature, the others may move
+        together against these, which meets less of the penalty; f accounts for that. Solvers that
+        end in consensus have no penalty and take Hm. Of a cluster without curvature only the second
+        term is left, or the largest Hm. docs/theory.md derives it.
+
+        >>> even = np.ones(1)
+        >>> Curvature(np.array([[0.0], [8.0]]), np.array([4.0]), even).stiffness(1.0).tolist()
+        [[1.0], [4.0]]
+        """
+        if penalty_curvature is None:
+            return np.asarray(np.broadcast_to(replace_zeros(self.mean), self.own.shape))
+        own = self.own + self.evenness * penalty_curvature
+        return replace_zeros(np.where(self.mean > 0, np.minimum(self.mean, own), own))
+
+
+def replace_zeros(values: Array) -> Array:
+    """Return nonnegative values with the largest of them in place of zeros, or 1 if all are 0.
+
+    >>> replace_zeros(np.array([0.0, 4.0])).tolist(), replace_zeros(np.zeros(1)).tolist()
+    ([4.0, 4.0], [1.0])
+    """
+    return np.where(values > 0, values, values.max(initial=0.0) or 1.0)
 
 
 def gradient_smoothness(
@@ -171,38 +191,28 @@ def disagreement_bound(
 
 
 def solve_for_rho(rho_c: float, consensus_factor: float | str) -> float:
-    """Return the rho >= 1 for which rho c, the weight of consensus against the rows, is `rho_c`.
+    """Return the rho for which rho c, the weight of consensus against the rows, is `rho_c`.
 
     For c = 1 - 1/rho, rho c is rho - 1.
 
     >>> solve_for_rho(30.0, 1.0), solve_for_rho(30.0, 0.5), solve_for_rho(30.0, "1-1/rho")
     (30.0, 60.0, 31.0)
     """
-    if isinstance(consensus_factor, str):
-        return max(1.0, rho_c + 1.0)
-    return max(1.0, rho_c / consensus_factor)
+    return rho_c + 1.0 if isinstance(consensus_factor, str) else rho_c / consensus_factor
 
 
 def initial_rho(
-    *, beta: float, W: float, lambda_max: float, consensus_factor: float | str = 1.0
+    *, curvature: float, lambda_max: float, consensus_factor: float | str = 1.0
 ) -> float:
-    """Return the small rho at which rho="auto" starts: beta W / rho = c lambda_max(L).
+    """Return the small rho at which rho="auto" starts: H / rho = c lambda_max(L).
 
-    There a user's rows and its neighbors have equal weight, and a few dozen rounds are enough.
+    H is a curvature that users' costs have where their centers are. At this rho a user's rows and
+    its neighbors have equal weight, and a few dozen rounds are enough.
 
-    >>> initial_rho(beta=1.0, W=16.0, lambda_max=4.0)
+    >>> initial_rho(curvature=16.0, lambda_max=4.0)
     4.0
     """
-    return solve_for_rho(beta * W / lambda_max, consensus_factor) if lambda_max > 0 else 1.0
-
-
-def heuristic_rho(*, beta: float, W: float, lambda_max: float) -> float:
-    """Return the heuristic rho="auto" of peers, which make no pilot runs: 50 times `initial_rho`.
-
-    >>> heuristic_rho(beta=1.0, W=16.0, lambda_max=4.0)
-    200.0
-    """
-    return max(1.0, HEURISTIC_FACTOR * initial_rho(beta=beta, W=W, lambda_max=lambda_max))
+    return solve_for_rho(curvature / lambda_max, consensus_factor) if lambda_max > 0 else 1.0
 
 
 def scale_rho(rho: float, by: float, consensus_factor: float | str = 1.0) -> float:
@@ -216,24 +226,25 @@ def scale_rho(rho: float, by: float, consensus_factor: float | str = 1.0) -> flo
     return solve_for_rho(by * rho * compute_c(consensus_factor, rho), consensus_factor)
 
 
-def admm_penalty(*, curvature: float, lambda_2: float, lambda_max: float) -> float:
-    """Return the initial penalty c of `admm`: 0.8 H / sqrt(lambda_2(L) lambda_max(L)).
+def admm_penalty(*, curvature: Array, lambda_2: float, lambda_max: float) -> Array:
+    """Return the initial penalties c of `admm`, (K,): 0.8 H / sqrt(lambda_2(L) lambda_max(L)).
 
-    H is the mean over users and centers of the curvature of a user's cost (`Scales`).
-    For quadratic costs of one curvature on a regular graph the best penalty is a constant times
-    this (E. Ghadimi, A. Teixeira, I. Shames and M. Johansson, "Optimal parameter selection for the
-    alternating direction method of multipliers: quadratic problems", IEEE Transactions on
-    Automatic Control 60, 2015); the constant 0.8 is ours.
+    H, (K,), are the means over users of the curvatures of their costs in each center; an empty
+    cluster takes the largest. For quadratic costs of one curvature on a regular graph the best
+    penalty is a constant times this (E. Ghadimi, A. Teixeira, I. Shames and M. Johansson, "Optimal
+    parameter selection for the alternating direction method of multipliers: quadratic problems",
+    IEEE Transactions on Automatic Control 60, 2015); the constant 0.8 is ours.
 
-    >>> admm_penalty(curvature=5.0, lambda_2=1.0, lambda_max=4.0)
-    2.0
+    >>> admm_penalty(curvature=np.array([5.0]), lambda_2=1.0, lambda_max=4.0).tolist()
+    [2.0]
     """
     # Without neighbors the penalty has no effect.
-    return 0.8 * curvature / sqrt(lambda_2 * lambda_max) if lambda_2 > 0 else curvature
+    factor = 0.8 / sqrt(lambda_2 * lambda_max) if lambda_2 > 0 else 1.0
+    return np.asarray(factor * replace_zeros(curvature))
 
 
 def group_lasso_rho(*, beta: float, W_total: float, spread: float) -> float:
-    """Return a rho of `group-lasso` that gives consensus on most data: beta W_total s, at least 1.
+    """Return a rho of `group-lasso` that gives consensus on most data: beta W_total s.
 
     The multiplier of a link balances at most the gradient of the rows on one side of it. The
     gradients of rows that lie within a spread s of their center, on average, sum to at most that.
@@ -241,7 +252,7 @@ def group_lasso_rho(*, beta: float, W_total: float, spread: float) -> float:
     >>> group_lasso_rho(beta=1.0, W_total=150.0, spread=2.0)
     300.0
     """
-    return max(1.0, beta * W_total * spread)
+    return beta * W_total * spread
 
 
 def nonzero_spread(spread: float, mean: Array) -> float:

@@ -31,6 +31,6 @@ def test_outliers_are_found(monkeypatch):
     ]  # fmt: skip
     assert all(measure.value > 0.9 for measure in report.measures)
     assert report.measures[2].detail.startswith(
-        "PeerOutlierDetector(n_clusters=5, random_state=seed), 10 users on a ring, seeds 0 to 0;"
+        "PeerOutlierDetector(n_clusters=5, random_state=seed), 10 users, seeds 0 to 0;"
     )
     assert lines == ["defaults: data set 0 of 1", "five_clusters: data set 0 of 1"]

@@ -8,10 +8,9 @@ import pytest
 
 import benchmarks
 from benchmarks.solvers import cases, claims, comparison, message_formats
-from benchmarks.solvers.cases import RING_IRIS, Case, tune
+from benchmarks.solvers.cases import RING_IRIS, Case, run_solver, tune
 from benchmarks.solvers.comparison import Row
 from benchmarks.solvers.trajectories import Effort, Trajectory, count_rounds, record
-from peerclust.clustering.certificate import measure_pooled
 from peerclust.programs.solvers import SOLVERS
 from peerclust.runtimes import Loopback, run_program
 
@@ -62,37 +61,45 @@ def run_by_hand(problem, program, x, rounds):
     return iterates
 
 
+def pooled_residual(problem, x):
+    """Return how far the mean centers are from the means of their rows, in units of the spread."""
+    rows, mean = problem.users.rows, x.mean(axis=0)
+    nearest = ((rows[:, None] - mean) ** 2).sum(axis=2).argmin(axis=1)
+    far = [np.linalg.norm(mean[k] - rows[nearest == k].mean(axis=0)) for k in np.unique(nearest)]
+    return max(far) / np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
+
+
 @pytest.mark.parametrize("solver", ["accelerated", "admm", "group-lasso", "exact"])
 def test_a_recorded_trajectory_is_what_is_measured_round_by_round(solver):
     problem, x = Case("iris", "ring(10)", "het").prepare(3)
-    program = tune(problem, solver).program
-    path = record(problem, program, x, rounds=60, tol=0.0)
-    iterates = run_by_hand(problem, program, x, 60)
-    gap = [
-        max(measure_pooled(problem, each, None).residual, problem.disagreement(each))
-        for each in iterates
-    ]
+    tuned = tune(problem, x, solver)
+    path = record(problem, tuned, x, rounds=60, tol=0.0)
+    iterates = run_by_hand(problem, tuned.program, x, 60)
+    gap = [max(pooled_residual(problem, each), problem.disagreement(each)) for each in iterates]
     np.testing.assert_allclose(path.gap, gap, rtol=1e-9, atol=1e-13)
     assert (np.diff(path.seconds) > 0).all()
-    numbers = 3 * 5 if solver == "exact" else 3 * 4
-    run = problem.run(program, x, 60, 0.0)
+    run = run_solver(problem, tuned, x, rounds=60, tol=0.0)
     assert path.bytes[-1] == run.traffic.bytes
-    assert path.bytes[0] == 20 * (8 * numbers + 16)
     sizes = set(np.diff(path.bytes).tolist())
-    # In some rounds admm also sends two maxima per center.
-    more = {20 * (8 * numbers + 16 + 8 * 6)} if solver == "admm" else set()
-    assert sizes == {path.bytes[0]} | more
+    # A number has 8 bytes, and a vote, which sums do not need, 16.
+    if solver == "exact":
+        # A sum goes up and down a tree of ten users: gradients, curvatures and one count.
+        assert sizes == {18 * 8 * (1 + 3 * 5)}
+    else:
+        # In some rounds admm also sends two maxima per center.
+        more = {20 * (8 * (12 + 6) + 16)} if solver == "admm" else set()
+        assert path.bytes[0] == 20 * (8 * 12 + 16)
+        assert sizes == {path.bytes[0]} | more
     # A gap above the cutoff is recorded as infinity or as it is.
-    near = record(problem, program, x, rounds=60, tol=0.0, cutoff=1e-2).gap
+    near = record(problem, tuned, x, rounds=60, tol=0.0, cutoff=1e-2).gap
     assert np.array_equal(near[path.gap <= 1e-2], path.gap[path.gap <= 1e-2])
     assert (near[path.gap > 1e-2] > 1e-2).all()
 
 
 def test_runs_end_when_their_users_stop():
     problem, x = RING_IRIS.prepare(0)
-    program = tune(problem, "admm").program
-    path = record(problem, program, x, rounds=1000, tol=1e-7)
-    assert len(path.gap) < 200
+    path = record(problem, tune(problem, x, "admm"), x, rounds=1000, tol=1e-7)
+    assert len(path.gap) < 300
     assert path.gap[-1] < 1e-6
 
 
@@ -145,15 +152,15 @@ def test_a_case_that_no_solver_solves_is_left_out():
 
 def test_every_solver_has_its_effort_or_has_not_reached_the_level(monkeypatch):
     monkeypatch.setattr(comparison, "SEEDS", range(3))
-    monkeypatch.setattr(comparison, "ROUNDS", 120)
+    monkeypatch.setattr(comparison, "ROUNDS", 300)
     rows = comparison.compare_solvers(RING_IRIS, "admm")
     assert [(row.solver, row.level) for row in rows[::2]] == [(each, 1e-3) for each in NAMES]
     found = {row.measure.name: row.measure for row in rows}
     slow = found["iris ring(10) hom dgc 1e-3"]
-    assert (slow.value, slow.detail) == ("not reached", "within 120 rounds")
+    assert (slow.value, slow.detail) == ("not reached", "within 300 rounds")
     assert found["iris ring(10) hom auto 1e-6"].value == found["iris ring(10) hom admm 1e-6"].value
     median = sorted(
-        count_naively(record(*started("admm", seed), rounds=120, tol=1e-7).gap, 1e-6)
+        count_naively(record(*started("admm", seed), rounds=300, tol=1e-7).gap, 1e-6)
         for seed in range(3)
     )[1]
     assert found["iris ring(10) hom admm 1e-6"].value == median
@@ -163,7 +170,7 @@ def test_every_solver_has_its_effort_or_has_not_reached_the_level(monkeypatch):
 
 def started(solver, seed):
     problem, x = RING_IRIS.prepare(seed)
-    return problem, tune(problem, solver).program, x
+    return problem, tune(problem, x, solver), x
 
 
 def test_the_number_of_seeds_that_reached_a_level_is_reported():
@@ -174,7 +181,7 @@ def test_the_number_of_seeds_that_reached_a_level_is_reported():
 @pytest.mark.parametrize(("solver", "alpha"), [("dgc", "paper"), ("accelerated", "auto")])
 def test_a_fixed_point_is_near_once_all_centers_are(solver, alpha):
     problem, x = RING_IRIS.prepare(1, init="random")
-    tuned = tune(problem, solver, rho=10.0, alpha=alpha)
+    tuned = tune(problem, x, solver, rho=10.0, alpha=alpha)
     end = claims.find_fixed_point(problem, tuned, x)
     iterates = run_by_hand(problem, tuned.program, x, 2000)
     centers = [each.reshape(-1, 4) for each in iterates]
@@ -204,7 +211,8 @@ def test_claims_are_measured(monkeypatch):
     assert cost.value == pytest.approx(1.0, abs=1e-6)
     most = claims._count_rounds("it", "exact", RING_IRIS, "kmeans", level=1e-9, target=9)
     assert not most.holds
-    assert most.value % 5 == 0  # ring(10) averages in 5 rounds
+    # A maximum, a sum of the starts, and at least one sum for each step of Lloyd's method.
+    assert 30 < most.value < 600
 
 
 def test_bits_are_those_that_a_link_has_carried():

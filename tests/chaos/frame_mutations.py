@@ -41,9 +41,23 @@ def valid_frames() -> list[bytes]:
     network, run = bytes(range(8)), bytes(range(8, 16))
     four = [0.5, -1.25, 1e300, 3.0]
     agreed = messages.Agreed(
-        [0, 1, 2], [(0, 3)], four, four, four, four, 1.0, 900.0, 300.0, 50.0, 0.01, 2.0
+        [0, 1, 2],
+        [(0, 3)],
+        four,
+        four,
+        four,
+        four,
+        1.0,
+        900.0,
+        300.0,
+        50.0,
+        0.01,
+        four,
+        four,
+        4.0,
+        0.5,
     )
-    ended = messages.Ended(41, 1e-7, 0.02)
+    ended = messages.Ended(41, 1e-7)
     views = [
         messages.View(0, 2, 17, [1, 4], "3: nothing was heard of it for 10 s"),
         messages.View(3, 5, 40, [2, 300, 70000], ended=ended),
@@ -72,6 +86,9 @@ def valid_frames() -> list[bytes]:
         rounded = Frame(Kind.ROUND, network, codes, run, 70, 2, 90, 12345, maxima)
         single = rounded._replace(payload=centers, dtype=wire.FLOAT32)
         frames += [rounded, single, single._replace(dtype=wire.FLOAT64)]
+    for size in (0, 5):
+        integers = rng.integers(0, 1 << 63, size, dtype=np.uint64)
+        frames.append(Frame(Kind.AGREE, network, integers, run, 3, 1, dtype=wire.UINT64))
     return [wire.encode(frame) for frame in frames]
 
 

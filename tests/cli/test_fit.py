@@ -111,7 +111,8 @@ def test_a_graph_file_goes_by_names(parts):
 
 
 def test_the_certificate_says_how_to_run_it_again():
-    record = json.loads(good(*FIT, "--seed", 5, "--trace", "--json").stdout)
+    words = (*FIT, "--seed", 5, "--trace", "--json", "--solver", "accelerated", "--clusters", 4)
+    record = json.loads(good(*words).stdout)
     assert record.pop("out") == "out"
     assert record == json.loads(Path("out/certificate.json").read_text())
     solution = pc.Solution.load("out/solution.npz")
@@ -126,8 +127,21 @@ def test_the_certificate_says_how_to_run_it_again():
     assert record["settings"]["files"] == list(FILES)
     assert set(record["versions"]) == {"peerclust", "numpy", "numba", "python"}
     trace = pl.read_csv("out/trace.csv")
-    assert trace["round"].to_list() == [*range(1, solution.certificate.rounds + 1)]
+    searched = record["certificate"]["search_rounds"]
+    assert searched > 0
+    assert trace["round"].to_list() == [*range(1, solution.certificate.rounds + searched + 1)]
     assert np.array_equal(trace["cost"], solution.trace.cost)
+
+
+def test_fit_searches_unless_it_is_told_not_to(parts):
+    for search, moves in (("auto", True), ("swaps", True), ("none", False)):
+        words = ("--clusters", 6, "--search", search, "--scale", "none", "--seed", 1)
+        record = json.loads(good(*FIT, *words, "--json", "--force").stdout)
+        assert record["settings"]["search"] == search
+        assert (record["certificate"]["moves"] > 0) == moves
+        expected = pc.cluster(parts, n_clusters=6, search=search, random_state=1)
+        assert np.array_equal(pc.Solution.load("out/solution.npz").centers, expected.centers)
+        assert record["solver"] == "exact"
 
 
 def test_a_table_in_other_units_gives_the_same_clusters_unless_not_scaled():

@@ -56,7 +56,8 @@ def test_a_result_appears_whole_or_not_at_all(monkeypatch):
 
 BAD_OPTIONS = [
     (("--clusters", 200), "`--clusters` of fit must be at most the number of distinct rows"),
-    (("--rho", 0.5), "`--rho` of fit must be a number >= 1. Got 0.5."),
+    (("--rho", 0), "`--rho` of fit must be a number > 0. Got 0.0."),
+    (("--search", "swap"), "`--search` of fit must be one of 'auto', 'swaps', 'none'. Got 'swap'."),
     (("--rho", "big"), "`--rho` of fit must be a number or 'auto'. Got 'big'."),
     (("--alpha", "papr"), "`--alpha` of fit must be a number or 'auto' or 'paper'. Got 'papr'."),
     (("--loss", "hubr"), "Got 'hubr'. Did you mean 'huber'?"),

@@ -88,7 +88,7 @@ def test_init_writes_what_its_options_say(init):
     result = good(
         *init(), "--weights-column", "w", "--scale", "none", "--loss", "huber", "--delta", 2,
         "--matrix", "A.csv", "--solver", "dgc", "--exchange", "float32",
-        "--rho", 20, "--updates", 3, "--rounds", 50, "--tol", 1e-3,
+        "--rho", 20, "--updates", 3, "--rounds", 50, "--search", "swaps", "--tol", 1e-3,
         "--mean-of", 3, "--seed", 7, "--graph", "star", "--timeout", 1, "--join-timeout", 2,
         "--linger", 3, "--checkpoint-every", 4, "--on-loss", "stop", "--on-absent", "start",
         "--out", "n.toml",
@@ -101,7 +101,7 @@ def test_init_writes_what_its_options_say(init):
         "features": ["x", "y"], "weights_column": "w", "scale": "none", "n_clusters": 3,
         "loss": "huber", "delta": 2.0, "eta": None, "matrix": [[2.0, 0.0], [0.0, 1.0]],
         "solver": "dgc", "rho": 20.0, "B": 3, "exchange": "float32", "rounds": 50,
-        "tol": 1e-3, "seed": 7,
+        "tol": 1e-3, "search": "swaps", "seed": 7,
         "mean_of": 3, "timeout": 1.0, "join_timeout": 2.0, "linger": 3.0,
         "checkpoint_every": 4.0, "on_loss": "stop", "on_absent": "start",
     }  # fmt: skip
@@ -158,7 +158,7 @@ def test_a_graph_may_be_a_file_of_names(init):
 
 
 BAD_OPTIONS = [
-    (("--rho", 0.5), "`--rho` of peer init must be a number >= 1. Got 0.5."),
+    (("--rho", -0.5), "`--rho` of peer init must be a number > 0. Got -0.5."),
     (("--rho", "big"), "`--rho` of peer init must be a number or 'auto'. Got 'big'."),
     (("--rho", "nan"), "`--rho` of peer init must be a number > 0. Got nan."),
     (("--loss", "hubr"), "`--loss` of peer init must be one of"),

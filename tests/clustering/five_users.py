@@ -11,4 +11,11 @@ PARTS = [RNG.normal(size=(n, 2)) + 8 * RNG.integers(0, 3, (n, 1)) for n in (30, 
 START = np.array([[0.0, 0.0], [8.0, 8.0], [16.0, 16.0]])
 
 
-OPTIONS = {"n_clusters": 3, "rho": 50.0, "init": START, "rounds": 100}
+OPTIONS = {
+    "n_clusters": 3,
+    "graph": "ring",
+    "rho": 50.0,
+    "init": START,
+    "search": "none",
+    "rounds": 100,
+}

@@ -16,7 +16,7 @@ from peerclust.runtimes import Simulator
 
 ROWS, CLASSES = pc.datasets.iris()
 PARTS = [ROWS[i] for i in pc.partition.homogeneous(CLASSES, 6, random_state=0)]
-COMMON = {"n_clusters": 3, "random_state": 3}
+COMMON = {"n_clusters": 3, "random_state": 3, "graph": "ring"}
 
 
 class Own:
@@ -41,14 +41,21 @@ LSP2P_SPEC = SolverSpec(name="lsp2p", summary="a baseline", make=lambda _: LSP2P
 CASES = {
     "accelerated": {"rho": 10},
     "dgc, two updates": {"solver": "dgc", "rho": 10, "B": 2, "rounds": 60},
-    "rho found, two starts": {"n_init": 2, "tol": 1e-4},
+    "rho found, two starts": {"solver": "accelerated", "n_init": 2, "tol": 1e-4, "search": "none"},
     "admm": {"solver": "admm", "loss": "huber"},
     "group lasso": {"solver": "group-lasso", "rounds": 120},
     "exact": {"solver": "exact", "loss": "fair"},
+    "search of exact": {"n_clusters": 5, "loss": "huber"},
+    "search, rho found, two starts, trace": {
+        "solver": "accelerated",
+        "n_init": 2,
+        "tol": 1e-3,
+        "trace": True,
+    },
     "8-bit": {"rho": 10, "exchange": "8-bit"},
     "noise": {"rho": 10, "exchange": {"noise": 1e-3, "drop": 0.1}, "rounds": 60},
     "trace": {"rho": 10, "trace": True},
-    "trace of exact": {"solver": "exact", "trace": True},
+    "trace of exact": {"solver": "exact", "loss": "huber", "trace": True},
     "trace of admm": {"solver": "admm", "trace": True},
     "loopback": {"rho": 10, "runtime": "loopback", "rounds": 60},
     "a runtime of one's own": {"rho": 10, "runtime": Own, "rounds": 60},
@@ -75,12 +82,12 @@ def interrupt(folder, calls, **options):
             raise InterruptedRunError
 
     checkpoint = pc.Checkpoint(folder, every=5, resume=True)
-    return pc.cluster(PARTS, progress=progress, checkpoint=checkpoint, **COMMON, **options)
+    return pc.cluster(PARTS, progress=progress, checkpoint=checkpoint, **COMMON | options)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_run_resumes_to_the_same_bits_wherever_it_was_interrupted(case, tmp_path):
-    whole = bits(pc.cluster(PARTS, **COMMON, **case))
+    whole = bits(pc.cluster(PARTS, **COMMON | case))
     interruptions = 0
     for calls in (3, 7, 18, 41, 77, 10**9):
         try:
@@ -124,10 +131,14 @@ def test_resuming_from_an_empty_folder_starts_a_run(tmp_path):
 
 
 def test_only_the_last_files_are_left(tmp_path):
-    pc.cluster(PARTS, rho=10, checkpoint=pc.Checkpoint(tmp_path, every=5), **COMMON)
+    checkpoint = pc.Checkpoint(tmp_path, every=5)
+    moves = pc.cluster(PARTS, rho=10, checkpoint=checkpoint, **COMMON).certificate.moves
+    assert moves > 0
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names[0] == "journal.json"
-    assert len(names) == 2
+    # One file for each run that has ended: the first, and one after each move.
+    assert [name.split("-")[1] for name in names[1:]] == [str(n) for n in range(1 + moves)]
+    assert all("-end." in name for name in names[1:])
     assert json.loads((tmp_path / "journal.json").read_text())["done"]
 
 
@@ -178,7 +189,7 @@ def test_incomplete_files_of_earlier_jobs_are_removed(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "run-3-round-9.rank-7.npz").write_bytes(b"of another job")
     (tmp_path / "notes.txt").write_text("the user's own")
-    pc.cluster(PARTS, rho=10, checkpoint=tmp_path, **COMMON)
+    pc.cluster(PARTS, rho=10, search="none", checkpoint=tmp_path, **COMMON)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names[:2] == ["journal.json", "notes.txt"]
     assert len(names) == 3

@@ -100,14 +100,16 @@ def test_a_custom_solver_is_a_callable_that_returns_a_program():
 
 
 def test_a_graph_may_come_from_networkx():
-    a = pc.cluster(PARTS, graph=networkx.cycle_graph(5), **OPTIONS | {"alpha": 0.01})
-    b = pc.cluster(PARTS, graph="ring", **OPTIONS | {"alpha": 0.01})
+    a = pc.cluster(PARTS, **OPTIONS | {"graph": networkx.cycle_graph(5), "alpha": 0.01})
+    b = pc.cluster(PARTS, **OPTIONS | {"graph": "ring", "alpha": 0.01})
     np.testing.assert_allclose(a.centers, b.centers, rtol=1e-12)
 
 
 def test_a_single_user_is_plain_clustering():
     rows = np.concatenate(PARTS)
-    solution = pc.cluster([rows], n_clusters=3, init=START, rounds=3000, tol=1e-10)
+    solution = pc.cluster(
+        [rows], n_clusters=3, solver="accelerated", init=START, rounds=3000, tol=1e-10
+    )
     assert solution.rho == 1.0
     labels = solution.labels[0]
     for k in range(3):
@@ -118,6 +120,11 @@ def test_generalized_kl_runs_and_reports_that_it_is_outside_the_theory():
     rng = np.random.default_rng(0)
     parts = [rng.gamma(5.0, m, (40, 2)) for m in (1.0, 1.0, 3.0)]
     kl = pc.bregman.generalized_kl(smoothness=2.0)
-    solution = pc.cluster(parts, n_clusters=2, loss=kl, rho=100, rounds=3000, random_state=0)
+    options = {"n_clusters": 2, "loss": kl, "rho": 10, "rounds": 3000, "random_state": 0}
+    solution = pc.cluster(parts, solver="dgc", **options)
     assert "outside the theory" in solution.why["alpha"]
-    assert solution.certificate.residual < 1e-4
+    assert solution.status.converged
+    solution = pc.cluster(parts, solver="accelerated", **options)
+    assert solution.status.converged
+    assert solution.alpha is None
+    assert "for each user and center" in solution.why["alpha"]

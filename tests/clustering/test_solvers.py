@@ -71,6 +71,21 @@ def test_exact_consensus_holds_with_a_mahalanobis_distance(solver, loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_exact_with_a_mahalanobis_distance_is_exact_in_the_coordinates_of_its_matrix(loss):
+    # The inverse covariance, of condition 177.
+    A = np.linalg.inv(np.cov(ROWS.T))
+    factor = np.linalg.cholesky(A)
+    parts, start = parts_of("heterogeneous"), ROWS[[3, 60, 110]]
+    options = {"n_clusters": 3, "loss": loss, "solver": "exact", "tol": 1e-9}
+    found = pc.cluster(parts, distance=pc.Mahalanobis(A), init=start, **options)
+    there = pc.cluster([part @ factor for part in parts], init=start @ factor, **options)
+    assert found.status.converged, found.status
+    assert found.certificate.rounds <= 1.5 * there.certificate.rounds
+    assert found.certificate.pooled_cost == pytest.approx(there.certificate.pooled_cost, rel=1e-9)
+    np.testing.assert_allclose(found.consensus @ factor, there.consensus, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("solver", ["dgc", "accelerated"])
 def test_penalized_solvers_end_at_their_own_fixed_point_and_near_the_pooled_one(solver, loss):
     parts, x, rhos = parts_of("homogeneous"), None, (30, 300, 3000)
@@ -123,23 +138,32 @@ def test_weights_count(solver):
     assert np.abs(weighted.centers - repeated.centers).max() < 1e-6
 
 
-def test_auto_sends_only_centers_and_reports_why():
-    end = pc.cluster(parts_of("homogeneous"), n_clusters=3, solver="auto", random_state=0)
-    assert (end.solver, end.rho, end.alpha) == ("admm", None, None)
-    assert "no sums or counts leave a user" in end.why["solver"]
-    given = pc.cluster(parts_of("homogeneous"), n_clusters=3, solver="auto", rho=50, random_state=0)
+def test_auto_is_exact_and_reports_why():
+    end = pc.cluster(parts_of("homogeneous"), n_clusters=3, random_state=0)
+    assert (end.solver, end.rho, end.alpha) == ("exact", None, None)
+    assert "by exact sums over all users" in end.why["solver"]
+    given = pc.cluster(parts_of("homogeneous"), n_clusters=3, rho=50, random_state=0)
     assert (given.solver, given.rho) == ("accelerated", 50.0)
+    assert "a given rho requires DGC" in given.why["solver"]
+    coarse = pc.cluster(
+        parts_of("homogeneous"), n_clusters=3, exchange="8-bit", rounds=5, random_state=0
+    )
+    assert coarse.solver == "accelerated"
+    assert "an exchange format requires DGC" in coarse.why["solver"]
 
 
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({}, "admm"),
+        ({}, "exact"),
+        ({"alpha": "paper"}, "accelerated"),
         ({"rho": 10.0}, "accelerated"),
         ({"alpha": 0.1}, "accelerated"),
         ({"B": 3}, "accelerated"),
         ({"consensus_factor": 0.5}, "accelerated"),
+        ({"consensus_factor": "1-1/rho"}, "accelerated"),
         ({"solver": "dgc"}, "dgc"),
+        ({"solver": "admm"}, "admm"),
     ],
 )
 def test_auto_follows_from_the_parameters(changes, name):
@@ -163,8 +187,8 @@ def test_auto_is_accelerated_for_a_bregman_loss():
         ({"solver": "exact", "alpha": 0.1}, "`alpha` of cluster must be 'auto' with the"),
         ({"solver": "admm", "B": 2}, "`B` of cluster must be 1 with the solver 'admm'"),
         (
-            {"certify": "me"},
-            "`certify` of cluster must be one of 'central', 'decentralized'. Got 'me'.",
+            {"solver": "exact", "exchange": "float32"},
+            "`exchange` of cluster must be 'float64' with the solver 'exact'",
         ),
     ],
 )
@@ -176,15 +200,16 @@ def test_incompatible_options_get_one_sentence(given, sentence):
 
 def test_a_group_lasso_without_consensus_is_reported():
     end = pc.cluster(
-        parts_of("heterogeneous"), n_clusters=3, solver="group-lasso", rho=1, rounds=20_000,
-        tol=1e-5, random_state=0,
+        parts_of("heterogeneous"), n_clusters=3, graph="ring", solver="group-lasso", rho=1,
+        rounds=3000, tol=1e-5, random_state=0,
     )  # fmt: skip
-    assert end.status.name == "stopped"
-    assert "`rho` = 1 is too small for consensus" in end.status.advice
+    assert end.status.name == "ran out of rounds"
+    assert "users' centers differ by 0.26 of the data's spread" in end.status.advice
+    assert "if they do not come closer, a `rho` above 1." in end.status.advice
 
 
 def test_a_run_that_ends_just_before_users_agree_to_stop_is_reported():
-    given = {"n_clusters": 3, "random_state": 0, "tol": 1e-5}
+    given = {"n_clusters": 3, "random_state": 0, "tol": 1e-5, "graph": "ring", "search": "none"}
     whole = pc.cluster(parts_of("homogeneous"), solver="admm", **given)
     short = pc.cluster(
         parts_of("homogeneous"), solver="admm", rounds=whole.certificate.rounds - 1, **given

@@ -9,7 +9,8 @@ from peerclust.clustering.status import Ending, decide_peer_status, decide_statu
 from peerclust.programs.solvers import SOLVERS
 
 END = Ending(
-    spec=SOLVERS["dgc"], rho=20.0, rounds=7, stopped=True, tol=1e-3, residual=1e-4, disagreement=0.0
+    spec=SOLVERS["dgc"], rho=20.0, rounds=7, stopped=True, tol=1e-3, residual=1e-4,
+    disagreement=0.0, used=9, K=9,
 )  # fmt: skip
 ADMM, LASSO = {"spec": SOLVERS["admm"], "rho": None}, {"spec": SOLVERS["group-lasso"]}
 
@@ -20,14 +21,34 @@ ADMM, LASSO = {"spec": SOLVERS["admm"], "rho": None}, {"spec": SOLVERS["group-la
         ({}, "converged: every residual is below 0.001 after 7 rounds."),
         ({"disagreement": 0.2}, "centers still differ by 20% .* a larger `rho` brings them closer"),
         (ADMM | {"disagreement": 0.2}, "more `rounds` bring them closer"),
-        ({"residual": 1.0}, "stopped: .* in one round, .* the residual is 1. With a smaller `tol`"),
-        (LASSO | {"residual": 0.2, "disagreement": 0.2}, "`rho` = 20 is too small for consensus"),
-        (ADMM | {"residual": 0.2}, "but the joint residual is 0.2. A smaller `tol` reduces it."),
-        (ADMM | {"residual": 0.2, "noisy": True}, "the wrong point; use 'accelerated'"),
+        ({"used": 8}, "^converged: .* after 7 rounds. Only 8 of 9 clusters have rows.$"),
+        ({"used": 8, "stopped": False, "residual": 1.0}, "faster. Only 8 of 9 clusters have row"),
+        ({"aimed": True, "disagreement": 0.015}, "^converged: .* after 7 rounds.$"),
+        (
+            {"aimed": True, "disagreement": 0.02},
+            "centers differ by 2.0% .* where `rho` = 'auto' aims at 1%: give a larger `rho`.$",
+        ),
+        ({"residual": 1.0}, "^ran out of rounds: the residual is 1 after 7 rounds, above `tol` = "),
+        (
+            LASSO | {"residual": 0.2, "disagreement": 0.2},
+            "^ran out of rounds: users' centers differ by 0.2 .* a `rho` above 20.$",
+        ),
+        (
+            ADMM | {"residual": 0.2},
+            "^ran out of rounds: .* above `tol` = 0.001. Allow more `rounds`, or a larger `tol`.$",
+        ),
+        (ADMM | {"residual": 0.2, "noisy": True}, "a wrong point; use 'accelerated'"),
         ({"stopped": False, "tol": 0.0}, "ran out of rounds: `tol` = 0 runs all 7 rounds"),
         ({"stopped": False}, "below 0.001, but the users had not yet agreed to stop"),
         ({"stopped": False, "residual": 1.0}, "above `tol` = 0.001. .* a smaller `rho` converges"),
-        ({"stopped": False, "residual": 1.0, "dtype": "float32"}, "float32 may be too coarse"),
+        (
+            {"stopped": False, "residual": 1.0, "dtype": "float32"},
+            "above `tol` = 0.001. .*; float32 may be too coarse for this `tol`, '8-bit' is not.$",
+        ),
+        (
+            {"stopped": False, "dtype": "float32"},
+            "below 0.001, but the users .* `rounds`; float32 may be too coarse for this `tol`, ",
+        ),
         ({"stopped": False, "residual": 1.0, "noisy": True}, "so 0.001 may be out of reach"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -127,7 +128,7 @@ def test_it_works_in_a_pipeline_with_every_loss_and_distance():
         ({}, {"X": np.where(np.arange(150)[:, None] == 9, np.inf, X)}, "Row 9 of X must be finite"),
         ({"n_clusters": 200}, {}, "`n_clusters` of {} must be at most the number of distinct rows"),
         ({"n_clusters": 0}, {}, "`n_clusters` of {} must be a whole number >= 1"),
-        ({"rho": 0.5}, {"users": SITE}, "`rho` of {} must be a number >= 1"),
+        ({"rho": 0}, {"users": SITE}, "`rho` of {} must be a number > 0"),
         ({"max_iter": 0}, {}, "`max_iter` of {} must be a whole number >= 1. Got 0."),
         ({"tol": -1}, {}, "`tol` of {} must be a number >= 0"),
         ({"solver": "admm", "B": 2}, {}, "`B` of {} must be 1 with the solver 'admm'"),
@@ -150,9 +151,32 @@ def test_bad_input_gets_one_clear_sentence(kind, options, fit, sentence):
 
 @pytest.mark.parametrize("kind", [pc.PeerClustering, pc.PeerOutlierDetector])
 def test_advice_names_the_parameters_of_the_estimator(kind):
-    status = kind(max_iter=1, random_state=0).fit(X, users=SITE).solution_.status
+    model = kind(max_iter=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="^ran out of rounds: .*more `max_iter`, or a larg"):
+        status = model.fit(X, users=SITE).solution_.status
     assert status.name == "ran out of rounds"
     assert "Allow more `max_iter`, or a larger `tol`" in status.advice
+
+
+@pytest.mark.parametrize("kind", [pc.PeerClustering, pc.PeerOutlierDetector])
+def test_a_run_that_converged_or_was_not_to_stop_warns_of_nothing(kind):
+    # Warnings are errors here.
+    done = kind(n_clusters=3, random_state=0).fit(X, users=SITE)
+    assert done.solution_.status.converged
+    short = kind(n_clusters=3, max_iter=2, tol=0, random_state=0).fit(X, users=SITE)
+    assert short.solution_.status.name == "ran out of rounds"
+
+
+def test_clusters_without_rows_are_reported():
+    rows = np.repeat(np.arange(11.0), 5)[:, None] * [1.0, 2.0]
+    start = np.concatenate([rows[:45:5], [[500.0, 0.0], [0.0, 500.0]]])
+    model = pc.PeerClustering(n_clusters=11, init=start).fit(rows, users=np.arange(55) % 4)
+    assert model.solution_.status.converged
+    assert "Only 9 of 11 clusters have rows" in model.solution_.status.advice
+    # Where the start is drawn, each group has its own center.
+    model = pc.PeerClustering(n_clusters=11, random_state=0).fit(rows, users=np.arange(55) % 4)
+    assert "clusters have rows" not in model.solution_.status.advice
+    assert model.inertia_ == pytest.approx(0, abs=1e-9)
 
 
 def test_unknown_losses_are_rejected_with_the_nearest_name():
@@ -184,7 +208,7 @@ def test_parameters_set_after_a_fit_do_not_change_the_fitted_model():
     ],
 )
 def test_a_graph_that_names_its_users_is_matched_by_name(graph):
-    options = {"n_clusters": 3, "rho": 10, "max_iter": 9, "init": X[:3] * [1, 2, 3, 4]}
+    options = {"n_clusters": 3, "rho": 10, "max_iter": 9, "tol": 0, "init": X[:3] * [1, 2, 3, 4]}
     model = pc.PeerClustering(graph=graph, **options).fit(X, users=SITE)
     # Users come in the order east, north, south, west, so that west is user 3.
     hub = pc.graphs.from_edges([(3, 0), (3, 1), (3, 2)])
@@ -202,6 +226,18 @@ def test_the_same_seed_gives_what_cluster_gives():
     model = pc.PeerClustering(n_clusters=3, rho=20, max_iter=50, random_state=7).fit(X)
     direct = pc.cluster([X], n_clusters=3, rho=20, rounds=50, tol=1e-4, random_state=7)
     assert np.array_equal(model.user_centers_, direct.centers)
+
+
+def test_search_is_that_of_cluster_and_not_of_the_detector():
+    options = {"n_clusters": 6, "random_state": 3}
+    for search in ("none", "swaps", "auto"):
+        model = pc.PeerClustering(search=search, **options).fit(X)
+        direct = pc.cluster([X], search=search, tol=1e-4, **options)
+        assert np.array_equal(model.user_centers_, direct.centers)
+        assert (model.solution_.certificate.moves > 0) == (search != "none")
+    assert pc.PeerOutlierDetector(**options).fit(X).solution_.certificate.moves == 0
+    with pytest.raises(InputError, match=r"`search` of PeerClustering must be .*mean 'swaps'"):
+        pc.PeerClustering(search="swap").fit(X)
 
 
 def test_transform_of_a_bregman_loss_agrees_with_predict():

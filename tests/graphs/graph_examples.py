@@ -14,6 +14,10 @@ CITIES = [("rome", "oslo"), ("oslo", "bern"), ("bern", "rome"), ("bern", "kyiv")
 SIZES = [*range(1, 13), 30, 31, 64]
 
 
+def exponential_twin(m):
+    return nx.circulant_graph(m, [2**j for j in range(m) if 2**j < m])
+
+
 # Each graph beside one that networkx made, or that was made from pairs found in another way.
 ALL_GRAPHS = [
     *((graphs.ring(m), nx.cycle_graph(m)) for m in SIZES if m > 2),
@@ -21,6 +25,7 @@ ALL_GRAPHS = [
     *((graphs.path(m), nx.path_graph(m)) for m in SIZES),
     *((graphs.star(m), nx.star_graph(m - 1)) for m in SIZES),
     *((graphs.complete(m), nx.complete_graph(m)) for m in SIZES),
+    *((graphs.exponential(m), exponential_twin(m)) for m in SIZES),
     *(
         (
             graphs.grid(rows, columns),

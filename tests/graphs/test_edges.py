@@ -154,6 +154,7 @@ def test_resolve_takes_names_graphs_and_networkx_graphs():
     assert graphs.resolve("path", 10) == graphs.path(10)
     assert graphs.resolve("star", 10) == graphs.star(10)
     assert graphs.resolve("complete", 10) == graphs.complete(10)
+    assert graphs.resolve("exponential", 10) == graphs.exponential(10)
     assert graphs.resolve(nx.cycle_graph(10), 10) == graphs.ring(10)
     graph = graphs.ring(10)
     assert graphs.resolve(graph, 10) is graph
@@ -164,6 +165,12 @@ def test_resolve_takes_names_graphs_and_networkx_graphs():
 )
 def test_resolve_makes_the_most_square_grid(m, name):
     assert graphs.resolve("grid", m).name == f"grid({name})"
+
+
+@pytest.mark.parametrize("m", [1, 2, 15, 16, 17, 18, 100])
+def test_the_automatic_graph_is_complete_up_to_16_users_and_exponential_above(m):
+    expected = "complete" if m <= 16 else "exponential"
+    assert graphs.resolve("auto", m).name == f"{expected}({m})"
 
 
 @pytest.mark.parametrize(
@@ -181,6 +188,9 @@ def test_resolve_refuses_another_number_of_users(graph, name):
 def test_resolve_refuses_what_is_no_graph():
     with pytest.raises(ParameterError, match=r"Got 'rings'\. Did you mean 'ring'\?"):
         graphs.resolve("rings", 5)
+    for name in graphs.NAMED:
+        with pytest.raises(ParameterError, match=f"must be one of .*'{name}'"):
+            graphs.resolve("hypercube", 8)
     for bad in (None, 5, [(0, 1)], np.eye(5)):
         with pytest.raises(
             ParameterError, match="must be a Graph, a networkx graph or one of 'ring'"

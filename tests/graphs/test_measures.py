@@ -13,10 +13,12 @@ from graph_examples import (
     EVERY_GRAPH,
     connected_pairs,
     dense_eigenvalues,
+    exponential_twin,
     farthest_by_breadth_first_search,
     named,
 )
 from hypothesis import given, settings
+from scipy.sparse.csgraph import dijkstra, shortest_path
 
 from peerclust import graphs
 
@@ -38,17 +40,11 @@ def test_diameter_is_exact():
         assert graph.diameter.value == nx.diameter(twin), named(graph)
 
 
-def test_bounds_are_bounds():
+def test_the_bound_on_lambda_max_is_a_bound():
     for graph in EVERY_GRAPH:
         if graph.m > 1:
-            highest, diameter = (
-                dense_eigenvalues(graph)[-1],
-                farthest_by_breadth_first_search(graph),
-            )
             bound = graphs.graph.lambda_max_bound(graph)
-            assert highest - 1e-9 <= bound <= graph.m, named(graph)
-            bound = graphs.graph.diameter_bound(graph)
-            assert diameter <= bound <= min(2 * diameter, graph.m - 1), named(graph)
+            assert dense_eigenvalues(graph)[-1] - 1e-9 <= bound <= graph.m, named(graph)
 
 
 def test_large_graphs_report_bounds_and_say_so(monkeypatch):
@@ -64,7 +60,7 @@ def test_large_graphs_report_bounds_and_say_so(monkeypatch):
         assert kinds == ["upper bound", "lower bound", "upper bound"], named(graph)
         assert eigenvalues[-1] <= large.lambda_max.value + 1e-9, named(graph)
         assert 0 < large.lambda_2.value <= eigenvalues[1] + 1e-9, named(graph)
-        assert diameter <= large.diameter.value < graph.m, named(graph)
+        assert diameter <= large.diameter.value <= min(2 * diameter, graph.m - 1), named(graph)
 
 
 @given(connected_pairs())
@@ -83,7 +79,36 @@ def test_any_connected_pairs_give_the_graph_of_networkx_and_true_bounds(case):
     assert graph.lambda_2.value == pytest.approx(eigenvalues[1], abs=1e-9)
     assert graph.diameter.value == nx.diameter(twin)
     assert graphs.graph.lambda_max_bound(graph) >= eigenvalues[-1] - 1e-9
-    assert graphs.graph.diameter_bound(graph) >= nx.diameter(twin)
+
+
+@pytest.mark.parametrize("m", [*range(1, 71), 127, 128, 129, 300, 511])
+def test_an_exponential_graph_knows_its_eigenvalues_and_diameter(m):
+    graph, twin = graphs.exponential(m), exponential_twin(m)
+    eigenvalues = np.linalg.eigvalsh(nx.laplacian_matrix(twin).toarray().astype(float))
+    assert graph.known.lambda_max == pytest.approx(eigenvalues[-1], abs=1e-11)
+    assert graph.known.lambda_2 == pytest.approx(eigenvalues[:2][-1], abs=1e-11)
+    assert graph.known.diameter == shortest_path(nx.to_scipy_sparse_array(twin)).max()
+    assert graph.adjacency.toarray().tolist() == nx.to_numpy_array(twin, range(m)).tolist()
+    assert graph.degree.max() <= 2 * math.ceil(math.log2(m))
+
+
+def test_an_exponential_graph_of_1000_users_has_20_neighbors_each_and_diameter_5():
+    graph = graphs.exponential(1000)
+    assert set(graph.degree) == {20}
+    assert graph.diameter.value == 5
+
+
+@pytest.mark.parametrize("m", [4096, 65_537, 1_000_000])
+def test_eigenvalues_of_a_large_exponential_graph_are_those_of_its_first_row(m):
+    # The Fourier transform of the first row of a circulant matrix is its spectrum.
+    graph, row = graphs.exponential(m), np.zeros(m)
+    row[graph.neighbors(0)] = -1
+    row[0] = graph.neighbors(0).size
+    eigenvalues = np.sort(np.fft.fft(row).real)
+    assert graph.lambda_max.value == pytest.approx(eigenvalues[-1], rel=1e-13)
+    assert graph.lambda_2.value == pytest.approx(eigenvalues[1], rel=1e-12)
+    if m < 100_000:
+        assert graph.diameter.value == dijkstra(graph.adjacency, indices=m // 3).max()
 
 
 @pytest.mark.parametrize("build", [graphs.ring, graphs.path, graphs.star])
@@ -96,6 +121,15 @@ def test_a_million_users_fit_in_a_gigabyte(build):
         assert graph.lambda_2.exact
         assert graph.diameter.exact
         assert tracemalloc.get_traced_memory()[1] < 1e9
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_exponential_graph_of_a_million_users_takes_little_more_memory_than_its_edges():
+    tracemalloc.start()
+    try:
+        graph = graphs.exponential(1_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * graph.indices.nbytes
     finally:
         tracemalloc.stop()
 

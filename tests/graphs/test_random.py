@@ -82,7 +82,10 @@ def test_a_probability_above_one_is_refused():
         graphs.erdos_renyi(5, 1.5)
 
 
-@pytest.mark.parametrize("build", [graphs.ring, graphs.path, graphs.star, graphs.complete])
+@pytest.mark.parametrize(
+    "build",
+    [graphs.ring, graphs.path, graphs.star, graphs.complete, graphs.exponential, graphs.auto],
+)
 @pytest.mark.parametrize("bad", [0, -3, 2.5, "5", None, True])
 def test_named_graphs_refuse_a_bad_number_of_users(build, bad):
     message = f"`m` of {build.__name__} must be a whole number >= 1. Got {bad!r}."

@@ -26,31 +26,71 @@ def test_matvec_multiplies_each_vector_by_its_matrix(matrices, d):
 
 
 @pytest.mark.parametrize("d", [1, 3, 4, 9, 64])
-def test_gradient_step_takes_the_step_that_numpy_computes(d):
+@pytest.mark.parametrize("alpha", [0.03, 0.0])
+def test_gradient_step_takes_the_step_that_numpy_computes(alpha, d):
     rng = np.random.default_rng(d)
     x, s1, total = rng.normal(size=(3, 5, 3, d))
-    s0, degree = rng.uniform(0, 9, (5, 3)), rng.integers(0, 4, 5).astype(float)
-    rho, alpha, factor = step = 7.0, 0.03, 0.5
+    s0, degree = rng.uniform(0, 9, (5, 3)), np.array([0.0, 1.0, 2.0, 3.0, 0.0])
+    H, stiffness = rng.uniform(0, 9, (5, 3)), rng.uniform(0.5, 9, (5, 3))
+    H[0, 1], H[2, 0] = 0.0, 0.0
+    rho, _, factor = step = 7.0, alpha, 0.5
     gradient = (s0[..., None] * x - s1) * (1.0 / rho) + (degree[:, None, None] * x - total) * factor
-    out, size = np.zeros_like(x), np.zeros(5)
+    out, residual, alphas = np.zeros_like(x), np.zeros(5), np.full((5, 3), np.nan)
     flat = [each.reshape(5, -1) for each in (x, s1, total, out)]
     for first, last in ((0, 2), (2, 5)):
-        kernels.gradient_step(first, last, flat[0], s0, *flat[1:3], degree, step, flat[3], size)
-    same(out, x - alpha * gradient)
-    np.testing.assert_allclose(size, np.linalg.norm(gradient, axis=2).max(axis=1), rtol=1e-14)
+        kernels.gradient_step(
+            first, last, flat[0], s0, flat[1], H, (flat[2], degree), step, stiffness,
+            (flat[3], residual, alphas),
+        )  # fmt: skip
+    same(out, x - alphas[..., None] * gradient)
+    expected = np.full((5, 3), alpha)
+    if alpha == 0:
+        for i, k in np.ndindex(5, 3):
+            bend = H[i, k] / rho + 2 * factor * degree[i]
+            # Of a center that nothing moves the step does not matter.
+            expected[i, k] = 1 / bend if bend > 0 else 0.0
+        assert expected[0, 1] == 0
+    np.testing.assert_allclose(alphas, expected, rtol=1e-15)
+    far = rho * np.linalg.norm(gradient, axis=2) / stiffness
+    np.testing.assert_allclose(residual, far.max(axis=1), rtol=1e-14)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_gradient_step_reports_a_center_that_is_not_finite(k, value):
+@pytest.mark.parametrize("alpha", [0.1, 0.0])
+def test_gradient_step_reports_a_center_that_is_not_finite(k, value, alpha):
     x = np.ones((2, 6))
     x[1, 2 * k] = value
-    none, size = np.zeros((2, 3)), np.zeros(2)
+    none, residual = np.zeros((2, 3)), np.zeros(2)
     kernels.gradient_step(
-        0, 2, x, none, np.zeros_like(x), np.zeros_like(x), np.ones(2), (1.0, 0.1, 1.0),
-        np.empty_like(x), size,
+        0, 2, x, none, np.zeros_like(x), none, (np.zeros_like(x), np.ones(2)), (1.0, alpha, 1.0),
+        np.ones((2, 3)), (np.empty_like(x), residual, np.empty((2, 3))),
     )  # fmt: skip
-    assert np.isfinite(size).tolist() == [True, False]
+    assert np.isfinite(residual).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("d", [1, 4, 7])
+def test_extrapolate_takes_nesterovs_step_that_numpy_computes(d):
+    rng = np.random.default_rng(d)
+    y, stepped, x = rng.normal(size=(3, 6, 3, d)) * np.array([1.0, 0.1, 1.0])[:, None, None, None]
+    t, softness = rng.uniform(1, 9, (6, 3)), rng.uniform(0, 5, (6, 3))
+    out, later, residual = np.empty_like(y), np.empty((6, 3)), np.empty(6)
+    for first, last in ((0, 2), (2, 6)):
+        kernels.nesterov_extrapolate(first, last, y, stepped, x, t, softness, out, later, residual)
+    restarts = 0
+    far = np.empty((6, 3))
+    for i, k in np.ndindex(6, 3):
+        went = stepped[i, k] - x[i, k]
+        uphill = (y[i, k] - stepped[i, k]) @ went > 0
+        restarts += uphill
+        now = 1.0 if uphill else t[i, k]
+        after = (1 + np.sqrt(1 + 4 * now**2)) / 2
+        np.testing.assert_allclose(later[i, k], after, rtol=1e-14)
+        expected = stepped[i, k] + (now - 1) / after * went
+        np.testing.assert_allclose(out[i, k], expected, rtol=1e-13, atol=1e-14)
+        far[i, k] = softness[i, k] * np.linalg.norm(expected - stepped[i, k])
+    assert 0 < restarts < 18
+    np.testing.assert_allclose(residual, far.max(axis=1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("at", [(0, 0), (2, 7), (1, 3)])

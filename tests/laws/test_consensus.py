@@ -59,7 +59,8 @@ def test_consensus_points_are_stationary_points_of_the_pooled_problem(loss):
     residuals = []
     for rho in rhos:
         gradient = p.pooled_gradient(points[rho].mean(axis=0))
-        residuals.append(np.linalg.norm(gradient, axis=1).max() / (p.w.sum() * p.spread))
+        H = p.curvatures(points[rho], p.labels(points[rho])).sum(axis=0)
+        residuals.append((np.linalg.norm(gradient, axis=1) / H).max() / p.spread)
         solution = p.run(init=points[rho], rho=rho, rounds=1, tol=0)
         assert solution.certificate.pooled_residual == pytest.approx(residuals[-1], rel=1e-4)
     assert slope(residuals, rhos) == pytest.approx(-1.0, abs=0.05)

@@ -7,6 +7,9 @@ import pytest
 
 from instances import GRAPHS, LOSSES, WEIGHTS
 from paper_formulas import CASES, in_hull, problem, start
+from peerclust.programs.accelerated import Accelerated
+from peerclust.runtimes import Simulator, run_program
+from peerclust.users import Users
 
 every_loss = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 
@@ -30,7 +33,9 @@ def test_the_cost_never_rises_with_the_automatic_step(case, rounds):
             c=[0.5, 1.0, 2.0, "1-1/rho"][rng.integers(4)],
             weights=WEIGHTS[rng.integers(len(WEIGHTS))],
         )
-        rho = float(10 ** rng.uniform(0, 4)) if rng.random() < 0.9 else 1.0
+        rho = float(10 ** rng.uniform(-2, 4)) if rng.random() < 0.9 else 1.0
+        if p.c == "1-1/rho":
+            rho += 1.0
         x = start(rng, p, outside=0.0 if p.kl else rng.choice([0.0, 1.0]))
         seen = []
         p.run(init=x, rho=rho, B=B, rounds=9, tol=0, seen=seen, random_state=0)
@@ -83,6 +88,34 @@ def test_euclidean_centers_stay_in_the_hull_of_rows_and_start(loss):
             assert over.max() <= 1e-12 * np.abs(reach).max(), f"{graph}, round {t}"
         for center in seen[-1][0].reshape(-1, d):
             assert in_hull(center, corners), graph
+
+
+CONCAVE = {
+    name: case for name, case in CASES.items() if name.startswith(("KMeans", "Huber", "squared"))
+}
+
+
+@pytest.mark.parametrize("case", CONCAVE.values(), ids=list(CONCAVE))
+def test_a_step_of_each_users_own_size_never_raises_the_cost(case):
+    """For losses that are concave in r^2, at given labels: it minimizes a quadratic above J_rho."""
+    rng = np.random.default_rng(25)
+    falls = 0
+    for graph, c, weights in itertools.product(GRAPHS, (0.3, 1.0, 2.0), WEIGHTS):
+        p = problem(rng, **case, graph=graph, m=int(rng.integers(1, 9)), c=c, weights=weights)
+        rho, x = float(10 ** rng.uniform(-2, 4)), start(rng, p, outside=rng.choice([0.0, 1.0]))
+        given = {"loss": p.loss} if "breg" in case else {"loss": p.loss, "distance": p.distance}
+        offsets = np.cumsum([0, *map(len, p.parts)])
+        users = Users(p.rows, offsets, weights=p.w, **given)
+        program, graph = Accelerated(rho=rho, consensus_factor=c), p.graph
+        for _ in range(6):
+            # A program that starts has no momentum yet.
+            state = run_program(Simulator(graph), program, users, x, rounds=1).states[0]
+            labels = state.assignment.labels
+            before, after = p.cost(x, labels, rho), p.cost(state.stepped, labels, rho)
+            assert after <= before * (1 + 1e-12) + 1e-15, (repr(graph), rho, c)
+            falls += after < before * (1 - 1e-3)
+            x = state.stepped
+    assert falls > 100
 
 
 def test_points_inside_the_hull_are_distinguished_from_those_outside():

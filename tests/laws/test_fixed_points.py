@@ -6,7 +6,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-import peerclust as pc
 from all_pairs import by_pairs
 from instances import BREGMANS, GRAPHS, LOSSES, WEIGHTS
 from paper_formulas import CASES, in_hull, problem, start
@@ -31,13 +30,21 @@ def test_labels_stop_changing_and_the_centers_converge(name):
     assert last_change < len(trace) // 2, "labels changed until late"
     labels = np.concatenate(solution.labels)
     np.testing.assert_array_equal(labels, p.labels(solution.centers))
-    gradient = p.gradient(solution.centers, labels, solution.rho)
-    W = max(w.sum() for w in p.weights)
-    scale = p.loss.smoothness if isinstance(p.loss, pc.Bregman) else p.distance.largest
-    residual = solution.rho * np.linalg.norm(gradient, axis=2).max() / (W * scale * p.spread)
-    assert residual < 1e-9
+    residual = p.residual(solution.centers, labels, solution.rho)
+    assert residual <= 1.1e-11
     # Both residuals are rounding by now; one a hundred times the other would be a slip.
     assert solution.certificate.residual == pytest.approx(residual, rel=0.1, abs=1e-13)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_residual_is_that_of_its_definition_where_a_run_is_cut_short(name):
+    p, _ = converged(name)
+    x = start(np.random.default_rng(24), p)
+    for rho, rounds in ((0.2, 3), (4.0, 20), (500.0, 60)):
+        solution = p.run(init=x, rho=rho, rounds=rounds, tol=0, random_state=0)
+        labels = np.concatenate(solution.labels)
+        expected = p.residual(solution.centers, labels, rho)
+        assert solution.certificate.residual == pytest.approx(expected, rel=1e-9, abs=1e-13)
 
 
 @by_pairs(name=["KMeans()-euclidean", *map(repr, BREGMANS)], graph=GRAPHS[:3], c=[1.0, 0.5])

@@ -22,37 +22,63 @@ PRODUCT = [(loss, name) for loss in LOSSES for name in GRAPHS]
 ONCE = [*zip(LOSSES, GRAPHS, strict=True)]
 
 
-def check_run(directory, loss, graph):
+SHARED = ("cost", "pooled_cost", "pooled_residual")
+SEARCH = ("search_rounds", "moves", "moves_kept")
+
+
+def check_run(directory, loss, graph, rho=30.0, parts=None, n_clusters=3, **more):
     """Check that a run of real processes ends where the simulator does, to the last bit."""
-    given = {"loss": loss, "solver": "accelerated", "rho": 30.0, "tol": 1e-3, "rounds": 150}
-    parts = iris(graph.m)
-    with make_cluster(directory, graph.m, graph, **given) as peers:
+    given = {"loss": loss, "solver": "accelerated", "rho": rho, "tol": 1e-3, "rounds": 150} | more
+    stops = given["solver"] not in ("accelerated", "dgc")
+    terms = given | {"n_clusters": n_clusters, "on_loss": "stop" if stops else "continue"}
+    parts = iris(graph.m) if parts is None else parts
+    with make_cluster(directory, graph.m, graph, parts=parts, **terms) as peers:
         peers.start()
         codes = peers.wait()
         solution = pc.cluster(
             parts,
-            n_clusters=3,
+            n_clusters=n_clusters,
             graph=peers.contract.graph,
             init=KMeansPlusPlus(mean_of=5),
             scale="standard",
             random_state=0,
             **given,
         )
+        end = solution.certificate
         for i, name in enumerate(peers.names):
             assert np.array_equal(peers.centers(name), solution.centers[i])
             record = peers.certificate(name)
-            assert record["rounds"] == solution.certificate.rounds
+            assert record["rounds"] == end.rounds + end.search_rounds
+            assert [record[each] for each in SEARCH] == [getattr(end, each) for each in SEARCH]
+            assert solution.rho is None or record["agreed"]["rho"] == solution.rho
             assert (codes[name] == 0) == (record["status"]["name"] == "converged")
-            largest = record["largest_residual"]
-            assert np.isclose(largest, solution.certificate.residual, rtol=1e-9)
+            for mine, name in (("largest_residual", "residual"), *((n, n) for n in SHARED)):
+                assert record[mine] == getattr(end, name), name
             spans = record["contributed"].values()
             assert all(span == [[0, record["rounds"] - 1]] for span in spans)
         assert all(each["same"] for each in peers.replay().values())
+    return solution
 
 
 @pytest.mark.smoke
 def test_three_processes_end_where_the_simulator_does_to_the_last_bit(tmp_path):
     check_run(tmp_path, "kmeans", pc.graphs.path(3))
+
+
+def test_rho_auto_of_processes_is_that_of_the_simulator_to_the_last_bit(tmp_path):
+    check_run(tmp_path, "kmeans", pc.graphs.ring(5), rho="auto")
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "admm", "exact"])
+def test_a_search_of_processes_is_that_of_the_simulator_to_the_last_bit(tmp_path, solver):
+    rng = np.random.default_rng(3)
+    means = 3 * rng.normal(size=(6, 2))
+    parts = [means[rng.integers(6, size=60)] + rng.normal(size=(60, 2)) for _ in range(4)]
+    rho = "auto" if solver != "accelerated" else 30.0
+    more = {"solver": solver, "tol": 1e-6, "rounds": 1000, "n_clusters": 6, "parts": parts}
+    solution = check_run(tmp_path, "kmeans", pc.graphs.ring(4), rho, **more)
+    assert solution.certificate.moves_kept > 0
+    assert solution.status.converged
 
 
 @pytest.mark.parametrize(("loss", "graph"), ONCE)
@@ -127,7 +153,8 @@ def test_every_solver_ends_where_its_replay_and_the_pooled_problem_do(
         gradient = [len(rows[labels == k]) * mean[k] - rows[labels == k].sum(axis=0)
                     for k in range(3)]  # fmt: skip
         spread = np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
-        residual = np.linalg.norm(gradient, axis=1).max() / (len(rows) * spread)
+        sizes = np.sum([each["cluster_sizes"] for each in records], axis=0)
+        residual = (np.linalg.norm(gradient, axis=1) / sizes).max() / spread
         assert np.isclose(records[0]["pooled_residual"], residual, rtol=1e-6, atol=1e-12)
         if on_loss == "stop":
             assert residual < 1e-5

@@ -1,10 +1,13 @@
 """Runs of real processes of which some misbehave; see `misbehaving_peers`."""
 
+import numpy as np
 import pytest
 
 import misbehaving_peers as wrong
 import peerclust as pc
-from peer_runs import check_ended, check_replay, make_cluster
+from peer_runs import check_ended, check_replay, iris, make_cluster
+from peerclust.peers import setup
+from peerclust.runtimes.network.messages import Agreed
 
 pytestmark = pytest.mark.peers
 
@@ -79,7 +82,7 @@ def test_duplicate_late_or_reordered_frames_a_full_disk_and_a_jumping_clock_chan
     ("run", "members"),
     [
         (wrong.dies_in_a_maximum, [0, 1, 2, 4]),
-        (wrong.dies_in_an_average, [0, 1, 2, 4]),
+        (wrong.dies_in_a_sum, [0, 1, 2, 4]),
         (wrong.dies_at_the_barrier, [0, 1, 2, 3, 4]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -99,16 +102,41 @@ def test_an_agreement_that_loses_a_peer_starts_again_unless_all_is_agreed(tmp_pa
             check_replay(peers, left)
 
 
-def test_numbers_that_no_average_can_have_are_refused_and_their_sender_named(tmp_path):
+def test_a_peer_killed_during_the_certificate_leaves_one_of_those_present(tmp_path):
+    with make_cluster(tmp_path, rho=30.0) as peers:
+        left = ["p0", "p1", "p2", "p4"]
+        peers.start(*left)
+        peers.start("p3", run=wrong.dies_in_the_certificate)
+        assert set(peers.wait(*left).values()) == {0}
+        check_ended(peers, left, lost=["p3"])
+        records = [peers.certificate(name) for name in left]
+        assert len({record["pooled_cost"] for record in records}) == 1
+        scale = setup.make_scale(peers.contract, Agreed(**records[0]["agreed"]))
+        mean = scale.forward(np.mean([peers.centers(name) for name in left], axis=0))
+        numbers = [peers.contract.number(name) for name in left]
+        rows = scale.forward(np.concatenate([iris(5)[i] for i in numbers]))
+        square = ((rows[:, None] - mean) ** 2).sum(axis=2)
+        assert np.isclose(records[0]["pooled_cost"], 0.5 * square.min(axis=1).sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        (wrong.agrees_wildly, "NaN, or a magnitude above 1e+100"),
+        (wrong.sends_integers_where_none_are_due, "an array of shape"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_numbers_that_no_sum_can_have_are_refused_and_their_sender_named(tmp_path, run, reason):
     with make_cluster(tmp_path) as peers:
         left = ["p0", "p1", "p3", "p4"]
         peers.start(*left)
-        peers.start("p2", run=wrong.averages_wildly)
+        peers.start("p2", run=run)
         assert set(peers.wait(*left).values()) == {0}
         for name in left:
             assert peers.certificate(name)["agreed"]["members"] == [0, 1, 3, 4]
         log = peers.log("p1") + peers.log("p3")
-        assert "p2 does not take part: it sent numbers larger than possible" in log
+        assert f"p2 does not take part: it sent {reason}" in log
 
 
 def test_a_listed_peer_cannot_take_another_s_name(tmp_path):

@@ -9,7 +9,7 @@ from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
-from peerclust.runtimes import Loopback, Simulator
+from peerclust.runtimes import Loopback, Simulator, run_program
 
 
 def rows_of(parts, weights=1.0):
@@ -34,7 +34,7 @@ def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
         random_state=3,
         rounds=1,
     )
-    assert agreed.alpha == solution.alpha
+    assert (agreed.alpha, solution.alpha) == (0.0, None)  # each center has its own
     assert solution.certificate.largest_weight == agreed.W
     assert np.isclose(agreed.spread, solution.certificate.spread, rtol=1e-12)
     pooled = np.concatenate(parts)
@@ -47,14 +47,50 @@ def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
     assert box.refuse(x[0]) == ""
 
 
-def test_rho_auto_is_fifty_times_the_rho_at_which_rows_and_neighbors_weigh_the_same():
-    terms = make_path_contract(rho="auto", loss="logistic")
-    agreed, users, _ = setup.agree(
+@pytest.mark.parametrize("runtime", [Simulator, Loopback])
+@pytest.mark.parametrize("solver", ["dgc", "accelerated"])
+def test_rho_auto_start_and_step_are_those_of_cluster_to_the_last_bit(runtime, solver):
+    terms = make_path_contract(rho="auto", solver=solver)
+    parts = iris(4)
+    agreed, _, x = setup.agree(terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
+    given = {
+        "n_clusters": 3, "graph": terms.graph, "solver": solver, "random_state": 3, "rounds": 1,
+        "init": KMeansPlusPlus(mean_of=5), "scale": "standard",
+    }  # fmt: skip
+    solution = pc.cluster(parts, rho="auto", **given)
+    assert agreed.rho == solution.rho
+    assert agreed.alpha == (solution.alpha or 0.0)
+    assert agreed.spread == solution.certificate.spread
+    program = configuration.make_program(terms, agreed)
+    users = rows_of(parts).users(terms, setup.make_scale(terms, agreed))
+    run = run_program(Simulator(terms.graph), program, users, x, rounds=1)
+    assert np.array_equal(setup.make_scale(terms, agreed).back(run.x), solution.centers)
+
+
+def test_sites_agree_on_eigenvalues_and_on_the_curvature_at_the_start():
+    terms = make_path_contract(solver="admm", rho="auto", on_loss="stop")
+    agreed, users, x = setup.agree(
         terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), []
     )
-    path = 2 - 2 * np.cos(3 * np.pi / 4)  # lambda_max of a path of 4
-    beta = users.loss.smoothness
-    assert np.isclose(agreed.rho, 50 * beta * 38 / path)
+    eigenvalues = np.linalg.eigvalsh(terms.graph.laplacian.toarray())
+    assert np.allclose([agreed.lambda_2, agreed.lambda_max], eigenvalues[[1, 3]], rtol=1e-12)
+    # For K-means, the curvature of a center is the number of its rows.
+    rows = users.rows
+    labels = ((rows[:, None] - x[0]) ** 2).sum(axis=2).argmin(axis=1)
+    assert np.allclose(agreed.curvature, np.bincount(labels, minlength=3) / 4)
+
+
+def test_a_site_that_claims_more_weight_than_all_sites_together_is_refused(monkeypatch):
+    terms = make_path_contract()
+    honest = setup._extremes
+
+    def lie(*given):
+        W, *others = honest(*given)
+        return 5 * W, *others
+
+    monkeypatch.setattr(setup, "_extremes", lie)
+    with pytest.raises(DataError, match=r"A site has the total weight 190, .* together have 150"):
+        setup.agree(terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [])
 
 
 def test_sites_resume_only_if_all_have_a_checkpoint_of_the_same_run():

@@ -1,5 +1,6 @@
 """DGC beside the paper's equations, and what a round is."""
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -36,18 +37,28 @@ from peerclust.distances import Euclidean, Mahalanobis
 from peerclust.programs.dgc import DGC
 from peerclust.programs.protocol import HeardSum, NeighborSum
 from peerclust.runtimes import Loopback, Simulator, run_program
+from peerclust.runtimes.loop import begin
 from peerclust.users import Users
 
 
-def driven(runtime, graph, users, x, *, B, c=1.0, rounds=ROUNDS):
+def driven(runtime, graph, users, x, *, B, c=1.0, rounds=ROUNDS, stiffness=None):
     """The centers after each round of the program, and the states."""
-    states = []
+    states, start = [], None
 
     def record(blocks_states, _):
         states.append(blocks_states)
 
     program = DGC(rho=RHO, alpha=ALPHA, B=B, consensus_factor=c)
-    run_program(runtime(graph), program, users, x, rounds=rounds, on_round=record)
+    delivers = runtime(graph)
+    if stiffness is not None:
+        blocks = delivers.blocks(users)
+        start = begin(program, blocks, [x[list(block.ids)] for block in blocks])
+        agreed = [
+            s.with_stiffness(stiffness[list(b.ids)])
+            for s, b in zip(start.states, blocks, strict=True)
+        ]
+        start = replace(start, states=agreed)
+    run_program(delivers, program, users, x, rounds=rounds, on_round=record, resume_from=start)
     return [np.concatenate([s.x for s in each]) for each in states], states
 
 
@@ -162,20 +173,28 @@ def test_one_user_alone_does_gradient_clustering_on_its_own_rows():
         np.testing.assert_allclose(run.x[0, k], expected, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("B", [1, 3])
-@pytest.mark.parametrize("equation", BOXED)
-def test_the_residual_is_rho_times_the_largest_gradient_when_the_round_began(equation, B):
+@by_pairs(equation=BOXED, B=[1, 3], runtime=[Simulator, Loopback], agreed=[True, False])
+def test_the_residual_is_the_largest_length_when_the_round_began(equation, B, runtime, agreed):
+    """It is rho times the gradient over the stiffness, which is 1 until users agree on it."""
     rows, offsets, weights, parts, x = problem(4)
     users = Users(rows, offsets, weights=weights, loss=LOSSES[equation])
-    got, states = driven(Simulator, GRAPHS["ring"], users, x, B=B)
-    for t, begin in enumerate([x, *got[:-1]]):
+    stiffness = np.random.default_rng(0).uniform(0.5, 9.0, (m, K)) if agreed else np.ones((m, K))
+    got, states = driven(
+        runtime, GRAPHS["ring"], users, x, B=B, stiffness=stiffness if agreed else None
+    )
+    for t, began in enumerate([x, *got[:-1]]):
         # One update from where the round began is a step of alpha along the gradient.
         (step,) = algorithm_1(
-            BOXED[equation], euclidean, begin, parts, NEIGHBORS["ring"], B=1, rounds=1
+            BOXED[equation], euclidean, began, parts, NEIGHBORS["ring"], B=1, rounds=1
         )
-        gradient = (begin - step) / ALPHA
-        largest = [RHO * max(norm(gradient[i, k]) for k in range(K)) for i in range(m)]
-        np.testing.assert_allclose(states[t][0].residual, largest, rtol=1e-10)
+        gradient = (began - step) / ALPHA
+        largest = [
+            max(RHO * norm(gradient[i, k]) / stiffness[i, k] for k in range(K)) for i in range(m)
+        ]
+        residual = np.concatenate([state.residual for state in states[t]])
+        np.testing.assert_allclose(residual, largest, rtol=1e-10)
+        kept = np.concatenate([state.stiffness for state in states[t]])
+        np.testing.assert_array_equal(kept, stiffness)
 
 
 def test_a_round_is_one_assignment_and_B_exchanges():

@@ -52,17 +52,6 @@ def test_later_rows_are_drawn_in_proportion_to_weight_times_capped_squared_dista
     assert chisquare(counts[some], 20_000 * mass[some] / mass.sum()).pvalue > 1e-3
 
 
-def test_distances_are_drawn_in_proportion_to_the_weights_alone():
-    x = np.array([[0.5, 0.0]])
-    squared = ((ROWS - x) ** 2).sum(axis=1)
-    drawn = draw(Draw(seed=3, step=0, n=20_000, reveal="distance"), x=x)[:, 0]
-    # Two rows are equally far from x, so they are counted together.
-    values, where = np.unique(squared, return_inverse=True)
-    share = np.bincount(where, weights=WEIGHTS) / WEIGHTS.sum()
-    counts = (drawn[:, None] == values[None]).sum(axis=0)
-    assert chisquare(counts, 20_000 * share).pvalue > 1e-3
-
-
 def test_how_rows_are_ordered_or_repeated_does_not_change_a_draw():
     rng = np.random.default_rng(0)
     times = np.array([3, 1, 2, 1, 4, 0])

@@ -79,10 +79,31 @@ def test_without_a_bound_it_is_admm():
     assert np.abs(ends[0] - ends[1]).max() < 1e-10
 
 
-def test_rho_is_a_number_of_at_least_one_or_enough():
+def test_centers_with_penalties_of_their_own_do_what_centers_with_these_penalties_do():
+    graph = graphs.ring(6)
+    rng = np.random.default_rng(1)
+    # Two clusters far apart, whose rows never change sides: each is a problem of its own.
+    rows = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 100.0])
+    order, x = np.argsort(np.arange(120) % 60, kind="stable"), rng.normal(size=(6, 2, 2))
+    x[:, 1] += 100.0
+    both = Users(rows[order], np.arange(0, 121, 20))
+    run = run_program(Simulator(graph), GroupLasso(3.0, (0.3, 2.0)), both, x, rounds=30)
+    for k, c in enumerate((0.3, 2.0)):
+        alone = Users(rows[60 * k : 60 * k + 60], np.arange(0, 61, 10))
+        one = run_program(Simulator(graph), GroupLasso(3.0, c), alone, x[:, k : k + 1], rounds=30)
+        np.testing.assert_allclose(run.x[:, k], one.x[:, 0], rtol=1e-10)
+
+
+def test_rho_is_any_number_above_zero_or_enough():
     parts = [PLACES[:2, None], PLACES[2:, None]]
-    with pytest.raises(ParameterError, match="`rho` of cluster must be a number >= 1"):
-        pc.cluster(parts, n_clusters=1, solver="group-lasso", rho=0.5)
+    with pytest.raises(ParameterError, match="`rho` of cluster must be a number > 0"):
+        pc.cluster(parts, n_clusters=1, solver="group-lasso", rho=0.0)
+    small = pc.cluster(parts, n_clusters=1, solver="group-lasso", rho=0.01, random_state=0)
+    # The link pulls by 0.01 at most: two rows give way by 0.005 each, three by a third of it.
+    means = [PLACES[:2].mean() + 0.01 / 2, PLACES[2:].mean() - 0.01 / 3]
+    np.testing.assert_allclose(small.centers.ravel(), means, atol=1e-5)
+    assert not small.status.converged
+    assert "`rho`" in small.status.advice
     ended = pc.cluster(parts, n_clusters=1, solver="group-lasso", random_state=0)
     assert ended.status.converged
     assert "W_total" in ended.why["rho"]

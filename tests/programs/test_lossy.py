@@ -78,7 +78,7 @@ def test_eight_bits_end_within_one_percent_for_a_sixth_of_the_bytes(data):
         rows, classes = load_digits(return_X_y=True)
         parts = [rows[i] for i in partition.homogeneous(classes, 10, random_state=0)]
         K = 10
-    given = GIVEN | {"n_clusters": K}
+    given = GIVEN | {"n_clusters": K, "search": "none", "graph": "ring"}
     whole, coarse = (pc.cluster(parts, exchange=form, **given) for form in ("float64", "8-bit"))
     costs = coarse.certificate.pooled_cost, whole.certificate.pooled_cost
     assert costs[0] <= 1.01 * costs[1]

@@ -169,8 +169,9 @@ def job(seed, loss, graph):
 @pytest.mark.parametrize("graph", GRAPHS[::3], ids=repr)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_runtimes_stop_in_the_same_round_with_a_residual_below_tol(loss, graph):
-    # Loose tolerances stop while rows still change clusters, strict ones after the last change.
-    for seed, (B, tol, settled) in enumerate([(1, 1e-2, False), (3, 1e-4, True)]):
+    # A fair loss has no curvature at a row: some runs take thousands of rounds for a digit.
+    strict = 1e-3 if isinstance(loss, pc.Fair) else 1e-4
+    for seed, (B, tol) in enumerate([(1, 1e-2), (3, strict)]):
         parts, x, options = job(seed, loss, graph(6))
         D = int(options["graph"].diameter.value)
         ends = []
@@ -178,16 +179,15 @@ def test_runtimes_stop_in_the_same_round_with_a_residual_below_tol(loss, graph):
             largest = []
             run = pc.cluster(
                 parts, n_clusters=3, init=x, rho=5, B=B, tol=tol, rounds=5000, runtime=runtime,
+                solver="accelerated",
                 progress=lambda _, residual, largest=largest: largest.append(residual), **options,
             )  # fmt: skip
-            assert run.status.name in ("converged", "stopped")
-            assert run.status.converged or not settled
+            assert run.status.converged
             assert run.certificate.rounds == len(largest)
             assert largest[-1 - 2 * D] <= tol
-            if settled:
-                assert run.certificate.residual < tol
-            ends.append(run.certificate.rounds)
-        assert len(set(ends)) == 1, dict(zip(RUNTIMES, ends, strict=True))
+            assert run.certificate.residual <= tol
+            ends.append((run.certificate, run.centers.tobytes()))
+        assert all(end == ends[0] for end in ends), dict(zip(RUNTIMES, ends, strict=True))
 
 
 @by_pairs(graph=GRAPHS, runtime=RUNTIMES, extra=[0, 3])
@@ -220,6 +220,7 @@ def test_without_a_tolerance_users_never_stop(runtime):
     """Not even where every residual is exactly zero."""
     parts = [np.array([[1.0, 2.0]])] * 3
     options = {"n_clusters": 1, "init": np.array([[1.0, 2.0]]), "rho": 1, "runtime": runtime}
+    options |= {"graph": "ring", "solver": "accelerated"}
     run = pc.cluster(parts, rounds=50, tol=0, **options)
     assert run.certificate.residual == 0
     assert (run.certificate.rounds, run.status.name) == (50, "ran out of rounds")
@@ -230,17 +231,16 @@ def test_without_a_tolerance_users_never_stop(runtime):
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_one_user_alone_stops_in_its_first_quiet_round(runtime):
     rng = np.random.default_rng(3)
-    residuals = []
-    run = pc.cluster(
-        [rng.normal(size=(30, 2))],
-        n_clusters=2,
-        rho=1,
-        tol=1e-3,
-        runtime=runtime,
-        random_state=0,
-        progress=lambda _, residual: residuals.append(residual),
+    users, x, residuals = (
+        Users(rng.normal(size=(30, 2)), np.array([0, 30])),
+        rng.normal(size=(1, 2, 2)),
+        [],
     )
-    assert run.status.converged
+    run = run_program(
+        RUNTIMES[runtime](pc.graphs.path(1)), DGC(rho=1.0, alpha=0.02), users, x, rounds=5000,
+        threshold=1e-3, on_round=lambda states, _: residuals.append(states[0].residual[0]),
+    )  # fmt: skip
+    assert run.stopped
     assert [residual <= 1e-3 for residual in residuals] == [False] * (len(residuals) - 1) + [True]
 
 
@@ -249,6 +249,7 @@ def test_rounds_that_run_out_before_the_agreed_stop_are_not_called_a_stop(runtim
     graph = pc.graphs.path(6)
     parts, x, options = job(1, "kmeans", graph)
     options |= {"n_clusters": 3, "init": x, "rho": 5, "tol": 1e-3, "runtime": runtime}
+    options["solver"] = "accelerated"
     enough = pc.cluster(parts, rounds=5000, **options).certificate.rounds
     ends = [pc.cluster(parts, rounds=enough + more, **options).status for more in (-2, -1, 0, 1)]
     assert [end.converged for end in ends] == [False, False, True, True]

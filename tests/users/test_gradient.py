@@ -23,7 +23,7 @@ from peerclust.distances import Mahalanobis
 from peerclust.errors import DivergedError
 from peerclust.losses import KMeans
 from peerclust.users import Users
-from reference_impl import of_each_user, plain_cost, plain_gradient, same
+from reference_impl import of_each_user, plain_cost, plain_curvature, plain_gradient, same
 
 losses = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 
@@ -118,28 +118,45 @@ def test_gradient_does_not_depend_on_earlier_calls(monkeypatch, objective, chunk
     same(fresh.gradient(fresh.assign(x, before), x.copy()), at_once)
 
 
-@by_pairs(objective=OBJECTIVES, sizes=[SIZES, [3, 0, 7, 15]], latest=[True, False], B=[1, 2])
-def test_gradient_step_descends_on_the_cost_and_the_disagreement(objective, sizes, latest, B):
+@by_pairs(
+    objective=OBJECTIVES,
+    sizes=[SIZES, [3, 0, 7, 15]],
+    latest=[True, False],
+    B=[1, 2],
+    alpha=[0.03, 0.0],
+)
+def test_gradient_step_descends_on_the_cost_and_the_disagreement(
+    objective, sizes, latest, B, alpha
+):
     rows, offsets, x = random_block(sizes, 3, 4)
     users = Users(rows, offsets, weights=WEIGHTS[-1](len(rows)), **objective(3))
     assignment, m = users.assign(x), len(sizes)
     if not latest:
         users.assign(x[:, ::-1].copy())
     rng = np.random.default_rng(0)
-    rho, alpha, c = 7.0, 0.03, 0.5
+    rho, c = 7.0, 0.5
+    stiffness = rng.uniform(0.5, 9.0, x.shape[:2])
     labels, w = assignment.labels, each_weight(users.weights, len(rows))
     for _ in range(B):
         total, degree = rng.uniform(0.2, 9.0, x.shape), rng.integers(0, 4, (m, 1, 1)).astype(float)
         own, size = plain_gradient(rows, offsets, labels, x, w, users.loss, users.distance)
         gradient = own / rho + c * (degree * x - total)
         before = x.copy()
-        moved, largest = users.gradient_step(
-            assignment, x, total, degree, (rho, alpha, c), only=B == 1
+        step = users.gradient_step(
+            assignment, x, (total, degree), (rho, alpha, c), stiffness, only=B == 1
         )
-        atol = 1e-12 * (1.0 + size.max())
-        np.testing.assert_allclose(moved, x - alpha * gradient, rtol=1e-12, atol=atol)
-        norms = np.linalg.norm(gradient, axis=2).max(axis=1)
-        np.testing.assert_allclose(largest, norms, rtol=1e-12, atol=atol)
+        alphas = np.full(x.shape[:2], alpha)
+        if alpha == 0:
+            # A center without rows and neighbors has no curvature, and nothing moves it.
+            bend = plain_curvature(rows, offsets, labels, x, w, users.loss, users.distance) / rho
+            bend += 2 * c * degree[:, :, 0]
+            alphas = np.divide(1.0, bend, out=np.zeros_like(bend), where=bend > 0)
+        np.testing.assert_allclose(step.alpha, alphas, rtol=1e-12)
+        atol = 1e-12 * (1.0 + size.max()) * (1.0 + alphas.max())
+        expected = x - alphas[..., None] * gradient
+        np.testing.assert_allclose(step.x, expected, rtol=1e-12, atol=atol)
+        far = (rho * np.linalg.norm(gradient, axis=2) / stiffness).max(axis=1)
+        np.testing.assert_allclose(step.residual, far, rtol=1e-12, atol=20 * atol)
         same(x, before)
         x = x + 0.04
 

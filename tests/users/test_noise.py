@@ -47,19 +47,26 @@ def test_noise_is_in_gradients_only(objective, sizes):
 @small
 @objectives
 @pytest.mark.parametrize("only", [True, False])
-def test_a_step_of_noisy_users_has_the_noise(objective, sizes, only):
+@pytest.mark.parametrize("alpha", [0.25, 0.0])
+def test_a_step_of_noisy_users_has_the_noise(objective, sizes, only, alpha):
     rows, offsets, x = random_block(sizes, 3, 4)
     users, noise = Users(rows, offsets, **objective(3)), Noise()
     assignment, m = users.assign(x), len(sizes)
     total, degree = np.zeros_like(x), np.zeros((m, 1, 1))
-    moved, size = users.with_noise(noise).gradient_step(
-        assignment, x, total, degree, (2.0, 0.25, 1.0), only=only
+    stiffness = np.random.default_rng(1).uniform(0.5, 9.0, x.shape[:2])
+    neighbors, options = (total, degree), (2.0, alpha, 1.0)
+    step = users.with_noise(noise).gradient_step(
+        assignment, x, neighbors, options, stiffness, only=only
     )
     gradient = (users.gradient(assignment, x) + Noise()(x.shape)) / 2.0
-    np.testing.assert_allclose(moved, x - 0.25 * gradient, rtol=1e-12, atol=1e-12)
-    largest = np.linalg.norm(gradient, axis=2).max(axis=1)
-    np.testing.assert_allclose(size, largest, rtol=1e-12)
+    moved = x - step.alpha[..., None] * gradient
+    np.testing.assert_allclose(step.x, moved, rtol=1e-12, atol=1e-12)
+    far = (2.0 * np.linalg.norm(gradient, axis=2) / stiffness).max(axis=1)
+    np.testing.assert_allclose(step.residual, far, rtol=1e-12)
     assert noise.shapes == [x.shape]
+    # The noise is in the gradient, not in the step size.
+    quiet = users.gradient_step(assignment, x, neighbors, options, stiffness, only=False)
+    same(step.alpha, quiet.alpha)
 
 
 @objectives

@@ -53,7 +53,11 @@ def all_of(users, x, moved):
     """Return everything a block computes, in one order."""
     first = users.assign(x)
     out = {"labels": first.labels, "gradient": users.gradient(first, x)}
-    out["cost"], out["cost, moved"] = users.cost(first, x), users.cost(first, moved)
+    for at, name in ((x, ""), (moved, ", moved")):
+        out[f"cost{name}"] = users.cost(first, at)
+        out[f"curvature{name}"] = users.curvature(first, at)
+        out[f"local curvature{name}"] = users.local_curvature(first, at)
+    out["label weights"] = users.label_weights(first, x.shape[1])
     out["gradient, moved"] = users.gradient(first, moved)
     second = users.assign(moved, first)
     out["labels, moved"], out["gradient, again"] = second.labels, users.gradient(second, moved)

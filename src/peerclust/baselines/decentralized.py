@@ -33,8 +33,8 @@ class OverNetwork:
 
     With `common` all users start at the task's pooled start, which one of them floods; that counts
     as traffic. Otherwise each user has its own start. With a `tol` above 0 they stop once every
-    user's residual is below it (in the units of `Certificate.residual`), otherwise after all
-    rounds.
+    user's gradient is below it, in units of the largest user's weight times the spread of all rows;
+    otherwise after all rounds.
 
     Your own program joins the paper's tables by this class and a name:
 

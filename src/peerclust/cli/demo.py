@@ -19,14 +19,14 @@ def demo(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Compare K-means and Huber on Iris with 20 % outliers, held by five users on a ring."""
+    """Compare K-means and Huber on five clusters with 20 % outliers, held by ten users."""
     from peerclust.files import new_file
-    from peerclust.paper import demo as iris, demo_report
+    from peerclust.paper import demo as circle, demo_report
     from peerclust.report import terminal
 
     if out.suffix.lower() != ".png":
         raise ParameterError(f"`--out` of demo must end in .png. Got {out}.")
-    result = iris.run(seed, lambda line: print_progress(line, as_json))
+    result = circle.run(seed, lambda line: print_progress(line, as_json))
     with new_file(out) as file:
         demo_report.draw(result, file)
     if as_json:

@@ -23,30 +23,29 @@ HELP = {
         "eta": "Scale eta of the fair loss (default 1; --loss fair only).",
         "distance": "euclidean or mahalanobis.",
         "matrix": "Matrix of the Mahalanobis distance; CSV without a header.",
-        "graph": "Communication graph: ring, path, star, complete, grid, or a file of edges.",
-        "solver": "accelerated, dgc, admm, group-lasso, auto, or exact (which also sends"
-        " per-cluster sums).",
-        "peer_solver": "accelerated, dgc, admm, group-lasso, or exact (which also sends"
-        " per-cluster sums).",
+        "graph": "Communication graph: auto, ring, path, star, complete, grid, exponential, or a"
+        " file of edges. auto: complete up to 16 users, exponential above.",
+        "solver": "accelerated, dgc, admm, group-lasso, exact (which sends per-cluster sums), or"
+        " auto: exact, or accelerated for options that exact lacks.",
+        "peer_solver": "accelerated, dgc, admm, group-lasso, or exact (which sends per-cluster"
+        " sums).",
         "rho": "Consensus penalty; larger means users' centers are closer. auto: measured in pilot"
         " runs. Not used by admm and exact.",
-        "peer_rho": "Consensus penalty; larger means sites' centers are closer. auto: computed from"
-        " the weights and the graph, without pilot runs. Not used by admm and exact.",
         "alpha": "Step size; accelerated and dgc only.",
         "updates": "Center updates per round, each with an exchange; accelerated and dgc only.",
-        "rounds": "Maximum number of rounds.",
+        "rounds": "Maximum number of rounds of a run; the moves of a search are runs, too.",
         "tol": "Stop when every residual is below this.",
         "init": "Initial centers: k-means++, k-means++-local or random.",
         "starts": "Number of starts; the one with the lowest cost is used.",
+        "search": "Move centers to find a better optimum: swaps, none, or auto (swaps if the start"
+        " is drawn).",
         "mean_of": "Average this many rows per initial center; 1 reveals single rows.",
         "exchange": "Number format of messages: float64, float32, float16 or 8-bit.",
         "peer_exchange": "Number format of messages: float64, float32 or 8-bit.",
-        "certify": "How the certificate is computed: central, or decentralized (by the users, with"
-        " consensus rounds).",
     },
     "Network": {
-        "peer_graph": "Communication graph: ring, path, star, complete or grid of the sites in the"
-        " order of --peer, or a file of edges.",
+        "peer_graph": "Communication graph: ring, path, star, complete, grid, exponential or auto,"
+        " of the sites in the order of --peer, or a file of edges.",
         "timeout": "Seconds of silence after which a neighbor counts as lost.",
         "join_timeout": "Seconds to wait for all peers to connect.",
         "linger": "Seconds to keep answering late peers after the end of the run.",

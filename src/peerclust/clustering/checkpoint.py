@@ -99,6 +99,7 @@ class _Header(TypedDict, total=False):
     plain: dict[str, object]
     blocks: int
     traffic: list[int]
+    vote_from: int
 
 
 class Journal:
@@ -250,6 +251,7 @@ def _pack(reached: Reached[State], trace: list[TraceRow]) -> bytes:
     if isinstance(reached, Run):
         header |= {"rounds": reached.rounds, "stopped": reached.stopped}
     else:
+        header["vote_from"] = reached.vote_from
         for i, vote in enumerate(reached.votes):
             arrays[f"vote-{i}"] = np.stack([vote.s, vote.R])
     arrays["trace"] = np.array(trace, dtype=np.float64)
@@ -273,7 +275,8 @@ def _unpack(data: bytes, like: S) -> tuple[Reached[S], list[TraceRow]]:
     traffic = Traffic(*header["traffic"])
     if header["ended"]:
         return Run(states, header["rounds"], header["stopped"], traffic), trace
-    return Snapshot(states, [Vote(*arrays[f"vote-{i}"]) for i in blocks], traffic), trace
+    votes = [Vote(*arrays[f"vote-{i}"]) for i in blocks]
+    return Snapshot(states, votes, traffic, header["vote_from"]), trace
 
 
 def _flatten(state: DataclassInstance, at: str) -> dict[str, object]:

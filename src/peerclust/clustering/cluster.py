@@ -19,7 +19,7 @@ from peerclust.losses import Loss
 from peerclust.programs.solver_spec import ProgramFactory, SolverSpec
 from peerclust.ranks.fingerprint import check_same, digest, fingerprint
 from peerclust.ranks.group import ProcessGroup
-from peerclust.text import guess, mention, parameter, show
+from peerclust.text import guess, mention, parameter, setting, show
 from peerclust.validation import RandomState, check_count, check_name, check_number
 
 
@@ -27,10 +27,10 @@ def cluster(
     parts: object,
     *,
     n_clusters: int,
-    graph: object = "ring",
+    graph: object = "auto",
     loss: str | Loss = "kmeans",
     distance: str | Distance = "euclidean",
-    solver: str | SolverSpec | ProgramFactory = "accelerated",
+    solver: str | SolverSpec | ProgramFactory = "auto",
     rho: float | str = "auto",
     alpha: float | str = "auto",
     B: int = 1,
@@ -38,11 +38,11 @@ def cluster(
     tol: float = 1e-6,
     init: object = "k-means++",
     n_init: int = 1,
+    search: str = "auto",
     weights: object = "unit",
     scale: str | None = None,
     consensus_factor: float | str = 1.0,
     exchange: object = "float64",
-    certify: str = "central",
     runtime: object = "simulator",
     random_state: RandomState = None,
     trace: bool = False,
@@ -52,9 +52,12 @@ def cluster(
 ) -> Solution:
     """Cluster data that lives with many users, without pooling it.
 
-    Each user keeps its rows and exchanges center estimates with its neighbors. The default solver
-    minimizes J_rho(x, C) = 1/rho sum of w f(x_i(k), y) + c/2 <x, L x> (eq. distributed-gen) by
-    Algorithm 1 with momentum. docs/how-to-choose.md compares the solvers.
+    Each user keeps its rows and talks with its neighbors on a graph. By default all users end with
+    the same centers, which minimize the clustering cost of all rows together, and a search replaces
+    a local optimum by a better one. The solvers "dgc", Algorithm 1 of the paper, and "accelerated"
+    minimize J_rho(x, C) = 1/rho sum of w f(x_i(k), y) + c/2 <x, L x> (eq. distributed-gen) instead:
+    in their rounds users send each other center estimates only. docs/how-to-choose.md compares the
+    solvers.
 
     Parameters
     ----------
@@ -66,8 +69,8 @@ def cluster(
     n_clusters : int
         K.
     graph : str, Graph or networkx graph
-        Communication graph: "ring", "path", "star", "complete", "grid", or see
-        `peerclust.graphs`.
+        Communication graph: "auto", "ring", "path", "star", "complete", "grid", "exponential", or
+        see `peerclust.graphs`. "auto" is complete up to 16 users, and exponential above.
     loss : str or object
         "kmeans", "huber", "logistic", "fair", a loss such as Huber(delta=5), a Bregman loss, or an
         object with value(r2), gamma(r2) and smoothness.
@@ -75,28 +78,34 @@ def cluster(
         A Bregman loss is its own distance.
     solver : str, SolverSpec or callable
         "accelerated" and "dgc" minimize J_rho. "admm" and "group-lasso" find common centers, a
-        solution of the pooled problem. So does "exact", which also sends per-cluster sums and
-        counts. "auto" is "admm" unless an option is given that only DGC has. Or a `SolverSpec`, or
-        a callable (rho, alpha, B, consensus_factor) that returns a custom program.
-    rho : float >= 1 or "auto"
+        solution of the pooled problem. So does "exact", which sends per-cluster sums and counts.
+        "auto" is "exact", or "accelerated" where an option is given that "exact" lacks: `rho`,
+        `alpha`, `B`, `consensus_factor`, `exchange` or a Bregman loss. Or a `SolverSpec`, or a
+        callable (rho, alpha, B, consensus_factor) that returns a custom program.
+    rho : float > 0 or "auto"
         Consensus penalty; larger means users' centers are closer. "auto" measures their
         disagreement at small values of rho and chooses the rho that brings it to 1 % of the data's
         spread; the run continues from those centers. For "group-lasso" it bounds the gradient of
         each link, and "auto" is enough for consensus.
     alpha : float > 0, "auto" or "paper"
-        Step size: "auto" is 0.99 of the largest that is proved to converge, "paper" that of the
-        paper's experiments.
+        Step size: "auto" is 0.99 of the largest that is proved to converge, and for "accelerated" a
+        step of its own for each user and center; "paper" is that of the paper's experiments.
     B : int
         Center updates, and thus exchanges, per round.
     rounds : int
-        Maximum number of rounds, not counting the pilot runs of rho="auto".
+        Maximum number of rounds of a run. Pilot runs of rho="auto" and the runs of a search are
+        counted apart.
     tol : float
         Stop once every user's residual is below this (see `Certificate.residual`); 0 never stops.
     init : str, array or object
         "k-means++", "k-means++-local", "random", centers (K, d) or (m, K, d), or see
         `peerclust.initialize`.
     n_init : int
-        Number of restarts; the one with the lowest pooled cost is returned.
+        Number of restarts; the one with the lowest pooled cost is used.
+    search : "auto", "swaps" or "none"
+        Whether to look for a better optimum by moving centers, one at a time, from where they are
+        missed least to where the cost is highest (`clustering.search`). "auto" does so where the
+        start is drawn, unless `tol` is 0; not where centers or classes are given.
     weights : "unit", "normalized" or list of arrays
         1 for each row, 1/N for each row, or given: nonnegative, in the form of the parts.
     scale : None or "standard"
@@ -109,9 +118,6 @@ def cluster(
     exchange : "float64", "float32", "float16", "8-bit" or dict
         Number format of messages; a dict may also have `noise`, `drop`, `gradient_noise` and `seed`
         (see `programs.lossy`). Not for the solver "exact".
-    certify : "central" or "decentralized"
-        How the certificate is computed: centrally, or by the users with consensus rounds (at most
-        1,500 users; see `programs.certificate`).
     runtime : "simulator", "loopback" or "mpi"
         All return the same centers to the last bit. With "mpi" every rank of the job calls
         `cluster` with the same arguments; pass `runtimes.mpi.MPIGroup(comm)` to use the ranks of
@@ -122,7 +128,8 @@ def cluster(
         Whether to record cost, disagreement and changed labels of every round.
     progress : callable, optional
         Called after each round with (round, largest residual); the round is 0 during the pilot
-        runs of rho="auto". With MPI only rank 0's is called, after every tenth round.
+        runs of rho="auto", and counts from 1 again in each run of a search. With MPI only rank 0's
+        is called, after every tenth round.
     checkpoint : path or Checkpoint, optional
         Folder for checkpoints, written every 100 rounds. `Checkpoint(folder, every=...,
         resume=True)` resumes from there, with the same result to the last bit.
@@ -150,21 +157,22 @@ def cluster(
         if group.size > 1:
             _check_same_arguments(group, given)
         with group.raise_on_all():
-            _check_choice(rho, ("auto",), "rho", at_least=1)
+            _check_choice(rho, ("auto",), "rho", above=0)
             _check_choice(alpha, ("auto", "paper"), "alpha", above=0)
             _check_choice(consensus_factor, ("1-1/rho",), "consensus_factor", above=0)
+            _check_consensus_factor(consensus_factor, rho)
             check_count(B, "B", "cluster")
             check_count(rounds, "rounds", "cluster")
             check_count(n_init, "n_init", "cluster")
+            check_name(search, ("auto", "swaps", "none"), "search", "cluster")
             check_number(tol, "tol", "cluster", at_least=0)
-            check_name(certify, ("central", "decentralized"), "certify", "cluster")
             f, metric = losses.resolve(loss), distances.resolve(distance)
-            request = SolverRequest(solver, rho, alpha, B, consensus_factor, tol)
-            chosen = choose(request, f, metric)
-            format_ = None
-            if not (isinstance(exchange, str) and exchange == "float64"):
-                format_ = message_format.resolve(exchange, chosen.spec)
+            request = SolverRequest(solver, rho, alpha, B, consensus_factor)
+            plain = isinstance(exchange, str) and exchange == "float64"
+            chosen = choose(request, f, metric, full_precision=plain)
+            format_ = None if plain else message_format.resolve(exchange, chosen.spec)
             start = initialize.resolve(init)
+            searched = _choose_search(search, start, tol)
         # Prepare: users on a graph, and a runtime that delivers their messages.
         problem = prepare(
             parts,
@@ -177,17 +185,17 @@ def cluster(
             runtime=runtime,
             random_state=random_state,
         )
-        if certify == "decentralized":
-            problem.graph.averaging_factors  # noqa: B018 - raises now if there are too many users
         if checkpoint is not None:
             problem = replace(problem, journal=_open_journal(checkpoint, problem, given))
         if group.size > 1:
             progress = _on_root(progress, group)
         # Run.
-        settings = RunSettings(request, chosen, start, format_, rounds, trace, progress)
+        settings = RunSettings(
+            request, chosen, start, format_, rounds, tol, searched, trace, progress
+        )
         restarts = run_restarts(problem, settings, n_init)
         # Judge: the best run, its certificate and its status.
-        solution = select_best(problem, settings, restarts, certify)
+        solution = select_best(problem, settings, restarts)
         if problem.journal is not None:
             problem.journal.finish()
         if gather and solution.part is not None:
@@ -240,6 +248,29 @@ def _open_journal(checkpoint: object, problem: Problem, given: dict[str, object]
     users = problem.users
     own = digest([users.rows, users.offsets, users.weights])
     return Journal(checkpoint, problem.distribution.group, identity=identity, own=own)
+
+
+def _choose_search(search: str, start: initialize.Start, tol: float) -> bool:
+    """Return whether to search for a better optimum."""
+    if search == "swaps" and tol == 0:
+        raise ParameterError(
+            parameter("search", "cluster")
+            + " must be 'auto' or 'none' with "
+            + setting("tol", 0)
+            + ", because moves begin where a run has converged. Got 'swaps'."
+        )
+    given = isinstance(start, initialize.Given | initialize.Warm)
+    return search == "swaps" or (search == "auto" and tol > 0 and not given)
+
+
+def _check_consensus_factor(consensus_factor: float | str, rho: float | str) -> None:
+    if consensus_factor == "1-1/rho" and not isinstance(rho, str) and rho <= 1:
+        raise ParameterError(
+            parameter("rho", "cluster")
+            + " must be a number > 1 with "
+            + setting("consensus_factor", "'1-1/rho'")
+            + f". Got {show(rho)}."
+        )
 
 
 def _check_choice(value: float | str, choices: tuple[str, ...], name: str, **limits: float) -> None:

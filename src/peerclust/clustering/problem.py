@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,15 +20,22 @@ from peerclust.clustering.scaling import Moments, Scale, distributed_moments
 from peerclust.distances import Distance, Euclidean, Geometry
 from peerclust.errors import DataError, ParameterError
 from peerclust.graphs import Graph
-from peerclust.graphs.graph import DENSE
 from peerclust.losses import KMeans, Loss, geometry_of
-from peerclust.programs.protocol import UNKNOWN, H, Program, S, State
+from peerclust.programs.protocol import UNKNOWN, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.inputs import read_shared
+from peerclust.runtimes.convergence import Plan, Task, carry_out
 from peerclust.runtimes.loop import check_finite, run_program
-from peerclust.runtimes.protocol import OnRound, Run, Runtime, Traffic
+from peerclust.runtimes.protocol import (
+    OnCheckpoint,
+    OnRound,
+    Run,
+    Runtime,
+    Snapshot,
+    Traffic,
+)
 from peerclust.text import mention, parameter
-from peerclust.theory import Scales
+from peerclust.theory import Curvature, Scales
 from peerclust.users import Users
 from peerclust.validation import (
     RandomState,
@@ -39,6 +47,19 @@ from peerclust.validation import (
 )
 
 SCALES = ("standard",)
+
+# Squares of differences below the first number underflow; sums of squares of roots up to the second
+# do not overflow.
+_SMALLEST_WIDTH = 1e-150
+_LARGEST_SUM = 1e153
+
+# Squares of gradients that are 1e-10 of this do not underflow.
+_SMALLEST_GRADIENT = 1e-140
+
+# Users compare squares of curvatures, which are at most beta times this weight.
+_LARGEST_WEIGHT = 1e140
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +86,6 @@ class Problem:
         """The communication graph."""
         return self.distribution.graph
 
-    def initial_rho(self, consensus_factor: float | str) -> float:
-        """Return the small rho at which rho="auto" starts."""
-        return theory.initial_rho(
-            beta=self.scales.beta,
-            W=self.scales.W,
-            lambda_max=self.graph.lambda_max.value,
-            consensus_factor=consensus_factor,
-        )
-
     def scaled(self, x: Array) -> Array:
         """Convert centers from the rows' own units to the coordinates of the problem."""
         return x if self.scale is None else np.asarray(self.scale.forward(x))
@@ -86,40 +98,58 @@ class Problem:
                 " center of it does not; pass centers that do as " + mention("init") + "."
             )
 
-    def run(
-        self,
-        program: Program[S, H],
-        x: Array,
-        rounds: int,
-        tol: float,
-        on_round: OnRound | None = None,
-    ) -> Run[S]:
-        """Run a program from x; raise if it diverges."""
-        threshold = tol * self.scales.residual if tol > 0 else -1.0
-        call = partial(
-            run_program,
-            self.runtime,
-            program,
-            self.users,
-            x,
-            rounds=rounds,
-            threshold=threshold,
-            on_round=on_round,
-        )
-        if self.journal is None:
+    def carry_out(self, plan: Plan[T], on_round: OnRound | None = None) -> T:
+        """Run the tasks of a plan; return its result."""
+        return carry_out(plan, partial(self.run, on_round=on_round))
+
+    def run(self, task: Task, on_round: OnRound | None = None) -> Run[State]:
+        """Run a task; raise if it diverges."""
+        start = task.start if isinstance(task.start, Snapshot) else None
+        x = self._centers(task.start) if isinstance(task.start, Snapshot) else task.start
+
+        def call(
+            *, on_checkpoint: OnCheckpoint | None = None, resume_from: Snapshot[State] | None = None
+        ) -> Run[State]:
+            return run_program(
+                self.runtime,
+                task.program,
+                self.users,
+                x,
+                rounds=task.rounds,
+                threshold=task.threshold,
+                on_round=on_round if task.iterates else None,
+                on_checkpoint=on_checkpoint,
+                resume_from=start if resume_from is None else resume_from,
+            )
+
+        if self.journal is None or not task.iterates:
             run = call()
         else:
-            run = self.journal.run(call, lambda: program.start(self.users, x), on_round)
+            run = self.journal.run(call, lambda: task.program.start(self.users, x), on_round)
         with self.distribution.group.raise_on_all():
             check_finite(run.x, run.rounds)
         return run
+
+    @staticmethod
+    def _centers(start: Snapshot[State]) -> Array:
+        return np.concatenate([state.x for state in start.states])
+
+    def check_curvature(self, curvature: Curvature) -> None:
+        """Raise if gradients of the cost are so small that their squares underflow."""
+        largest = float(curvature.mean.max()) * self.scales.spread
+        if 0 < largest < _SMALLEST_GRADIENT:
+            raise DataError(
+                "The rows, or their weights, are so small that squares of gradients underflow:"
+                f" gradients of a user's cost are about {largest:.3g}. Multiply all rows, or all"
+                " weights, by a constant."
+            )
 
     def residual(self, states: Sequence[State]) -> float:
         """Return the largest residual at the start of the last round; NaN if one is unknown."""
         largest = float(
             self.distribution.max_over_ranks(max(state.max_residual for state in states))
         )
-        return largest / self.scales.residual if largest < UNKNOWN else float("nan")
+        return largest / self.scales.spread if largest < UNKNOWN else float("nan")
 
     def disagreement(self, x: Array) -> float:
         """Return the disagreement of the users' centers x as a fraction of the data's spread."""
@@ -175,7 +205,7 @@ def prepare(
         network, seed = distribution.graph, group.bcast(seed)
     with group.raise_on_all():
         if scale is not None:
-            _check_scale(scale, geometry, network)
+            _check_scale(scale, geometry)
         geometry.check_rows(rows, "cluster")
     resolved = runtimes.resolve(runtime, distribution)
     moments: Moments | None = None
@@ -190,12 +220,12 @@ def prepare(
             parameter("n_clusters", "cluster") + " must be at most the number of distinct rows"
             f" (n_samples={sum(group.allgather(len(rows)))}, {distinct} of them distinct). Got {K}."
         )
+    _check_magnitude(users, distribution)
     totals = distribution.gather_users(users.total_weights)
     W_total = float(totals.sum())
     scales = Scales(
         W=float(totals.max()),
         W_total=W_total,
-        steepness=geometry.steepness,
         beta=users.smoothness,
         spread=_spread(users, distribution, W_total) if moments is None else moments.scaled_spread,
     )
@@ -211,7 +241,7 @@ def prepare(
     )
 
 
-def _check_scale(scale: str, geometry: Geometry, network: Graph) -> None:
+def _check_scale(scale: str, geometry: Geometry) -> None:
     check_name(scale, SCALES, "scale", "cluster")
     if geometry.divergence is not None:
         raise ParameterError(
@@ -219,11 +249,32 @@ def _check_scale(scale: str, geometry: Geometry, network: Graph) -> None:
             + " must be left out with a Bregman loss, whose domain and divergence"
             f" belong to the rows' own units. Got {scale!r} and the {geometry.name} loss."
         )
-    if network.m > DENSE:
-        raise ParameterError(
-            parameter("scale", "cluster")
-            + f" must be none for more than {DENSE} users, because an exact average"
-            f" needs all eigenvalues of the graph. Got {scale!r} and {network.m} users."
+
+
+def _check_magnitude(users: Users, distribution: Distribution) -> None:
+    """Raise if squares of differences between rows, or their weighted sum, leave the range."""
+    largest = np.zeros(2)
+    if users.rows.size:
+        high, low = users.rows.max(axis=0), users.rows.min(axis=0)
+        largest[:] = (high - low).max(), max(high.max(), -low.min())
+    width, far = distribution.max_over_ranks(largest)
+    weight = float(distribution.gather_users(users.total_weights).sum())
+    if 0 < width < _SMALLEST_WIDTH:
+        raise DataError(
+            f"The rows must differ by at least {_SMALLEST_WIDTH:g}, or the squares of their"
+            f" differences underflow. Got a largest difference of {width:.3g}; multiply all rows by"
+            " a constant."
+        )
+    if weight * users.smoothness > _LARGEST_WEIGHT:
+        raise DataError(
+            f"The total weight of all rows must be at most {_LARGEST_WEIGHT:g}. Got {weight:.3g};"
+            " divide all weights by a constant."
+        )
+    if not far * max(np.sqrt(max(weight, 1.0) * users.d), 1e3 * weight) < _LARGEST_SUM:
+        raise DataError(
+            f"The squares of the rows, times their weights, must not overflow. Got numbers up to"
+            f" {far:.3g} and a total weight of {weight:.3g}; divide all rows, or all weights, by a"
+            " constant."
         )
 
 

@@ -1,13 +1,13 @@
 """Scaling by the mean and deviation of each feature over all users' rows, without a server.
 
-With W = sum w the total weight and y the rows, two network averages (`programs.consensus`),
+With W = sum w the total weight and y the rows, two sums over the network (`programs.consensus`),
 
     first = 1/W sum w y,    then    e = 1/W sum w (y - first),    s = 1/W sum w (y - first)^2,
 
 yield mean = first + e and deviation^2 = s - e^2. Without rounding errors e would be zero; it
 corrects for them. All users compute the same bits. What others learn: all users learn the joint
-weight, means and deviations. Each user's neighbors also learn its own total weight and sums, in the
-first exchange of each average.
+weight, means and deviations. A user's parent in the tree hears the weight and sums of its subtree;
+for a leaf, these are its own.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from peerclust import kernels, theory
 from peerclust.arrays import Array
-from peerclust.errors import DataError
-from peerclust.programs.consensus import Average
+from peerclust.errors import DataError, DivergedError
+from peerclust.programs.consensus import Total
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.users import Users
@@ -31,6 +31,8 @@ F = TypeVar("F", np.float32, np.float64)
 
 # Number of rows that are scaled at a time.
 CHUNK = 1 << 14
+
+_OVERFLOW = "The rows to be scaled are so large that the sum of squares overflows."
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +115,7 @@ def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffi
     mean = first + error
     variance = np.maximum(squares - error * error, 0.0)
     if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
-        raise DataError("The rows to be scaled are so large that the sum of squares overflows.")
+        raise DataError(_OVERFLOW)
     varies = np.sqrt(variance) > theory.CONSTANT * np.abs(mean)
     deviation = np.where(varies, np.sqrt(variance), 1.0)
     scaled = float(np.sqrt((variance / deviation**2).sum()))
@@ -143,7 +145,10 @@ def _sums(users: Users, origin: Array, power: int) -> Array:
 
 def _total(runtime: Runtime, users: Users, own: Array) -> tuple[Array, Traffic]:
     """Compute the sum over all users, (w,), of vectors, those of this block in `own`, (u, w)."""
-    program = Average(runtime.distribution.graph.averaging_factors)
-    run = run_program(runtime, program, users, own[:, None, :], rounds=program.rounds)
-    average: Array = run.states[0].x[0, 0]
-    return average * runtime.distribution.graph.m, run.traffic
+    program = Total(runtime.distribution.graph.m)
+    try:
+        run = run_program(runtime, program, users, own[:, None, :], rounds=program.rounds)
+    except DivergedError:
+        raise DataError(_OVERFLOW) from None
+    total: Array = run.states[0].x[0, 0]
+    return total, run.traffic

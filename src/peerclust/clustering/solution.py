@@ -26,9 +26,8 @@ from peerclust.validation import check_rows
 class Status:
     """How a run ended, and what to do about it.
 
-    `name` is "converged", "stopped" (every user's residual was below tol in one round, but the
-    result's is not) or "ran out of rounds"; `advice` is a sentence, with names of parameters in
-    backticks.
+    `name` is "converged" or "ran out of rounds"; peers have more. `advice` is a sentence, with
+    names of parameters in backticks.
 
     >>> Status("converged", "Every residual was below tol.").converged
     True
@@ -63,16 +62,18 @@ class Certificate:
     Attributes
     ----------
     residual : float
-        rho max_ik ||grad_ik J_rho|| / (W a s): distance from a fixed point, free of units. W is the
-        largest user's total weight, a = lambda_max(A) of the distance (or the smoothness of a
-        Bregman loss), s the RMS spread of the joint data. For solvers that end in consensus it is
-        the pooled residual or the disagreement over s, whichever is larger.
+        An estimate of how far a center still has to go, as a fraction of the RMS spread s of the
+        joint data: the largest rho ||grad_ik J_rho|| / (s min(Hm(k), H_i(k) + f(k) rho c lambda_2))
+        over users i and centers k. H_i(k) is the curvature of user i's cost there, Hm(k) its mean
+        over users, and f(k) how even it is (docs/theory.md). For solvers that end in consensus it
+        is the pooled residual or the largest disagreement in a center over s, whichever is larger.
     pooled_residual : float
-        The same for the pooled problem, with all rows at one user, at the mean centers.
+        The same for the pooled problem, with all rows at one user, at the mean centers: the largest
+        norm of the gradient of all rows over s m Hm(k).
     disagreement, disagreement_stacked : float
         Mean over k of the largest ||x_i(k) - x_j(k)||, and the largest ||x_i - x_j||.
     disagreement_exact : bool
-        Whether these are exact, or upper bounds (more than 2000 users).
+        Whether these are exact, or upper bounds (more than 2000 users, and peers).
     cost : float
         J_rho at the users' centers, each row assigned to its nearest; for solvers that end in
         consensus the sum of the users' costs.
@@ -81,15 +82,15 @@ class Certificate:
     rounds, messages, bytes : int
         What the run took; a message is from one user to one neighbor.
     setup_rounds, setup_messages, setup_bytes : int
-        What scaling, initialization, other restarts, the choice of rho and a decentralized
-        certificate took in addition; the rounds are those of the choice of rho only.
+        What scaling, initialization, other restarts, the choice of rho and certificates took in
+        addition; the rounds are those of the choice of rho only.
+    search_rounds, search_messages, search_bytes, moves, moves_kept : int
+        What the search for a better optimum took in addition, the number of its moves, and of those
+        that lowered the cost.
     spread : float
         s.
     largest_weight : float
         W.
-    found_by : str
-        "central", or "decentralized" if the users computed it with consensus rounds; then the
-        disagreement is an upper bound.
     """
 
     residual: float
@@ -105,14 +106,20 @@ class Certificate:
     setup_rounds: int
     setup_messages: int
     setup_bytes: int
+    search_rounds: int
+    search_messages: int
+    search_bytes: int
+    moves: int
+    moves_kept: int
     spread: float
     largest_weight: float
-    found_by: str = "central"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """One row per round: after round t, with the labels that the round used.
+
+    The rounds of a search follow those of the first run, also of moves that were not kept.
 
     `cost`, `disagreement` and `disagreement_stacked` are as in the certificate. `changed` is the
     number of labels that changed. `residual` is the largest user residual at the start of the
@@ -193,7 +200,7 @@ class Solution:
 
     def __repr__(self) -> str:
         m, K, d = self.centers.shape
-        rounds = self.certificate.rounds
+        rounds = self.certificate.rounds + self.certificate.search_rounds
         name = "Solution" if self.part is None else "Part of a solution"
         return f"<{name}: m={m}, K={K}, d={d}, {self.status.name} after {rounds} rounds>"
 

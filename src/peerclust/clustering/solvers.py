@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from peerclust import theory
+from peerclust.arrays import Array
 from peerclust.clustering.problem import Problem
 from peerclust.distances import Distance, Geometry
 from peerclust.errors import ParameterError
 from peerclust.losses import Loss, geometry_of
+from peerclust.programs.certificate import Certify
 from peerclust.programs.protocol import AnyProgram, Program
 from peerclust.programs.solver_spec import (
     PARAMETERS,
@@ -32,7 +34,6 @@ class SolverRequest:
     alpha: float | str
     B: int
     consensus_factor: float | str
-    tol: float = 0.0
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -69,14 +70,22 @@ class TunedSolver:
         """The rho of J_rho; None if the program does not minimize it."""
         return self.rho if self.spec.penalized else None
 
+    def make_certify(self, m: int, lambda_2: float) -> Certify:
+        """Return the program that checks a result of this solver, for m users of a graph."""
+        return Certify(m, rho=self.penalty_rho, c=self.c, lambda_2=lambda_2)
 
-def choose(request: SolverRequest, loss: Loss, distance: Distance) -> SolverChoice:
+
+def choose(
+    request: SolverRequest, loss: Loss, distance: Distance, *, full_precision: bool = True
+) -> SolverChoice:
     """Return the requested solver; "auto" is the one that suits the request.
+
+    `full_precision` is whether messages are float64, without noise.
 
     >>> from peerclust import Euclidean, KMeans
     >>> f, metric = KMeans(), Euclidean()
     >>> choose(SolverRequest("auto", "auto", "auto", 1, 1.0), f, metric).spec.name
-    'admm'
+    'exact'
     >>> choose(SolverRequest("auto", 100.0, "auto", 1, 1.0), f, metric).spec.name
     'accelerated'
     """
@@ -96,12 +105,14 @@ def choose(request: SolverRequest, loss: Loss, distance: Distance) -> SolverChoi
         return SolverChoice(penalized_spec(own, "a custom program", solver), "given")
     name = check_name(solver, ("auto", *SOLVERS), "solver", "cluster")
     if name == "auto":
-        return _choose_automatically(request, geometry_of(loss, distance))
+        return _choose_automatically(request, geometry_of(loss, distance), full_precision)
     SOLVERS[name].check_options(request.parameters, "cluster")
-    return SolverChoice(SOLVERS[name], "requested or default")
+    return SolverChoice(SOLVERS[name], "requested")
 
 
-def _choose_automatically(request: SolverRequest, geometry: Geometry) -> SolverChoice:
+def _choose_automatically(
+    request: SolverRequest, geometry: Geometry, full_precision: bool
+) -> SolverChoice:
     words = {
         "rho": "a given rho",
         "alpha": "a given alpha",
@@ -113,12 +124,14 @@ def _choose_automatically(request: SolverRequest, geometry: Geometry) -> SolverC
         for name, value in request.parameters.items()
         if value != PARAMETERS[name] and not CONSENSUS_DEFAULT.takes(name)
     ]
+    if not full_precision and CONSENSUS_DEFAULT.full_precision:
+        reasons.append("an exchange format")
     if geometry.divergence is not None and not CONSENSUS_DEFAULT.bregman:
         reasons.append("a Bregman loss")
     if reasons:
         why = f"{reasons[0]} requires DGC, and momentum makes it fast"
         return SolverChoice(PENALIZED_DEFAULT, why)
-    why = "the joint clustering in few rounds; no sums or counts leave a user"
+    why = "the joint clustering in few rounds, by exact sums over all users"
     return SolverChoice(CONSENSUS_DEFAULT, why)
 
 
@@ -144,24 +157,29 @@ def tune(
     problem: Problem,
     spec: SolverSpec,
     request: SolverRequest,
+    curvature: Array,
     rho: float | None = None,
     why: str = "",
 ) -> TunedSolver:
-    """Return the solver tuned for the problem, with a rho that was chosen for the reason `why`."""
+    """Return the solver tuned for the problem, with a rho that was chosen for the reason `why`.
+
+    `curvature`, (K,), is the mean of the users' curvatures at the start.
+    """
     reasons: dict[str, str] = {}
     alpha, some_rho = None, 1.0 if rho is None else rho
     c = theory.compute_c(request.consensus_factor, some_rho)
-    if spec.takes("alpha"):
+    if spec.own_steps and request.alpha == "auto":
+        outside = "" if problem.users.geometry.in_theory else "; outside the theory"
+        reasons["alpha"] = f"1 / (H / rho + 2 c |N_i|) for each user and center{outside}"
+    elif spec.takes("alpha"):
         alpha, reasons["alpha"] = problem.choose_alpha(request.alpha, some_rho, c)
     if rho is not None:
         reasons["rho"] = why
     tuning = Tuning(
         make_graph=lambda: problem.graph,
-        K=problem.K,
-        scales=problem.scales,
-        tol=request.tol,
+        curvature=curvature,
         rho=some_rho,
-        alpha=1.0 if alpha is None else alpha,
+        alpha=0.0 if alpha is None else alpha,
         B=request.B,
         consensus_factor=c,
     )

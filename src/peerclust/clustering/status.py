@@ -26,6 +26,10 @@ class Ending:
         The number of rounds, whether the users stopped by themselves, and their tolerance.
     residual, disagreement : float
         Those of the certificate, the latter as a fraction of the data's spread.
+    used, K : int
+        The number of clusters that have rows, and of all clusters.
+    aimed : bool
+        Whether rho was chosen to bring the disagreement to `theory.AIMED_DISAGREEMENT`.
     dtype : str
         The number format of messages.
     noisy : bool
@@ -39,84 +43,91 @@ class Ending:
     tol: float
     residual: float
     disagreement: float
+    used: int
+    K: int
+    aimed: bool = False
     dtype: str = "float64"
     noisy: bool = False
 
 
+# rho="auto" misses its aim if users' centers differ by more than this many times the aim.
+_MISSED = 1.5
+
+
 def decide_status(end: Ending) -> Status:
     """Return how a run ended, with advice."""
-    closer: str = ""
-    if end.disagreement > 10 * theory.AIMED_DISAGREEMENT:
-        more = "more " + mention("rounds") + " bring"
-        remedy = more if end.rho is None else "a larger " + mention("rho") + " brings"
-        closer = (
+    more: str = _describe_disagreement(end)
+    if end.used < end.K:
+        more += f" Only {end.used} of {end.K} clusters have rows."
+    if end.stopped and end.residual <= end.tol:
+        after = f"after {end.rounds} rounds"
+        return Status("converged", f"every residual is below {end.tol:g} {after}." + more)
+    return _decide_out_of_rounds(end, more)
+
+
+def _describe_disagreement(end: Ending) -> str:
+    """Return a sentence about users' centers that differ much, or ""."""
+    aim = theory.AIMED_DISAGREEMENT
+    if end.aimed and end.disagreement > _MISSED * aim:
+        return (
+            f" The users' centers differ by {end.disagreement:.1%} of the data's spread, where "
+            + setting("rho", "'auto'")
+            + f" aims at {aim:.0%}: give a larger "
+            + mention("rho")
+            + "."
+        )
+    if end.disagreement > 10 * aim:
+        remedy = "more " + mention("rounds") + " bring"
+        if end.rho is not None:
+            remedy = "a larger " + mention("rho") + " brings"
+        return (
             f" The users' centers still differ by {end.disagreement:.0%} of the data's spread: "
             + remedy
             + " them closer."
         )
-    return _decide_stopped(end, closer) if end.stopped else _decide_out_of_rounds(end, closer)
+    return ""
 
 
-def _decide_stopped(end: Ending, closer: str) -> Status:
-    if end.residual <= end.tol:
-        after = f"after {end.rounds} rounds"
-        return Status("converged", f"every residual is below {end.tol:g} {after}." + closer)
-    if not end.spec.penalized and end.rho is not None and end.disagreement > end.tol:
-        return Status(
-            "stopped",
-            f"stationary, but users' centers differ by {end.disagreement:.2g} of the data's"
-            " spread: " + setting("rho", f"{end.rho:g}") + " is too small for consensus.",
-        )
-    if not end.spec.penalized:
-        advice: str = " A smaller " + mention("tol") + " reduces it."
-        if end.noisy and not end.spec.tolerates_noise:
-            advice = (
-                " With noisy or dropped messages this solver may converge to the wrong point; use"
-                f" {PENALIZED_DEFAULT.name!r}."
-            )
-        return Status(
-            "stopped",
-            f"every user's own residual was below {end.tol:g}, but the joint residual is"
-            f" {end.residual:.2g}." + advice,
-        )
-    return Status(
-        "stopped",
-        f"every residual was below {end.tol:g} in one round, but then rows changed cluster or"
-        f" momentum moved the centers on, and the residual is {end.residual:.2g}. With a smaller "
-        + mention("tol")
-        + " the run continues until they settle."
-        + closer,
-    )
-
-
-def _decide_out_of_rounds(end: Ending, closer: str) -> Status:
+def _decide_out_of_rounds(end: Ending, more: str) -> Status:
     name, residual = "ran out of rounds", f"the residual is {end.residual:.2g}"
     if end.tol == 0:
         return Status(
-            name, setting("tol", 0) + f" runs all {end.rounds} rounds; {residual}." + closer
+            name, setting("tol", 0) + f" runs all {end.rounds} rounds; {residual}." + more
         )
     ended = f"{residual} after {end.rounds} rounds"
     if end.noisy:
-        return Status(
-            name,
-            f"{ended}: with noisy or dropped messages the centers keep moving, so {end.tol:g} may"
-            " be out of reach." + closer,
-        )
-    coarse = end.dtype in ("float32", "float16")
-    if end.residual <= end.tol and not coarse:
+        advice = f"the centers keep moving, so {end.tol:g} may be out of reach."
+        if not end.spec.tolerates_noise:
+            advice = f"this solver may end at a wrong point; use {PENALIZED_DEFAULT.name!r}."
+        return Status(name, f"{ended}: with noisy or dropped messages {advice}" + more)
+    coarse = ""
+    if end.dtype in ("float32", "float16"):
+        coarse = f"{end.dtype} may be too coarse for this " + mention("tol") + ", '8-bit' is not"
+    if end.residual <= end.tol:
         return Status(
             name,
             f"{ended}, below {end.tol:g}, but the users had not yet agreed to stop. Allow a few"
-            " more " + mention("rounds") + "." + closer,
+            " more " + mention("rounds") + ("; " + coarse if coarse else "") + "." + more,
+        )
+    if not end.spec.penalized and end.rho is not None and end.disagreement > end.tol:
+        return Status(
+            name,
+            f"users' centers differ by {end.disagreement:.2g} of the data's spread after"
+            f" {end.rounds} rounds: allow more "
+            + mention("rounds")
+            + ", or if they do not come closer, a "
+            + mention("rho")
+            + f" above {end.rho:g}."
+            + more,
         )
     faster: str = (
         "; a smaller " + mention("rho") + " converges faster" if end.spec.penalized else ""
     )
     if coarse:
-        faster = f"; {end.dtype} may be too coarse for this " + mention("tol") + ", '8-bit' is not"
+        faster = "; " + coarse
     above = f"{ended}, above " + setting("tol", f"{end.tol:g}") + ". Allow more "
     larger = mention("rounds") + ", or a larger " + mention("tol")
-    return Status(name, above + larger + faster + "." + closer)
+    return Status(name, above + larger + faster + "." + more)
 
 
 def decide_peer_status(end: Ending, *, unheard: int, missing: Sequence[str]) -> Status:

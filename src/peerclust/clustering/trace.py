@@ -19,12 +19,15 @@ EVERY = 10
 
 
 class Tracer:
-    """A callback between rounds that records the trace and reports progress."""
+    """A callback between rounds that records the trace and reports progress.
+
+    To record, it must know the solver, for its cost.
+    """
 
     def __init__(
         self,
         problem: Problem,
-        tuned: TunedSolver,
+        tuned: TunedSolver | None,
         *,
         record: bool,
         progress: Callable[[int, float], None] | None,
@@ -40,7 +43,7 @@ class Tracer:
         if not (self._record or report):
             return
         residual = self._problem.residual(states)
-        if self._record:
+        if self._record and self._tuned is not None:
             x = np.concatenate([state.x for state in states])
             # Before a program's first assignment, rows count at their nearest centers.
             costs = np.concatenate(

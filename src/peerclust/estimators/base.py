@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from peerclust import doors, graphs, partition, runtimes
@@ -34,7 +36,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 given |= {"graph": self._graph(), "weights": weights}
                 given["random_state"] = _convert_random_state(self.random_state)
             solution = self._cluster(parts, given)
-        self._store(replace(solution, status=solution.status.renamed(door)), order)
+        solution = replace(solution, status=solution.status.renamed(door))
+        if not solution.status.converged and self.tol > 0:
+            warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=2)
+        self._store(solution, order)
         self._measure(parts[0], None if isinstance(weights, str) else weights)
         return self
 
@@ -85,7 +90,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self.solution_ = solution
         self.cluster_centers_ = solution.consensus
         self.user_centers_ = solution.centers
-        self.n_iter_ = solution.certificate.rounds
+        self.n_iter_ = solution.certificate.rounds + solution.certificate.search_rounds
         flat = np.concatenate(solution.labels)
         self.labels_ = flat
         if order is not None:

@@ -26,9 +26,9 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         "kmeans", "huber", "logistic", "fair", or an object; see `peerclust.losses`.
     distance : str or object, default="euclidean"
         Or `peerclust.Mahalanobis(A)`.
-    graph : str or object, default="ring"
+    graph : str or object, default="auto"
         Communication graph, if `fit` is given users.
-    solver, rho, alpha, B, init, n_init, runtime
+    solver, rho, alpha, B, init, n_init, search, runtime
         As in `peerclust.cluster`.
     max_iter : int, default=1000
         Maximum number of rounds.
@@ -71,8 +71,8 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         *,
         loss: Any = "kmeans",
         distance: Any = "euclidean",
-        graph: Any = "ring",
-        solver: Any = "accelerated",
+        graph: Any = "auto",
+        solver: Any = "auto",
         rho: float | str = "auto",
         alpha: float | str = "auto",
         B: int = 1,
@@ -80,6 +80,7 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         tol: float = 1e-4,
         init: Any = "k-means++",
         n_init: int = 1,
+        search: str = "auto",
         runtime: Any = "simulator",
         random_state: Any = None,
     ) -> None:
@@ -95,6 +96,7 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
         self.tol = tol
         self.init = init
         self.n_init = n_init
+        self.search = search
         self.runtime = runtime
         self.random_state = random_state
 

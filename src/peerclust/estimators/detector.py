@@ -68,8 +68,8 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         contamination: float = 0.1,
         delta: float | str = "auto",
         distance: Any = "euclidean",
-        graph: Any = "ring",
-        solver: Any = "accelerated",
+        graph: Any = "auto",
+        solver: Any = "auto",
         rho: float | str = "auto",
         alpha: float | str = "auto",
         B: int = 1,
@@ -107,7 +107,9 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         if isinstance(self.init, str) and self.init == "auto":
             given = given | {"init": KMeansPlusPlus(cap=CAP)}
         self.delta_ = delta
-        return _add_setup_traffic(super()._cluster(parts, given | {"loss": Huber(delta)}), sent)
+        # Moves seek compact groups, and a group of outliers is one.
+        given = given | {"loss": Huber(delta), "search": "none"}
+        return _add_setup_traffic(super()._cluster(parts, given), sent)
 
     def _measure(self, rows: NDArray[Any], weights: Array | None) -> None:
         scores = -np.sqrt(self._nearest(rows)[1])

@@ -1,7 +1,7 @@
 """Communication graphs: connected, undirected, unweighted graphs of users, and their spectra.
 
-`graph` has the class `Graph` and its measures, `averaging` the steps by which users compute an
-average; `named` and `read` build graphs.
+`graph` has the class `Graph` and its measures, `tree` breadth-first trees, along which users add
+numbers; `named` and `read` build graphs.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from peerclust.graphs.graph import Graph, Known, Measure
 from peerclust.graphs.named import (
     NAMED,
+    auto,
     complete,
     erdos_renyi,
+    exponential,
     geometric,
     grid,
     path,
@@ -19,14 +21,18 @@ from peerclust.graphs.named import (
     star,
 )
 from peerclust.graphs.read import from_edges, from_file, from_networkx
+from peerclust.graphs.tree import Tree
 
 __all__ = [
     "NAMED",
     "Graph",
     "Known",
     "Measure",
+    "Tree",
+    "auto",
     "complete",
     "erdos_renyi",
+    "exponential",
     "from_edges",
     "from_file",
     "from_networkx",

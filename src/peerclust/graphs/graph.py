@@ -1,8 +1,8 @@
 """The class `Graph` and its measures; `named` and `read` build graphs.
 
 The measures are the largest and the second smallest eigenvalue of the Laplacian
-L = diag(degree) - A, the diameter, and the averaging factors (see `averaging`). What is sent along
-the edges, and the step sizes that follow from the measures, belong elsewhere.
+L = diag(degree) - A, and the diameter. A graph also has a breadth-first tree (see `tree`). What is
+sent along the edges, and the step sizes that follow from the measures, belong elsewhere.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
-from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
+from scipy.sparse.csgraph import connected_components, shortest_path
 
 from peerclust.errors import GraphError, ParameterError
-from peerclust.graphs.averaging import DEFAULT_ACCURACY, find_factors
+from peerclust.graphs.tree import Tree, check_user, find_center, grow_tree
 from peerclust.text import shorten
-from peerclust.validation import check_count
 
 DENSE = 1500  # the largest number of users whose measures are computed exactly without closed forms
+TRIES = 4  # the number of users that may be tried as the center of a larger graph
 
 Ints = NDArray[np.integer[Any]]
 
@@ -38,7 +38,7 @@ class Measure:
 
 
 class Known(NamedTuple):
-    """The measures of a graph that has closed forms for them."""
+    """The exact measures of a graph, known from its construction."""
 
     lambda_max: float
     lambda_2: float
@@ -91,8 +91,7 @@ class Graph:
 
     def neighbors(self, i: int) -> Ints:
         """Return the neighbors of user `i`, ascending."""
-        if check_count(i, "i", "neighbors", at_least=0) >= self.m:
-            raise ParameterError(f"`i` of neighbors must be a user, 0 to {self.m - 1}. Got {i}.")
+        i = check_user(i, self.m, "neighbors")
         return self.indices[self.indptr[i] : self.indptr[i + 1]]
 
     def reordered(self, order: Sequence[int] | Ints) -> Graph:
@@ -197,25 +196,25 @@ class Graph:
     def diameter(self) -> Measure:
         """The longest shortest path between two users, in edges, or an upper bound on it."""
         if self.known:
-            return Measure(self.known.diameter, True, "closed form")
+            return Measure(self.known.diameter, True, "known from the construction")
         if self.m <= DENSE:
             longest = shortest_path(self.adjacency, unweighted=True).max()
             return Measure(int(longest), True, "all shortest paths")
         how = "twice the eccentricity of a central user, at most m - 1, an upper bound"
-        return Measure(diameter_bound(self), False, how)
+        return Measure(min(2 * self.tree.height, self.m - 1), False, how)
 
     @cached_property
-    def averaging_factors(self) -> tuple[float, ...]:
-        """The factors f for which steps x <- x - f L x average x (see `averaging`)."""
-        return self.find_averaging_factors(DEFAULT_ACCURACY)
+    def tree(self) -> Tree:
+        """The breadth-first tree from the center, the user with the shortest way to all others.
 
-    def find_averaging_factors(self, accuracy: float) -> tuple[float, ...]:
-        """Return such factors for an average with at most this relative error."""
-        if self.m > DENSE:
-            must = f"have at most {DENSE} users for an exact average, which needs all eigenvalues"
-            raise GraphError(f"The graph must {must}. Got {self.m}.")
-        accuracy = max(accuracy, DEFAULT_ACCURACY)
-        return find_factors(self._eigenvalues, float(self.degree.max()), accuracy)
+        With more than 1500 users, its root is a user found in few tries, near the center or in it.
+
+        >>> from peerclust.graphs import ring
+        >>> ring(10).tree.height
+        5
+        """
+        tries = self.m if self.m <= DENSE else TRIES
+        return grow_tree(self.adjacency, find_center(self.adjacency, tries))
 
     @cached_property
     def _eigenvalues(self) -> NDArray[np.float64]:
@@ -227,22 +226,6 @@ def lambda_max_bound(graph: Graph) -> float:
     # Anderson and Morley, 1985. Every user has a neighbor, so no slice of reduceat is empty.
     largest = np.maximum.reduceat(graph.degree[graph.indices], graph.indptr[:-1])
     return float(min((graph.degree + largest).max(), graph.m))
-
-
-def diameter_bound(graph: Graph) -> int:
-    """Return an upper bound on the diameter."""
-
-    # Two sweeps find a long shortest path; the user in its middle is far from no user.
-    def sweep(user: int) -> Any:
-        return dijkstra(graph.adjacency, indices=user, unweighted=True, return_predecessors=True)
-
-    far, _ = sweep(int(graph.degree.argmax()))
-    far, before = sweep(int(far.argmax()))
-    user = int(far.argmax())
-    for _ in range(int(far.max()) // 2):
-        user = before[user]
-    far, _ = sweep(user)
-    return min(2 * int(far.max()), graph.m - 1)
 
 
 def build(u: Ints, v: Ints, m: int, name: str, names: Any = None, known: Any = None) -> Graph:

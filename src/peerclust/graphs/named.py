@@ -1,4 +1,7 @@
-"""Named graphs: ring, path, star, complete, grid, and random ones; what `graph` may stand for."""
+"""Named graphs: ring, path, star, complete, exponential, grid, and random ones.
+
+`resolve` returns what the parameter `graph` stands for.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from peerclust.validation import (
 )
 
 DRAWS = 1000  # the maximum number of draws of a random graph
+FEW = 16  # the largest number of users whose automatic graph is complete
 
 
 def ring(m: int) -> Graph:
@@ -81,6 +85,28 @@ def complete(m: int) -> Graph:
     indptr = np.arange(m + 1, dtype=others.dtype) * (m - 1)
     known = Known(float(m), float(m), 1) if m > 1 else _known_path(m)
     return Graph(m, indptr, indices, f"complete({m})", known=known)
+
+
+def exponential(m: int) -> Graph:
+    """Return the exponential graph: user i is connected to i - 2^j and i + 2^j for each 2^j < m.
+
+    Users are counted modulo m. A user has at most 2 ceil(log2(m)) neighbors. Eigenvalues: the sum
+    of 2 sin(pi k s / m)^2 over the neighbors s of user 0, k = 0, ..., m - 1.
+
+    >>> exponential(20).neighbors(0).tolist()
+    [1, 2, 4, 8, 12, 16, 18, 19]
+    """
+    m = check_count(m, "m", "exponential")
+    powers = [2**j for j in range((m - 1).bit_length())]
+    steps = sorted({step % m for power in powers for step in (power, -power)})
+    dtype = index_type(m * max(len(steps), 2))
+    # Directly, for the same reason as in `complete`.
+    indices = np.arange(m, dtype=dtype)[:, None] + np.array(steps, dtype)
+    indices %= m
+    indices.sort(axis=1)
+    indptr = np.arange(m + 1, dtype=dtype) * len(steps)
+    known = _known_circulant(m, steps)
+    return Graph(m, indptr, indices.ravel(), f"exponential({m})", known=known)
 
 
 def grid(rows: int, columns: int) -> Graph:
@@ -145,12 +171,30 @@ def geometric(m: int, radius: float, *, random_state: RandomState = None) -> Gra
     return _draw_until_connected(draw, random_state, m, "geometric", "radius", radius, advice)
 
 
+def auto(m: int) -> Graph:
+    """Return the complete graph of up to 16 users, or the exponential graph of more.
+
+    >>> auto(16), auto(1000)
+    (<Graph complete(16): m=16, edges=120>, <Graph exponential(1000): m=1000, edges=10000>)
+    """
+    m = check_count(m, "m", "auto")
+    return complete(m) if m <= FEW else exponential(m)
+
+
 def _square(m: int) -> Graph:
     rows = next(rows for rows in range(math.isqrt(m), 0, -1) if m % rows == 0)
     return grid(rows, m // rows)
 
 
-NAMED = {"ring": ring, "path": path, "star": star, "complete": complete, "grid": _square}
+NAMED = {
+    "ring": ring,
+    "path": path,
+    "star": star,
+    "complete": complete,
+    "exponential": exponential,
+    "grid": _square,
+    "auto": auto,
+}
 
 
 def _wave(k: int, m: int) -> float:
@@ -160,6 +204,23 @@ def _wave(k: int, m: int) -> float:
 
 def _known_path(m: int) -> Known:
     return Known(_wave(m - 1, 2 * m), _wave(min(m - 1, 1), 2 * m), m - 1)
+
+
+def _known_circulant(m: int, steps: list[int]) -> Known:
+    """Return the measures of the graph in which i is connected to i + s for each s in `steps`."""
+    if m == 1:
+        return _known_path(m)
+    k, values = np.arange(1, m // 2 + 1), np.zeros(m // 2)  # the eigenvalue of m - k is that of k
+    for step in steps:
+        # The remainder keeps the angle below pi; that of k s = 10^12 would lose most digits.
+        values += 2 * np.sin(k * step % m * (np.pi / m)) ** 2
+    # All users look alike, so the diameter is the largest distance to user 0.
+    reached, diameter = np.arange(m) == 0, 0
+    while not reached.all():
+        before, diameter = reached.copy(), diameter + 1
+        for step in steps:
+            reached |= np.roll(before, step)
+    return Known(float(values.max()), float(values.min()), diameter)
 
 
 def _draw_until_connected(
@@ -182,6 +243,9 @@ def _draw_until_connected(
 
 def resolve(graph: Graph | str | Any, m: int) -> Graph:
     """Return the graph of m users for `cluster(graph=...)`: a Graph, a name or a networkx graph.
+
+    The names are "ring", "path", "star", "complete", "exponential", "grid" (as square as possible)
+    and "auto" (complete for up to 16 users, else exponential).
 
     >>> resolve("grid", 12)
     <Graph grid(3, 4): m=12, edges=17>

@@ -23,8 +23,17 @@ from peerclust.kernels.array_ops import (
     scatter,
     take,
     weighted_sum,
+    weighted_sum_by_label,
 )
-from peerclust.kernels.assignment import assign, distances2, gamma, gradient, nearest, own_distance2
+from peerclust.kernels.assignment import (
+    assign,
+    distances2,
+    gamma,
+    gradient,
+    nearest,
+    nearest_other,
+    own_distance2,
+)
 from peerclust.kernels.bounds import RowCache, assign_bounded
 from peerclust.kernels.box_sorting import sort_into_boxes, split_median, transpose_boxes
 from peerclust.kernels.boxes import BoxCache, Boxes, assign_boxes
@@ -83,6 +92,7 @@ __all__ = [
     "hashes",
     "matvec",
     "nearest",
+    "nearest_other",
     "nesterov_extrapolate",
     "own_distance2",
     "scatter",
@@ -96,4 +106,5 @@ __all__ = [
     "take",
     "transpose_boxes",
     "weighted_sum",
+    "weighted_sum_by_label",
 ]

@@ -119,6 +119,35 @@ def nearest(first, last, rows, x, slope, offset, labels, r2):
 
 
 @compiled(nogil=True)
+def nearest_other(first, last, rows, chunks, x, slope, offset, labels, others):
+    """Write the nearest center of each row but its own, by the scores of `assign`, to `others`.
+
+    Of equally near centers the first is taken. Without any other center it is the row's own.
+    """
+    owner, start, stop = chunks
+    none, affine = np.empty(0), slope.size > 0
+    tile = np.zeros((x.shape[2], TILE + PAD))
+    score = np.zeros((max(x.shape[1], 4), TILE))
+    best, second, label = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE, np.int32)
+    for t in range(first, last):
+        i = owner[t]
+        for begin in range(start[t], stop[t], TILE):
+            n = min(TILE, stop[t] - begin)
+            load_range(rows, begin, n, tile)
+            two_nearest(
+                tile, n, x[i], slope[i] if affine else x[i], offset[i] if affine else none,
+                affine, score, best, second, label,
+            )  # fmt: skip
+            for r in range(n):
+                own = labels[begin + r]
+                other, least = own, np.inf
+                for k in range(x.shape[1]):
+                    if k != own and score[k, r] < least:
+                        other, least = k, score[k, r]
+                others[begin + r] = other
+
+
+@compiled(nogil=True)
 def distances2(first, last, rows, x, r2):
     """Write the squared distances of rows first to last to each of the centers x, (N, K)."""
     K = x.shape[0]

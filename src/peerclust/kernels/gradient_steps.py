@@ -76,16 +76,34 @@ def sum_energies(first, last, indptr, indices, own, messages, users, total):
                 total[i, 0] += difference * difference
 
 
-@compiled(nogil=True)
-def gradient_step(first, last, x, s0, s1, total, degree, step, out, size):
-    """Move the centers x, (u, K d), of users first to last by one gradient step on J_rho.
+@compiled(inline="always")
+def step_size(step, H, degree):
+    """Return the step of a center: the fixed alpha, or 1 / (H / rho + 2 c degree) if that is 0.
 
-    The gradient of the local cost is s0 x - s1. `total` is the sum of the neighbors' centers and
-    `degree` their number. gradient = (s0 x - s1) / rho + factor (degree x - total), and
-    out = x - alpha gradient, where `step` is (rho, alpha, factor). size[i] is the largest norm of
-    user i's K gradients, or NaN.
+    The latter is the inverse of the curvature of a quadratic above J_rho: c degree |x|^2 - c <x,
+    total> lies below twice its separable part. It is 0 for a center that nothing moves.
     """
     rho, alpha, factor = step
+    if alpha > 0.0:
+        return alpha
+    curvature = H * (1.0 / rho) + 2.0 * factor * degree
+    return 1.0 / curvature if curvature > 0.0 else 0.0
+
+
+@compiled(nogil=True)
+def gradient_step(first, last, x, s0, s1, H, neighbors, step, stiffness, results):
+    """Move the centers x, (u, K d), of users first to last by one gradient step on J_rho.
+
+    The gradient of the local cost is s0 x - s1. `neighbors` are the sum of the neighbors' centers,
+    `total`, and their number, `degree`. gradient = (s0 x - s1) / rho + c (degree x - total), and
+    out = x - alpha gradient, where `step` is (rho, alpha, c); with an alpha of 0 each center has
+    its own, `step_size`, by the bound H on the curvature of the local cost. `results` are out,
+    residual and the alphas, (u, K): residual[i] is the largest of rho ||gradient|| / stiffness over
+    user i's K centers, or NaN.
+    """
+    total, degree = neighbors
+    out, residual, alphas = results
+    rho, _, factor = step
     n, K = x.shape[1], s0.shape[1]
     # A multiplication takes a tenth of the time of a division.
     inverse_rho = 1.0 / rho
@@ -94,28 +112,32 @@ def gradient_step(first, last, x, s0, s1, total, degree, step, out, size):
     for e in range(n):
         cluster[e] = e // d
     for i in range(first, last):
+        for k in range(K):
+            alphas[i, k] = step_size(step, H[i, k], degree[i])
         # One loop over all K d numbers: loops over a few features each would not be vectorized.
         for e in range(n):
             local = s0[i, cluster[e]] * x[i, e] - s1[i, e]
             difference = (degree[i] * x[i, e] - total[i, e]) * factor
             gradient[e] = local * inverse_rho + difference
-            out[i, e] = x[i, e] - alpha * gradient[e]
+            out[i, e] = x[i, e] - alphas[i, cluster[e]] * gradient[e]
         largest = 0.0
         for k in range(K):
             r2 = sum_squares(gradient[k * d : (k + 1) * d])
-            if not r2 <= largest and not math.isnan(largest):
-                largest = r2
-        size[i] = math.sqrt(largest)
+            far = rho * math.sqrt(r2) / stiffness[i, k]
+            if not far <= largest and not math.isnan(largest):
+                largest = far
+        residual[i] = largest
 
 
 @compiled(nogil=True)
-def nesterov_extrapolate(first, last, y, stepped, x, t, out, t_next, max_shift):
+def nesterov_extrapolate(first, last, y, stepped, x, t, softness, out, t_next, residual):
     """Extrapolate the centers of users first to last after a gradient step (Nesterov 1983).
 
     The step went from y to `stepped`, the previous one to x; all are (u, K, d). Then
     t_next = (1 + sqrt(1 + 4 t^2)) / 2, (u, K), and out = stepped + (t - 1) / t_next (stepped - x).
     A center whose stepped - x points uphill restarts with t = 1 (O'Donoghue and Candès 2015).
-    max_shift[i] is the largest distance by which a center of user i is extrapolated.
+    residual[i] is the largest distance by which a center of user i is extrapolated, times its
+    softness, (u, K).
     """
     K, d = y.shape[1], y.shape[2]
     for i in range(first, last):
@@ -131,7 +153,7 @@ def nesterov_extrapolate(first, last, y, stepped, x, t, out, t_next, max_shift):
             momentum = (now - 1.0) / t_next[i, k]
             for j in range(d):
                 out[i, k, j] = stepped[i, k, j] + momentum * (stepped[i, k, j] - x[i, k, j])
-            shift = momentum * math.sqrt(length)
+            shift = momentum * math.sqrt(length) * softness[i, k]
             if not shift <= largest and not math.isnan(largest):
                 largest = shift
-        max_shift[i] = largest
+        residual[i] = largest

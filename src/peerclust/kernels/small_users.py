@@ -15,7 +15,7 @@ import numpy as np
 from peerclust.arrays import Array, Ints, Rows
 from peerclust.kernels.compiling import compiled
 from peerclust.kernels.distances import KMEANS, gamma_of
-from peerclust.kernels.gradient_steps import sum_squares
+from peerclust.kernels.gradient_steps import step_size, sum_squares
 from peerclust.kernels.row_data import weight_of
 
 
@@ -93,14 +93,17 @@ def sum_small(first, last, users, x, labels, s0, s1):
 
 
 @compiled(nogil=True)
-def small_gradient_step(first, last, users, x, labels, total, degree, step, out, size):
+def small_gradient_step(first, last, users, x, labels, ratio, neighbors, step, stiffness, results):
     """Move the centers of users first to last as `gradient_step` does, to the last bit.
 
-    Here x, total and out are (u, K, d), and all users of the block are members.
+    Here x, total and out are (u, K, d), and all users of the block are members. H is the sum of
+    w gamma times `ratio`.
     """
     users = SmallUsers(*users)
     offsets = users.offsets
-    rho, alpha, factor = step
+    total, degree = neighbors
+    out, residual, alphas = results
+    rho, _, factor = step
     K, d = x.shape[1], len(users.row) if len(users.row) > 0 else x.shape[2]
     s0, s1, gradient, inverse_rho = np.empty(K), np.empty((K, d)), np.empty(d), 1.0 / rho
     nothing = np.zeros(d)
@@ -111,6 +114,8 @@ def small_gradient_step(first, last, users, x, labels, total, degree, step, out,
         largest = 0.0
         for k in range(K):
             weight, weighted = (s0[k], s1[k]) if has_rows else (0.0, nothing)
+            alpha = step_size(step, ratio * weight, degree[i])
+            alphas[i, k] = alpha
             for j in range(d):
                 local = weight * x[i, k, j] - weighted[j]
                 difference = (degree[i] * x[i, k, j] - total[i, k, j]) * factor
@@ -118,7 +123,7 @@ def small_gradient_step(first, last, users, x, labels, total, degree, step, out,
             # In a loop of its own: a loop with more arrays would not be vectorized.
             for j in range(d):
                 out[i, k, j] = x[i, k, j] - alpha * gradient[j]
-            r2 = sum_squares(gradient)
-            if not r2 <= largest and not math.isnan(largest):
-                largest = r2
-        size[i] = math.sqrt(largest)
+            far = rho * math.sqrt(sum_squares(gradient)) / stiffness[i, k]
+            if not far <= largest and not math.isnan(largest):
+                largest = far
+        residual[i] = largest

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from peerclust.arrays import Array
-from peerclust.graphs import Graph
-from peerclust.peers.setup import agreed_scales
+from peerclust.peers.setup import agreed_graph
 from peerclust.programs.certificate import Certify
 from peerclust.programs.lossy import Lossy
-from peerclust.programs.protocol import AnyProgram, State
-from peerclust.programs.solver_spec import SumSender, Tuning
+from peerclust.programs.protocol import AnyProgram
+from peerclust.programs.solver_spec import Tuning
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.rounds import Box
-from peerclust.runtimes.network.setup import active_graph
 
 # Centers may leave the box of the data by this fraction of its width, for rounding.
 _ROUNDING = 1e-6
@@ -26,14 +21,11 @@ def make_program(contract: Contract, agreed: Agreed) -> AnyProgram:
     """Return the program that all sites run."""
     program = contract.spec.make(
         Tuning(
-            make_graph=lambda: _agreed_graph(contract, agreed),
-            K=contract.n_clusters,
-            scales=agreed_scales(contract, agreed),
-            tol=contract.tol,
+            make_graph=lambda: agreed_graph(contract, agreed),
+            curvature=np.array(agreed.curvature),
             rho=agreed.rho,
             alpha=agreed.alpha,
             B=contract.B,
-            agreed_penalty=agreed.penalty,
         )
     )
     if contract.exchange == "float64":
@@ -43,46 +35,9 @@ def make_program(contract: Contract, agreed: Agreed) -> AnyProgram:
 
 def make_certify(contract: Contract, agreed: Agreed) -> Certify:
     """Return the program with which the sites compute their joint certificate."""
-    graph = _agreed_graph(contract, agreed)
     rho = agreed.rho if contract.spec.penalized else None
-    D = int(graph.diameter.value)
-    return Certify(graph.averaging_factors, m=graph.m, rho=rho, D=D)
-
-
-def agreed_degree(contract: Contract, agreed: Agreed, number: int) -> int:
-    """Return the number of neighbors of a site during the setup; 0 if it joined later."""
-    if number not in agreed.members:
-        return 0
-    graph = _agreed_graph(contract, agreed)
-    return int(graph.degree[agreed.members.index(number)])
-
-
-def _agreed_graph(contract: Contract, agreed: Agreed) -> Graph:
-    return active_graph(contract.graph, tuple(agreed.members), agreed.lost)
-
-
-def make_guard(
-    contract: Contract, program: AnyProgram, agreed: Agreed, box: Box
-) -> Callable[[State], Callable[[Array], str]]:
-    """Return the check of neighbors' arrays.
-
-    It maps a state of the program to a function that returns why an array is rejected, or "".
-    """
-    if not contract.spec.sends_sums:
-        return lambda _: box.refuse
-    if not isinstance(program, SumSender):
-        raise TypeError(f"the solver {contract.solver} sends sums, but its program has no `growth`")
-    degree = float(_agreed_graph(contract, agreed).degree.max())
-    beta = agreed_scales(contract, agreed).beta
-    far = float(np.maximum(np.abs(box.low), np.abs(box.high)).max())
-
-    def allow(state: State) -> Callable[[Array], str]:
-        # Curvatures, or the 1 of the first average; sums are at most that times a point in the box.
-        limit = program.growth(state, degree) * max(1.0, beta * agreed.W) * (1.0 + _ROUNDING)
-        bounds = np.array([limit, *[limit * far] * len(box.low)])
-        return lambda sums: "" if (np.abs(sums) <= bounds).all() else "sums larger than possible"
-
-    return allow
+    # Sites that were not there at the start may join.
+    return Certify(contract.graph.m, rho=rho, lambda_2=agreed.lambda_2)
 
 
 def make_box(contract: Contract, agreed: Agreed) -> Box:

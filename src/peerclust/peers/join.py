@@ -87,7 +87,7 @@ class JoinProcedure:
         parameters = [
             f"{name} {value:.6g}"
             for name, value in (("rho", agreed.rho), ("alpha", agreed.alpha))
-            if self.contract.spec.takes(name)
+            if self.contract.spec.takes(name) and value > 0
         ]
         chosen = f": {', '.join(parameters)}" if parameters else ""
         self.directory.log(f"Agreed with {names}{chosen}.")
@@ -117,7 +117,12 @@ class JoinProcedure:
     def _join(self, reply: StateReply) -> JoinResult:
         """Join a run that has started, from the checkpoint or else a neighbor's centers."""
         agreed = reply.agreed
-        K = self.contract.n_clusters
+        K, spec = self.contract.n_clusters, self.contract.spec
+        if not spec.survives_loss:
+            raise PeerError(
+                f"The run has started without {self.node.name}, and the solver {spec.name!r} needs"
+                " a fixed graph; it can take part only if all start again."
+            )
         users = self.scaled(agreed)
         setup.check_fits(agreed, users)
         for link in self.node.links.values():

@@ -1,12 +1,13 @@
 """Computes a run again from the sites' rows and journals, faults included, to the last bit.
 
 The setup before the first round runs on the simulator, on the graph that was alive. Then each
-site's program gets, exchange by exchange, the centers of the senders that its journal lists.
+site's program gets, exchange by exchange, the centers of the senders that its journal lists. The
+agreements of a run do not change centers, so they are not computed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,13 +16,24 @@ from peerclust.arrays import Array
 from peerclust.errors import DataError
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
-from peerclust.programs.protocol import AnyProgram, HeardSum, State, ToNeighbors, reduce_messages
+from peerclust.programs.protocol import (
+    AnyProgram,
+    Heard,
+    HeardMax,
+    HeardTotal,
+    Message,
+    NetworkMax,
+    NetworkSum,
+    State,
+    ToNeighbors,
+    reduce_messages,
+)
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.loop import Conversation, advance, begin, converse
+from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import Event, unpack_array
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.runtimes.network.setup import active_graph
 from peerclust.runtimes.protocol import Delivered, Said
 from peerclust.users import Users
 
@@ -95,8 +107,8 @@ def replay(
     }
     for i, site in sites.items():
         _check_start(contract.names[i], site.segments, starts.get(i))
-    last = max((site.end["round"] for site in sites.values() if site.end), default=-1)
-    for exchange in range((last + 1) * contract.B):
+    last = max((site.end["exchange"] for site in sites.values() if site.end), default=-1)
+    for exchange in range(last + 1):
         _enter(contract, program, sites, exchange)
         if exchange % contract.B == 0:
             here = {i: s.said.states[0].x[0] for i, s in sites.items() if s.said and s.segment}
@@ -111,40 +123,45 @@ def replay(
 
 
 def _enter(contract: Contract, program: AnyProgram, sites: dict[int, _Site], exchange: int) -> None:
-    """Start and end sites in the rounds given by their journals."""
+    """Start and end sites where their journals say so."""
     round_, update = divmod(exchange, contract.B)
-    if update > 0:
-        return
     for site in sites.values():
         for segment in site.segments:
-            if segment.round == round_:
+            if segment.round == round_ and update == 0:
                 site.segment = segment
                 start = begin(program, [site.users], [segment.x[None]], round_)
                 # One more round, as a site that has ended says its centers once more.
-                rounds = contract.rounds + 1
+                rounds = contract.max_round + 1
                 site.conversation = converse(program, [site.users], start, rounds=rounds)
                 site.advance()
-        if site.end and site.end["round"] == round_ and site.said and site.segment:
+        if site.end and site.end["exchange"] == exchange and site.said and site.segment:
             site.final, site.segment = site.said.states[0].x[0], None
 
 
 def _step(sites: dict[int, _Site], exchange: int) -> None:
     """Compute one exchange at every site that took part in it."""
-    said: dict[int, ToNeighbors[HeardSum]] = {}
-    for i, site in sites.items():
-        if site.said is not None:
-            message = site.said.messages[0]
-            assert isinstance(message, ToNeighbors)
-            said[i] = message
+    said = {i: site.said.messages[0] for i, site in sites.items() if site.said is not None}
     for i, site in sites.items():
         senders = site.segment.senders(exchange) if site.segment is not None else None
         if i not in said or senders is None or any(j not in said for j in senders):
             site.said = None  # it ended here: no site heard more of it
             continue
-        own, *messages = (said[j] for j in (i, *senders))
-        maxima = [each.extra_max[0] for each in messages if each.extra_max is not None]
-        heard = reduce_messages(own, [each.x[0] for each in messages], maxima)
-        site.advance(Delivered([heard]))
+        site.advance(Delivered([_hear(said[i], [said[j] for j in senders], said.values())]))
+
+
+def _hear(
+    own: Message[Heard], near: Sequence[Message[Heard]], everyone: Iterable[Message[Heard]]
+) -> Heard:
+    """Return what a site hears: its neighbors, or in a sum or maximum all sites."""
+    if isinstance(own, NetworkSum):
+        integers = [each.v[0] for each in everyone if isinstance(each, NetworkSum)]
+        return HeardTotal(np.add.reduce(integers))
+    if isinstance(own, NetworkMax):
+        return HeardMax(np.max([m.v[0] for m in everyone if isinstance(m, NetworkMax)], axis=0))
+    assert isinstance(own, ToNeighbors)
+    messages = [each for each in near if isinstance(each, ToNeighbors)]
+    maxima = [each.extra_max[0] for each in messages if each.extra_max is not None]
+    return reduce_messages(own, [each.x[0] for each in messages], maxima)
 
 
 def _last_run(journal: Events) -> Events:

@@ -8,33 +8,41 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import graphs, theory
+from peerclust import graphs
 from peerclust.arrays import Array
-from peerclust.clustering.problem import draw_seed
+from peerclust.clustering.problem import Problem, draw_seed
+from peerclust.clustering.restarts import RunSettings, prepare_run
 from peerclust.clustering.scaling import Scale, distributed_moments
+from peerclust.clustering.solvers import SolverChoice, SolverRequest
 from peerclust.errors import DataError
+from peerclust.graphs import Graph
+from peerclust.graphs.graph import Known
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.programs.certificate import Certify
 from peerclust.programs.consensus import Maximum
 from peerclust.programs.solver_spec import Tuning
 from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network import messages
+from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Runtime
 from peerclust.text import parameter
-from peerclust.theory import Scales
+from peerclust.theory import Curvature, Scales
 from peerclust.users import Users
 
 # Weighted sums of numbers up to this can still be sent (see `runtimes.network.setup`).
 _LARGEST_ROW = 1e80
+
+# The total weight of all sites may be rounded by this fraction of it.
+_ROUNDING = 1e-9
 
 # Rows used to compile the loops; users with more rows need no other loops (see `users.cached`).
 _WARM_UP_ROWS = 1024
@@ -74,18 +82,16 @@ class Rows:
         some = Rows(self.rows[:n], np.array([0, n]), weights, (0,))
         x = np.zeros((1, contract.n_clusters, self.rows.shape[1]))
         graph, users = graphs.path(1), some.users(contract)
-        # Any numbers will do; a step size of 0, where the solver takes one, cannot overflow.
+        # Any numbers will do; with an alpha of 0 each center has a step that cannot overflow.
         tuning = Tuning(
-            make_graph=lambda: graph,
-            K=contract.n_clusters,
-            scales=Scales(W=1.0, W_total=1.0, steepness=1.0, beta=1.0, spread=1.0),
-            tol=contract.tol,
-            alpha=0.0,
-            B=contract.B,
+            make_graph=lambda: graph, curvature=np.ones(contract.n_clusters), B=contract.B
         )
         alone = Simulator(graph)
         run_program(alone, contract.spec.make(tuning), users, x, rounds=4)
-        run_program(alone, Certify((), m=1), users, x, rounds=2)
+        certify = Certify(m=1)
+        run_program(alone, certify, users, x, rounds=certify.rounds)
+        if contract.searches:
+            users.swap_costs(users.assign(x), x)
 
 
 def agree(
@@ -95,7 +101,10 @@ def agree(
     members: tuple[int, ...],
     lost: list[tuple[int, int]],
 ) -> tuple[Agreed, Users, Array]:
-    """Agree on scale, step and start; return the agreement, the scaled users and their centers."""
+    """Agree on scale, rho, step and start; return all of it, the scaled users and their centers.
+
+    Start and rho, with its pilot runs, are those of `cluster`.
+    """
     if rows.rows.size and np.abs(rows.rows).max() > _LARGEST_ROW:
         raise DataError(f"Rows must have no numbers above {_LARGEST_ROW:g} in magnitude.")
     moments, _ = distributed_moments(runtime, rows.users(contract))
@@ -112,15 +121,22 @@ def agree(
     W, lambda_max, lambda_2, low, high = _extremes(runtime, users, eigenvalues)
     if not W > 0:
         raise DataError("The rows of all sites together must have a weight above 0. Got 0.")
-    start = KMeansPlusPlus(mean_of=contract.mean_of)
-    x, _ = start.centers(runtime, users, contract.n_clusters, draw_seed(contract.seed))
+    if moments.weight * (1 + _ROUNDING) < W:
+        raise DataError(
+            f"A site has the total weight {W:g}, but all sites together have {moments.weight:g}:"
+            " one of them reported a wrong number. The run cannot start."
+        )
     spread = moments.scaled_spread if standard else moments.spread
-    scales = Scales.of(users.loss, users.distance, W=W, W_total=moments.weight, spread=spread)
-    beta = scales.beta
-    rho = contract.spec.find_rho(contract.rho, scales)
-    if rho is None:
-        rho = theory.heuristic_rho(beta=beta, W=W, lambda_max=lambda_max)
-    curvature = scales.mean_curvature(m=runtime.distribution.graph.m, K=contract.n_clusters)
+    graph = _known_graph(runtime.distribution.graph, lambda_max, lambda_2)
+    problem = Problem(
+        users=users,
+        distribution=replace(runtime.distribution, graph=graph),
+        runtime=runtime,
+        K=contract.n_clusters,
+        seed=draw_seed(contract.seed),
+        scales=Scales(W=W, W_total=moments.weight, beta=users.smoothness, spread=spread),
+    )
+    ready = prepare_run(problem, _run_settings(contract), problem.seed)
     zeros, ones = np.zeros(users.d), np.ones(users.d)
     agreed = Agreed(
         members=list(members),
@@ -132,11 +148,49 @@ def agree(
         spread=spread,
         weight=moments.weight,
         W=W,
-        rho=rho,
-        alpha=theory.safe_step(beta=beta, W=W, rho=rho, lambda_max=lambda_max),
-        penalty=theory.admm_penalty(curvature=curvature, lambda_2=lambda_2, lambda_max=lambda_max),
+        rho=1.0 if ready.tuned.rho is None else ready.tuned.rho,
+        alpha=ready.tuned.alpha or 0.0,
+        curvature=ready.curvature.mean.tolist(),
+        evenness=ready.curvature.evenness.tolist(),
+        lambda_max=lambda_max,
+        lambda_2=lambda_2,
     )
-    return agreed, users, x
+    return agreed, users, ready.x
+
+
+def _run_settings(contract: Contract) -> RunSettings:
+    """Return the settings of `cluster` that correspond to the network file's."""
+    spec = contract.spec
+    return RunSettings(
+        request=SolverRequest(
+            spec, rho=contract.rho, alpha="auto", B=contract.B, consensus_factor=1.0
+        ),
+        chosen=SolverChoice(spec, "agreed"),
+        start=KMeansPlusPlus(mean_of=contract.mean_of),
+        format=None,
+        rounds=contract.rounds,
+        tol=contract.tol,
+        search=contract.searches,
+        trace=False,
+        progress=None,
+    )
+
+
+def _known_graph(graph: Graph, lambda_max: float, lambda_2: float) -> Graph:
+    """Return the graph with these eigenvalues: other machines may compute others."""
+    return replace(graph, known=Known(lambda_max, lambda_2, int(graph.diameter.value)))
+
+
+def agreed_graph(contract: Contract, agreed: Agreed) -> Graph:
+    """Return the graph of the sites that agreed, with the eigenvalues that they agreed on."""
+    graph = active_graph(contract.graph, tuple(agreed.members), agreed.lost)
+    return _known_graph(graph, agreed.lambda_max, agreed.lambda_2)
+
+
+def agreed_curvature(agreed: Agreed) -> Curvature:
+    """Return the curvature that all sites agreed on, without a site's own."""
+    mean = np.array(agreed.curvature)
+    return Curvature(np.empty((0, len(mean))), mean, np.array(agreed.evenness))
 
 
 def agree_to_resume(
@@ -155,7 +209,7 @@ def agree_to_resume(
     lacking, *agreed = run_program(runtime, Maximum(), users, own, rounds=1).states[0].x[0, 0]
     largest, smallest = np.array(agreed[:TAG_BYTES]), -np.array(agreed[TAG_BYTES:-1])
     same = not lacking and np.array_equal(largest, smallest)
-    return int(agreed[-1]) if same and 0 <= agreed[-1] <= contract.rounds else None
+    return int(agreed[-1]) if same and 0 <= agreed[-1] <= contract.max_round else None
 
 
 def make_scale(contract: Contract, agreed: Agreed) -> Scale | None:
@@ -194,17 +248,6 @@ def check_fits(agreed: Agreed, users: Users) -> None:
             "Some rows lie outside the box of the data that the others agreed on without this"
             " peer; it can take part only if all start again."
         )
-
-
-def agreed_scales(contract: Contract, agreed: Agreed) -> Scales:
-    """Return the scales of the joint data."""
-    return Scales.of(
-        contract.make_loss(),
-        contract.make_distance(),
-        W=agreed.W,
-        W_total=agreed.weight,
-        spread=agreed.spread,
-    )
 
 
 def run_tag(contract: Contract, agreed: Agreed) -> bytes:

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from peerclust.arrays import Array
+from peerclust.clustering.problem import draw_seed
+from peerclust.clustering.search import Searched, search
 from peerclust.errors import LeftError, PeerclustError, PeerError
 from peerclust.peers import configuration, setup
 from peerclust.peers.join import JoinProcedure, JoinResult
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict, judge
 from peerclust.programs.protocol import UNKNOWN, State
+from peerclust.runtimes.convergence import CheckedRun, Plan
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
@@ -28,6 +31,7 @@ from peerclust.runtimes.network.messages import Agreed, StateReply, pack_centers
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
 from peerclust.runtimes.network.status import StatusSocket
+from peerclust.runtimes.protocol import Snapshot
 from peerclust.users import Users
 
 # Seconds between two reports of progress.
@@ -69,6 +73,7 @@ class Site:
         self._running: RoundLoop | None = None
         self._agreed: Agreed | None = None
         self._verdict: Verdict | None = None
+        self._searched: Searched | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
         self._join = JoinProcedure(self.node, rows, directory)
         self._status = StatusSocket(self.node, directory.status_socket, self._residual)
@@ -117,7 +122,7 @@ class Site:
             return self._adopt_result(late)
         with suppress(Leaving):  # the run has a result
             self.node.loop.run_until_complete(self._hear_ends())
-        verdict = self._verdict = judge(self.node, outcome, joined.agreed)
+        verdict = self._verdict = judge(self.node, outcome, joined.agreed, self._searched)
         self.directory.log(str(verdict.status), echo=False)
         return SiteResult(verdict, joined.agreed, joined.users, outcome.state.x[0])
 
@@ -142,7 +147,6 @@ class Site:
 
     def _run_program(self, joined: JoinResult) -> Outcome:
         program = configuration.make_program(self.contract, joined.agreed)
-        box = configuration.make_box(self.contract, joined.agreed)
         self._agreed = joined.agreed
         running = self._running = RoundLoop(
             self.node,
@@ -150,16 +154,16 @@ class Site:
             joined.users,
             joined.x,
             joined.round,
-            residual_scale=setup.agreed_scales(self.contract, joined.agreed).residual,
-            make_check=configuration.make_guard(self.contract, program, joined.agreed, box),
+            spread=joined.agreed.spread,
+            curvature=setup.agreed_curvature(joined.agreed),
+            check=configuration.make_box(self.contract, joined.agreed).refuse,
             certify=configuration.make_certify(self.contract, joined.agreed),
-            degree=configuration.agreed_degree(self.contract, joined.agreed, self.node.number),
             journal=self.directory.journal,
             on_round=self._on_round,
         )
         self.node.state_reply = self._state_reply
         try:
-            return running.run()
+            return running.run(self._plan)
         except IsolatedError:
             names = ", ".join(self.node.links)
             self._save_checkpoint()
@@ -167,6 +171,25 @@ class Site:
                 f"{self.me} lost contact with all its neighbors ({names}) in round"
                 f" {self.node.round}. A checkpoint was saved; the same command tries again."
             ) from None
+
+    def _plan(self, start: Snapshot[State]) -> Plan[CheckedRun]:
+        """Run the solver until it has converged, then search for a better optimum."""
+        running, contract = self._running, self.contract
+        assert running is not None
+        first = yield from running.plan_run(start)
+        if not contract.searches:
+            return first
+        self._searched = yield from search(
+            first,
+            running.users,
+            contract.graph.m,
+            draw_seed(contract.seed),
+            run=running.plan_move,
+            penalized=contract.spec.penalized,
+            threshold=running.threshold,
+            unchanged=lambda: running.is_unchanged,
+        )
+        return self._searched.end
 
     def _on_round(self, state: State) -> None:
         """Report progress and save checkpoints between two rounds."""
@@ -182,7 +205,7 @@ class Site:
         if self._running is None:
             return float("inf")
         residual = self._running.state.max_residual
-        return residual / self._running.residual_scale if residual < UNKNOWN else float("inf")
+        return residual / self._running.spread if residual < UNKNOWN else float("inf")
 
     def _state_reply(self) -> StateReply:
         assert self._running is not None

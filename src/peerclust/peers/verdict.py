@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from peerclust.clustering.certificate import Measures
+from peerclust.clustering.search import Searched
 from peerclust.clustering.solution import Status
 from peerclust.clustering.status import Ending, decide_peer_status, joined_late, partitioned
-from peerclust.peers.setup import agreed_scales
+from peerclust.runtimes.network.collectives import LARGEST
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed, sanitize
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import Outcome
-from peerclust.runtimes.network.setup import LARGEST
 from peerclust.runtimes.network.views import MembershipViews
 
 
@@ -28,13 +28,13 @@ class Verdict:
         rounds", "partitioned", "joined late" or "joined late, not converged".
     rounds : int
         The site's last round.
-    residual, largest_residual : float
-        At the end: the site's own, and the largest of all peers that it hears.
-    disagreement : float
-        A bound on the distance between sites' centers, as a fraction of the data's spread: the mean
-        over clusters. If not all sites could compute it, the distance between neighbors' centers.
-    cost, pooled_cost, pooled_residual : float
-        As in `Certificate`, computed by all sites together, if none was missing.
+    search_rounds, moves, moves_kept : int
+        As in `Certificate`; the rounds of a search are among `rounds`.
+    residual : float
+        The site's own, at the start of its last round.
+    largest_residual, disagreement, cost, pooled_cost, pooled_residual : float
+        As in `Certificate`, computed together by all sites that were connected at the end. The
+        disagreement is a bound, as a fraction of the data's spread.
     heard : list of names
         The peers that the site hears at the end, itself among them.
     contributed : dict
@@ -48,6 +48,9 @@ class Verdict:
 
     status: Status
     rounds: int
+    search_rounds: int = 0
+    moves: int = 0
+    moves_kept: int = 0
     residual: float = float("nan")
     largest_residual: float = float("nan")
     disagreement: float = float("nan")
@@ -78,7 +81,10 @@ class Verdict:
         return {
             "status": {"name": self.status.name, "advice": self.status.advice},
             "rounds": self.rounds,
-            # What a peer does not know, as it joined late or a peer was missing, is null.
+            "search_rounds": self.search_rounds,
+            "moves": self.moves,
+            "moves_kept": self.moves_kept,
+            # What a peer does not know, as it joined late, is null.
             **{name: value if abs(value) < LARGEST else None for name, value in numbers.items()},
             "heard": list(self.heard),
             "contributed": self.contributed or {},
@@ -86,31 +92,26 @@ class Verdict:
         }
 
 
-def judge(node: Node, outcome: Outcome, agreed: Agreed) -> Verdict:
-    """Return the verdict of a site that reached the end of the run."""
+def judge(
+    node: Node, outcome: Outcome, agreed: Agreed, searched: Searched | None = None
+) -> Verdict:
+    """Return the verdict of a site that reached the end of the run, and of a search, if any."""
     contract, views, rounds = node.contract, node.views, outcome.state.round
     part = views.component(node.number)
     ends = [ended for i in part if (ended := views[i].ended) is not None]
-    largest = max([outcome.residual, *(ended.residual for ended in ends)])
-    disagreement = max([outcome.disagreement, *(ended.apart for ended in ends)]) / agreed.spread
-    joint: dict[str, float] = {}
-    if outcome.found is not None and views.unchanged:
-        scales, spec = agreed_scales(contract, agreed), contract.spec
-        found = Measures.of(outcome.found, scales, penalized=spec.penalized)
-        largest, disagreement = found.residual, found.disagreement / scales.spread
-        joint = {
-            "cost": found.cost,
-            "pooled_cost": found.pooled_cost,
-            "pooled_residual": found.pooled_residual,
-        }
+    found = Measures.of(outcome.found, agreed.spread)
+    disagreement = found.disagreement / agreed.spread
     end = Ending(
         spec=contract.spec,
         rho=agreed.rho if contract.spec.takes("rho") else None,
         rounds=rounds,
         stopped=outcome.stopped,
         tol=contract.tol,
-        residual=largest,
+        residual=found.residual,
         disagreement=disagreement,
+        used=int((outcome.found.weights > 0).sum()),
+        K=contract.n_clusters,
+        aimed=contract.rho == "auto" and contract.spec.penalized,
         dtype=contract.exchange,
     )
     heard = [contract.names[i] for i in part]
@@ -122,14 +123,19 @@ def judge(node: Node, outcome: Outcome, agreed: Agreed) -> Verdict:
     return Verdict(
         status=status,
         rounds=rounds,
+        search_rounds=searched.rounds if searched else 0,
+        moves=searched.moves if searched else 0,
+        moves_kept=searched.kept if searched else 0,
         residual=outcome.residual,
-        largest_residual=largest,
+        largest_residual=found.residual,
         disagreement=disagreement,
+        cost=found.cost,
+        pooled_cost=found.pooled_cost,
+        pooled_residual=found.pooled_residual,
         heard=heard,
         contributed=contributions(contract, views, rounds, node.number),
         events=_list_events(node),
         seconds=outcome.seconds,
-        **joint,
     )
 
 

@@ -14,20 +14,22 @@ paper that `dgc` is from; a = 1.5 to 1.8 is the customary over-relaxation (J. Ec
 D. Bertsekas, "On the Douglas-Rachford splitting method", Mathematical Programming 55, 1992).
 
 **The majorizer.** J_i is replaced by the quadratic that touches it at x_i with curvature H_i(k)
-(`users.curvature`). For the current labels it is nowhere below J_i, so x_i' minimizes a bound on
-the augmented Lagrangian. For K-means it is J_i itself. For Huber, H is the sum of w gamma: the loss
-is concave in r^2 and so below its tangent there. For the logistic and the fair loss, whose gamma
-grows with r, H is beta times the weight, where beta bounds h''. A Mahalanobis distance multiplies H
-by lambda_max(A).
+(`users.curvature`). For K-means it is J_i itself. For Huber, H is the sum of w gamma: the loss is
+concave in r^2 and so below its tangent there. So for these losses and the current labels x_i'
+minimizes a bound on the augmented Lagrangian. For the logistic and the fair loss, whose gamma grows
+with r, H bounds the curvature at x_i. A Mahalanobis distance multiplies H by lambda_max(A).
 
-**The penalty** c starts at `c`, which `theory.admm_penalty` computes from the weights and the
-graph. For each center it is then adapted to balance the users' disagreement and the centers' motion
+**The penalty** c starts at `c`, which `theory.admm_penalty` computes for each center from the
+curvature on which users have agreed, and from the graph. It is then adapted to balance the users'
+disagreement and the centers' motion
 (B. He, H. Yang and S. Wang, "Alternating direction method with self-adaptive penalty parameters",
 Journal of Optimization Theory and Applications 106, 2000). At checks that become ever rarer, the
 largest of each over all users spreads with the messages within D rounds, D the diameter. Where one
 is more than `balance` times the other, all users change c alike.
 
-Users whose labels keep changing assign their rows more rarely: see `relabeling`.
+Users whose labels keep changing assign their rows more rarely: see `relabeling`. For fixed labels,
+a fixed penalty and a convex loss, convergence is a theorem. With a penalty that adapts and labels
+that change it is not proved; every result has its certificate.
 
 | symbol            | here                                                       |
 |-------------------|------------------------------------------------------------|
@@ -43,6 +45,7 @@ the largest disagreement between neighbors and the largest motion that it has he
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -90,6 +93,13 @@ class ADMMState(State):
     penalty: Penalty
     relabel_schedule: RelabelSchedule
 
+    def at_round(self, round_: int) -> Self:
+        """Return the state as of the start of a round; checks are as far away as before."""
+        check = self.penalty.next_check + round_ - self.round
+        return replace(
+            self, round=round_, update=0, penalty=replace(self.penalty, next_check=check)
+        )
+
 
 @dataclass(frozen=True)
 class ADMM:
@@ -97,8 +107,8 @@ class ADMM:
 
     Parameters
     ----------
-    c : float
-        The initial penalty.
+    c : float, or tuple of K floats
+        The initial penalty of all centers, or of each.
     D : int
         The diameter of the graph, or an upper bound on it.
     relaxation : float
@@ -109,7 +119,8 @@ class ADMM:
     balance : float
         The ratio beyond which the penalty is adapted; with infinity it stays fixed.
     disagreement_weight : float
-        The weight of disagreement with the neighbors in a residual.
+        What a residual multiplies the disagreement with the neighbors by, ||sum_j [x_i - x_j]||;
+        with 1 / lambda_2(L) it is about the distance from the mean.
 
     Examples
     --------
@@ -121,7 +132,7 @@ class ADMM:
     [[[0.5]], [[1.5]]]
     """
 
-    c: float
+    c: float | tuple[float, ...]
     D: int
     relaxation: float = 1.5
     backoff: float = 0.5
@@ -137,11 +148,13 @@ class ADMM:
         """Start at the centers x, (u, K, d), with multipliers of zero."""
         u, K = x.shape[:2]
         first = max(self.D, _FIRST_CHECK)
+        c = np.broadcast_to(np.asarray(self.c, dtype=np.float64), (u, K)).copy()
         return ADMMState(
             x=x,
             p=np.zeros_like(x),
-            penalty=Penalty(np.full((u, K), self.c), np.zeros((u, 2 * K)), first, first),
+            penalty=Penalty(c, np.zeros((u, 2 * K)), first, first),
             relabel_schedule=relabeling.start(u),
+            stiffness=np.ones((u, K)),
         )
 
     def say(self, state: ADMMState) -> NeighborSum:
@@ -158,14 +171,14 @@ class ADMM:
         disagreement = heard.degree * x - heard.total
         force = c * disagreement
         # In the first round the disagreement is that of the starts: no multiplier accumulates it.
-        p_change = force if state.round > 0 else np.zeros_like(force)
+        p_change = force if state.assignment is not None else np.zeros_like(force)
         local = users.gradient(assignment, x) + p + p_change
         stiff = users.curvature(assignment, x)[..., None] + 2.0 * c * heard.degree
         # A user without neighbors keeps the center of an empty cluster.
         step = np.divide(local + force, stiff, out=np.zeros_like(x), where=stiff > 0)
         # At rest a user's rows and multipliers balance, and its neighbors agree with it.
-        off = self.disagreement_weight * _norm(disagreement)
-        residual = np.maximum(_norm(local), off).max(axis=1)
+        off = self.disagreement_weight * np.linalg.norm(disagreement, axis=2)
+        residual = np.maximum(np.linalg.norm(local, axis=2) / state.stiffness, off).max(axis=1)
         return ADMMState(
             x=x - a * step,
             p=p + a * p_change,
@@ -174,6 +187,7 @@ class ADMM:
             assignment=assignment,
             round=state.round + 1,
             residual=np.where(schedule.changed & (self.backoff > 0), UNKNOWN, residual),
+            stiffness=state.stiffness,
         )
 
     def _adapt(
@@ -184,7 +198,8 @@ class ADMM:
         if not np.isfinite(self.balance) or state.round < now.next_check:
             return now
         if heard.extra_max is None:
-            max_seen = np.concatenate([_DISAGREEMENT * _norm(disagreement), _norm(motion)], axis=1)
+            far, moved = (np.linalg.norm(each, axis=2) for each in (disagreement, motion))
+            max_seen = np.concatenate([_DISAGREEMENT * far, moved], axis=1)
         else:
             max_seen = np.maximum(now.max_seen, heard.extra_max)
         if state.round < now.next_check + self.D:
@@ -194,21 +209,18 @@ class ADMM:
         ratio = np.divide(far, moved, out=np.ones_like(far), where=known)
         change = np.clip(np.sqrt(ratio), 1.0 / _MAX_CHANGE, _MAX_CHANGE)
         change[(ratio < self.balance) & (ratio > 1.0 / self.balance)] = 1.0
-        c = np.clip(now.c * change, self.c / _MAX_TOTAL_CHANGE, self.c * _MAX_TOTAL_CHANGE)
+        first = np.asarray(self.c)
+        c = np.clip(now.c * change, first / _MAX_TOTAL_CHANGE, first * _MAX_TOTAL_CHANGE)
         interval = max(self.D + 1, int(_INTERVAL_GROWTH * now.check_interval) + 1)
         return Penalty(c, max_seen, now.next_check + interval, interval)
 
 
-def _norm(vectors: Array) -> Array:
-    return np.asarray(np.sqrt((vectors * vectors).sum(axis=2)))
-
-
 def _make(t: Tuning) -> ADMM:
     return ADMM(
-        c=t.penalty, D=int(t.graph.diameter.value), disagreement_weight=t.disagreement_weight
+        c=t.penalties, D=int(t.graph.diameter.value), disagreement_weight=t.disagreement_weight
     )
 
 
 SPEC = SolverSpec(
-    name="admm", summary="the pooled problem by multipliers; only centers are sent", make=_make
+    name="admm", summary="the pooled problem by multipliers; rounds send centers only", make=_make
 )

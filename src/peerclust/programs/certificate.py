@@ -1,70 +1,123 @@
 """The certificate of a clustering, computed by the users themselves: nobody sees all centers.
 
-1. One exchange of centers x. Each user i computes its gradient g_i of J_rho, its cost, and its part
-   of the penalty, c/2 <x_i, sum_j [x_i - x_j]>.
-2. An average (see `consensus`) of centers and costs. All users then know the mean centers and the
-   cost.
-3. Each user computes the gradient of its local cost, and the cost, at the mean centers; the network
-   averages both. All users then know the gradient and the cost of the pooled problem.
-4. A maximum: of ||g_i||, of the distance of each center from the mean one, and of all averages, so
-   that every user holds the same bits.
+1. One exchange of centers x. Each user i computes its gradient g_i of J_rho, its cost, and weight
+   and curvature of its rows in each cluster.
+2. A sum over the network (see `consensus`) of centers, weights and curvatures. All users then know
+   the mean centers and the mean curvatures, from which the stiffness of their own centers follows
+   (`theory.Curvature`).
+3. Each user computes its part of the penalty, c/2 <x_i - mean, sum_j [x_i - x_j]>, and the gradient
+   of its local cost, and the cost, at the mean centers; the network sums all of it. All users then
+   know J_rho, and the gradient and the cost of the pooled problem.
+4. A maximum: of rho ||g_i|| / stiffness, and of the distance of each center from the mean one.
 
-What leaves a user: its centers, which its neighbors know; its cost; its gradient and its cost at
-the mean centers. Neighbors hear the latter in the first exchange of each average. From these they
-could infer means of its rows near each center, as they can from the moments of scaling.
+What leaves a user: its centers, and the order of magnitude of what it sums, to its neighbors; and
+to its parent in the tree the sums over its subtree, of cost, weights, curvatures, and of gradient
+and cost at the mean centers. For a leaf of the tree the subtree is the user itself. From these its
+parent could infer means of its rows near each center, as it can from the moments of scaling.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from peerclust import theory
 from peerclust.arrays import Array
+from peerclust.programs.fixed_point import FixedPoint, order_of_magnitude
 from peerclust.programs.protocol import (
     Heard,
     HeardMax,
     HeardSum,
+    HeardTotal,
     Message,
     NeighborSum,
     NetworkMax,
+    NetworkSum,
     State,
 )
+from peerclust.theory import Curvature
 from peerclust.users import Users
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CertifyState(State):
-    """The users' centers x, the values being averaged, (u, 1, w), and the results, (u, f)."""
+    """The users' centers x, what is summed or compared, (u, w), and what was found so far.
 
-    values: Array
-    found: Array
+    `bound` is that of a sum. Each user's own are `curvature`, (u, K), the norms of its gradients of
+    J_rho times rho, `gradient`, (u, K), sum_j [x_i - x_j], `difference`, and its local `cost`.
+    `totals` and `pooled`, (w,), are the two sums, and `maxima` the last maximum, the same for all
+    users.
+    """
+
+    values: Array = field(default_factory=partial(np.empty, (0, 0)))
+    bound: Array = field(default_factory=partial(np.empty, 0))
+    curvature: Array = field(default_factory=partial(np.empty, (0, 0)))
+    gradient: Array = field(default_factory=partial(np.empty, (0, 0)))
+    difference: Array = field(default_factory=partial(np.empty, (0, 0, 0)))
+    cost: Array = field(default_factory=partial(np.empty, 0))
+    totals: Array = field(default_factory=partial(np.empty, 0))
+    pooled: Array = field(default_factory=partial(np.empty, 0))
+    maxima: Array = field(default_factory=partial(np.empty, 0))
+
+
+class _Totals(NamedTuple):
+    """The number of users, and of `Found` weights, curvature and mean."""
+
+    present: float
+    weights: Array
+    curvature: Curvature
+    mean: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The numbers of a certificate, in the units of J.
+    """The numbers of a certificate; lengths are in the units of the rows.
 
     Attributes
     ----------
-    gradient : float
-        rho times the largest ||grad_ik J_rho|| of a user and center.
+    residual : float
+        The largest rho ||grad_ik J_rho|| / stiffness of a user and center, a length. Without a rho,
+        the larger of the pooled residual and twice the largest radius.
+    pooled_residual : float
+        The largest norm of the pooled gradient in a center over the sum of all curvatures there.
     cost : float
         J_rho, or the sum of the users' costs if there is no rho.
-    pooled_cost, pooled_gradient : float
-        The cost of all rows at the mean centers, and the largest norm of its gradient in a center.
+    pooled_cost : float
+        The cost of all rows at the mean centers.
     radius : (K,) array
         The largest distance of a user's center from the mean one.
     radius_stacked : float
         The largest ||x_i - mean||.
+    weights : (K,) array
+        The weight of all rows in each cluster; 0 if it is empty.
+    curvature, evenness : (K,) arrays
+        The mean over users of their curvatures, Hm, and how even they are (`theory.Curvature`).
+    mean : (K, d) array
+        The mean centers.
     """
 
-    gradient: float
+    residual: float
+    pooled_residual: float
     cost: float
     pooled_cost: float
-    pooled_gradient: float
     radius: Array
     radius_stacked: float
+    weights: Array
+    curvature: Array
+    evenness: Array
+    mean: Array
+
+    @property
+    def disagreement(self) -> float:
+        """An upper bound on the mean over k of the largest ||x_i(k) - x_j(k)||.
+
+        By the triangle inequality: the distance from one user's center to the mean plus the
+        distance from the mean to another's.
+        """
+        return 2.0 * float(self.radius.mean())
 
 
 @dataclass(frozen=True)
@@ -73,111 +126,148 @@ class Certify:
 
     Parameters
     ----------
-    factors : tuple of float
-        The averaging factors of the graph (`Graph.averaging_factors`).
     m : int
-        The number of users.
+        The number of users, or an upper bound on it.
     rho, c : float
         The parameters of J_rho; without rho there is no penalty.
-    D : int
-        The diameter, for peers, which spread the maximum themselves.
+    lambda_2 : float
+        The second smallest eigenvalue of the graph's Laplacian, or a lower bound on it.
 
     Examples
     --------
     >>> from peerclust.graphs import path
     >>> from peerclust.runtimes import Simulator, run_program
     >>> users, graph = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2])), path(2)
-    >>> program = Certify(graph.averaging_factors, m=2, rho=1.0, c=1.0)
+    >>> program = Certify(m=2, rho=1.0, c=1.0, lambda_2=2.0)
     >>> x = np.array([[[0.5]], [[1.5]]])
     >>> run = run_program(Simulator(graph), program, users, x, rounds=program.rounds)
     >>> found = program.read(run.states[0])
-    >>> found.cost, found.pooled_cost, found.gradient, found.radius.tolist()
+    >>> found.cost, found.pooled_cost, found.residual, found.radius.tolist()
     (0.75, 1.0, 0.5, [0.5])
     """
 
-    factors: tuple[float, ...]
     m: int
     rho: float | None = None
     c: float = 1.0
-    D: int = 0
+    lambda_2: float = 0.0
+
+    @property
+    def penalty_curvature(self) -> float | None:
+        """The least curvature of the penalty where users' centers differ: rho c lambda_2(L)."""
+        return None if self.rho is None else self.rho * self.c * self.lambda_2
 
     @property
     def rounds(self) -> int:
-        """The number of rounds: one exchange, two averages, one maximum."""
-        return 2 + 2 * len(self.factors)
+        """The number of rounds: one exchange, two sums with their bounds, one maximum."""
+        return 6
 
-    def start(self, users: Users, x: Array) -> CertifyState:
+    def start(self, users: Users, x: Array) -> CertifyState:  # noqa: ARG002
         """Start at the centers x, (u, K, d)."""
-        u = users.m
-        return CertifyState(x=x, values=np.zeros((u, 1, 0)), found=np.zeros((u, 0)))
+        return CertifyState(x=x)
 
     def say(self, state: CertifyState) -> Message[Heard]:
-        """Send the centers, then the values that are averaged, and finally the results."""
-        if state.round == self.rounds - 1:
-            return NetworkMax(state.found)
-        return NeighborSum(state.x if state.round == 0 else state.values)
-
-    def hear(self, users: Users, state: CertifyState, heard: HeardSum | HeardMax) -> CertifyState:
-        """Continue the average, or start what follows it."""
-        q = len(self.factors)
-        if isinstance(heard, HeardMax):
-            found = np.repeat(heard.v[None], users.m, axis=0)
-            return replace(state, found=found, round=state.round + 1)
+        """Send the centers to the neighbors; then bounds, sums and results to all."""
         if state.round == 0:
+            return NeighborSum(state.x)
+        if state.round in (2, 4):
+            return NetworkSum(self._numbers(state).encode(state.values))
+        last = state.round == 5
+        return NetworkMax(state.values if last else order_of_magnitude(state.values))
+
+    def hear(
+        self, users: Users, state: CertifyState, heard: HeardSum | HeardMax | HeardTotal
+    ) -> CertifyState:
+        """Compute what is summed next from what was heard."""
+        if isinstance(heard, HeardSum):
             state = self._evaluate(users, state, heard)
+        elif isinstance(heard, HeardMax):
+            last = state.round == 5
+            state = replace(state, maxima=heard.v) if last else replace(state, bound=heard.v)
         else:
-            factor = self.factors[(state.round - 1) % q]
-            values = state.values - factor * (heard.degree * state.values - heard.total)
-            state = replace(state, values=values)
-        if state.round == q:
-            state = self._evaluate_at_mean(users, state)
-        if state.round == 2 * q:
-            state = self._finish(state)
+            total = self._numbers(state).decode(heard.v)
+            state = (
+                self._evaluate_at_mean(users, replace(state, totals=total))
+                if state.round == 2
+                else self._compare(replace(state, pooled=total))
+            )
         return replace(state, round=state.round + 1)
 
     def read(self, state: CertifyState) -> Found:
         """Return the numbers that the users computed."""
-        values = state.found[0]
-        gradient, stacked, cost, pooled_cost, pooled_gradient = values[:5]
-        return Found(
-            gradient=float(gradient),
+        first = self._read_totals(state)
+        residual, stacked, *radius = state.maxima
+        gradient, (pooled_cost, cost) = np.split(state.pooled, [-2])
+        gradient = gradient.reshape(first.mean.shape)
+        total = first.present * first.curvature.mean
+        pooled = float((np.linalg.norm(gradient, axis=1) / theory.replace_zeros(total)).max())
+        found = Found(
+            residual=float(residual),
+            pooled_residual=pooled,
             cost=float(cost),
             pooled_cost=float(pooled_cost),
-            pooled_gradient=float(pooled_gradient),
-            radius=values[5:],
+            radius=np.array(radius),
             radius_stacked=float(stacked),
+            weights=first.weights,
+            curvature=first.curvature.mean,
+            evenness=first.curvature.evenness,
+            mean=first.mean,
         )
+        if self.rho is None:
+            found = replace(found, residual=max(pooled, 2.0 * float(found.radius.max())))
+        return found
+
+    def _numbers(self, state: CertifyState) -> FixedPoint:
+        return FixedPoint.for_bound(state.bound, self.m)
+
+    def _read_totals(self, state: CertifyState) -> _Totals:
+        """Return what the users know from the first sum."""
+        K, present = state.x.shape[1], float(state.totals[0])
+        weights, H, squares, flat = np.split(state.totals[1:], [K, 2 * K, 3 * K])
+        curvature = Curvature.of(state.curvature, H / present, squares / present)
+        mean = np.ascontiguousarray(flat / present).reshape(state.x.shape[1:])
+        return _Totals(present, weights, curvature, mean)
 
     def _evaluate(self, users: Users, state: CertifyState, heard: HeardSum) -> CertifyState:
-        """Store the largest gradients; average centers and costs next."""
-        x = state.x
+        """Store each user's gradients and cost; sum weights, curvatures and centers next."""
+        x, (u, K) = state.x, state.x.shape[:2]
         assignment = users.assign(x)
-        disagreement = heard.degree * x - heard.total
-        cost, gradient = users.cost(assignment, x), users.gradient(assignment, x)
+        difference = heard.degree * x - heard.total
+        gradient = users.gradient(assignment, x)
         if self.rho is not None:
-            cost = cost / self.rho + 0.5 * self.c * (x * disagreement).sum(axis=2).sum(axis=1)
-            gradient = gradient + self.rho * self.c * disagreement
-        values = np.concatenate([x.reshape(users.m, -1), cost[:, None]], axis=1)[:, None]
-        largest = np.sqrt((gradient * gradient).sum(axis=2)).max(axis=1)[:, None]
-        return replace(state, values=values, found=largest, assignment=assignment)
+            gradient = gradient + self.rho * self.c * difference
+        weights, H = users.label_weights(assignment, K), users.local_curvature(assignment, x)
+        return replace(
+            state,
+            values=np.column_stack([np.ones(u), weights, H, H * H, x.reshape(u, -1)]),
+            gradient=np.linalg.norm(gradient, axis=2),
+            difference=difference,
+            cost=users.cost(assignment, x),
+            curvature=H,
+            assignment=assignment,
+        )
 
     def _evaluate_at_mean(self, users: Users, state: CertifyState) -> CertifyState:
-        """Store the distances from the mean centers; average gradients and costs there next."""
-        x, average = state.x, state.values[:, 0]
-        mean = np.ascontiguousarray(average[:, :-1]).reshape(x.shape)
-        off = ((x - mean) * (x - mean)).sum(axis=2)
-        far = np.sqrt(np.concatenate([off.sum(axis=1)[:, None], off], axis=1))
-        cost = self.m * average[:, -1:]
-        assignment = users.assign(mean, state.assignment)
-        gradient = users.gradient(assignment, mean).reshape(users.m, -1)
-        costs = users.cost(assignment, mean)[:, None]
-        values = np.concatenate([gradient, costs], axis=1)[:, None]
-        return replace(state, values=values, found=np.concatenate([state.found, far, cost], axis=1))
+        """Store the stiffness; sum costs, and gradients and costs at the mean centers, next."""
+        _, _, curvature, mean = self._read_totals(state)
+        cost = state.cost
+        if self.rho is not None:
+            # sum_i <x_i, (L x)_i> is the same for x minus any common point. Far from the origin
+            # it would cancel without that.
+            part = ((state.x - mean) * state.difference).sum(axis=2).sum(axis=1)
+            cost = cost / self.rho + 0.5 * self.c * part
+        everywhere = users.broadcast_centers(mean)
+        assignment = users.assign(everywhere, state.assignment)
+        gradient = users.gradient(assignment, everywhere).reshape(users.m, -1)
+        return replace(
+            state,
+            stiffness=curvature.stiffness(self.penalty_curvature),
+            values=np.column_stack([gradient, users.cost(assignment, everywhere), cost]),
+        )
 
-    def _finish(self, state: CertifyState) -> CertifyState:
-        total = self.m * state.values[:, 0]
-        pooled = total[:, :-1].reshape(state.x.shape)
-        largest = np.sqrt((pooled * pooled).sum(axis=2)).max(axis=1)
-        gradient, stacked, radius, cost = np.split(state.found, [1, 2, -1], axis=1)
-        columns = [gradient, stacked, cost, total[:, -1:], largest[:, None], radius]
-        return replace(state, found=np.concatenate(columns, axis=1))
+    def _compare(self, state: CertifyState) -> CertifyState:
+        """Compute each user's residual and its distances from the mean centers."""
+        off = state.x - self._read_totals(state).mean
+        squares = (off * off).sum(axis=2)
+        residual = (state.gradient / state.stiffness).max(axis=1)
+        far = np.sqrt(np.column_stack([squares.sum(axis=1), squares]))
+        return replace(state, values=np.column_stack([residual, far]))

@@ -1,93 +1,101 @@
-"""Consensus of all users on the average, or on the maximum, of numbers that each of them holds.
+"""Sums and maxima over the whole network of numbers that each user holds.
 
-`Average` takes one step for each factor f_t of the graph (see `graphs.averaging`),
+`Total` computes the sum. First the network takes the largest order of magnitude of each number, a
+power of two, which sets the scale of the integers (see `fixed_point`); then it adds the integers
+(`NetworkSum`). Where a bound on the numbers is already known to all, the first exchange is not
+needed.
 
-    x_i <- x_i - f_t sum_{j in N_i} [x_i - x_j],
-
-after which every x_i is the average over all users, up to rounding. In a last round the network
-takes the maximum of these averages, so that all users hold the same one to the last bit.
-
-| symbol             | here                                            |
-|--------------------|-------------------------------------------------|
-| f_t                | `factors[t]`                                    |
-| x_i                | `state.x[i]`, (k, w)                            |
-| sum_j [x_i - x_j]  | `heard.degree * x - heard.total`                |
-
-What leaves a user: its neighbors hear its own numbers in the first exchange, and partial averages
-in the others. The average, or the maximum, becomes known to all.
+What leaves a user: its neighbors hear the order of magnitude of its numbers; its parent in the tree
+hears the sum over its subtree, thus its own numbers if it is a leaf. The total becomes known to
+all. Of a maximum, neighbors hear the user's own number, and all users the largest.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from peerclust.arrays import Array
+from peerclust.programs.fixed_point import FixedPoint, order_of_magnitude
 from peerclust.programs.protocol import (
-    Heard,
     HeardMax,
-    HeardSum,
+    HeardTotal,
     Message,
-    NeighborSum,
     NetworkMax,
+    NetworkSum,
     State,
 )
 from peerclust.users import Users
 
 
-def growth(factors: Sequence[float], degree: float) -> float:
-    """Return a bound on the growth of the largest of all users' numbers by these steps.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TotalState(State):
+    """The users' numbers x, (u, k, w), and their bound, (k, w), once it is known.
 
-    A step computes (1 - f d) x + f sum of d neighbors' x: at most |1 - f d| + f d times as much.
-
-    >>> growth((0.5,), degree=4.0)
-    3.0
+    After the last round x has the total at every user.
     """
-    return math.prod(abs(1.0 - factor * degree) + factor * degree for factor in factors)
+
+    bound: Array | None
 
 
 @dataclass(frozen=True)
-class Average:
-    """Compute the average of all users' numbers, in `rounds` rounds.
+class Total:
+    """Compute the sum of all users' numbers.
 
-    >>> import numpy as np
+    Parameters
+    ----------
+    m : int
+        The number of users, or an upper bound on it.
+    bound : float, optional
+        A bound on the magnitude of all numbers that all users know.
+
+    Examples
+    --------
+    >>> from peerclust.graphs import path
+    >>> from peerclust.runtimes import Simulator, run_program
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
-    >>> program = Average(factors=(0.5,))
-    >>> state = program.start(users, np.array([[[1.0]], [[4.0]]]))
-    >>> heard = HeardSum(total=np.array([[[4.0]], [[1.0]]]), degree=np.ones((2, 1, 1)))
-    >>> program.hear(users, state, heard).x.tolist()
-    [[[2.5]], [[2.5]]]
+    >>> program = Total(m=2)
+    >>> x = np.array([[[1.0]], [[4.0]]])
+    >>> run_program(Simulator(path(2)), program, users, x, rounds=program.rounds).x.tolist()
+    [[[5.0]], [[5.0]]]
     """
 
-    factors: tuple[float, ...]
+    m: int
+    bound: float | None = None
 
     @property
     def rounds(self) -> int:
-        """The number of rounds: one per factor, and a last one in which all take the same bits."""
-        return len(self.factors) + 1
+        """The number of rounds: a maximum, unless the bound is known, and a sum."""
+        return 2 if self.bound is None else 1
 
-    def start(self, users: Users, x: Array) -> State:  # noqa: ARG002
+    def start(self, users: Users, x: Array) -> TotalState:  # noqa: ARG002
         """Start at each user's own numbers x, (u, k, w)."""
-        return State(x=x)
+        known = None if self.bound is None else np.full(x.shape[1:], float(self.bound))
+        return TotalState(x=x, bound=known)
 
-    def say(self, state: State) -> Message[Heard]:
-        """Send the numbers to the neighbors, and in the last round to all."""
-        return NeighborSum(state.x) if state.round < len(self.factors) else NetworkMax(state.x)
+    def say(self, state: TotalState) -> Message[HeardMax | HeardTotal]:
+        """Send the magnitudes, then the integers, to all."""
+        if state.bound is None:
+            return NetworkMax(order_of_magnitude(state.x))
+        return NetworkSum(self._numbers(state.bound).encode(state.x.reshape(len(state.x), -1)))
 
-    def hear(self, users: Users, state: State, heard: HeardSum | HeardMax) -> State:
-        """Take one step towards the average; in the last round, take the maximum of all users."""
+    def hear(self, users: Users, state: TotalState, heard: HeardMax | HeardTotal) -> TotalState:
+        """Take the maximum as the bound, then take the total."""
         if isinstance(heard, HeardMax):
-            return replace(state, x=users.broadcast_centers(heard.v), round=state.round + 1)
-        x = state.x - self.factors[state.round] * (heard.degree * state.x - heard.total)
-        return replace(state, x=x, round=state.round + 1)
+            return replace(state, bound=heard.v, round=state.round + 1)
+        assert state.bound is not None
+        total = self._numbers(state.bound).decode(heard.v).reshape(state.bound.shape)
+        return replace(state, x=users.broadcast_centers(total), round=state.round + 1)
+
+    def _numbers(self, bound: Array) -> FixedPoint:
+        return FixedPoint.for_bound(bound.reshape(-1), self.m)
 
 
 @dataclass(frozen=True)
 class Maximum:
     """Compute the elementwise maximum of all users' numbers, in one round.
 
-    >>> import numpy as np
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = Maximum()
     >>> state = program.start(users, np.array([[[1.0, 7.0]], [[4.0, 0.0]]]))

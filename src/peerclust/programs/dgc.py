@@ -21,10 +21,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from peerclust.arrays import Array
 from peerclust.programs.protocol import HeardSum, NeighborSum, State
 from peerclust.programs.solver_spec import penalized_spec, stays_in_box
-from peerclust.users import Assignment, Users
+from peerclust.users import Assignment, Step, Users
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class DGC:
 
     def start(self, users: Users, x: Array) -> State:  # noqa: ARG002
         """Start at the centers x, (u, K, d)."""
-        return State(x=x)
+        return State(x=x, stiffness=np.ones(x.shape[:2]))
 
     def say(self, state: State) -> NeighborSum:
         """Send the centers to the neighbors (step 8)."""
@@ -55,29 +57,31 @@ class DGC:
 
     def hear(self, users: Users, state: State, heard: HeardSum) -> State:
         """Assign at the start of a round (steps 2-5), then update the centers (step 9)."""
-        assignment, x, residual = self.descend(users, state, heard)
+        assignment, step = self.descend(users, state, heard)
         last = state.update + 1 == self.B
         return State(
-            x=x,
+            x=step.x,
             assignment=assignment,
-            residual=residual,
+            residual=step.residual if state.update == 0 else state.residual,
+            stiffness=state.stiffness,
             round=state.round + last,
             update=0 if last else state.update + 1,
         )
 
-    def descend(
-        self, users: Users, state: State, heard: HeardSum
-    ) -> tuple[Assignment, Array, Array]:
-        """Return the assignment, the updated centers, and the residuals of the round."""
-        x, assignment, first = state.x, state.assignment, state.update == 0
-        if first or assignment is None:
+    def descend(self, users: Users, state: State, heard: HeardSum) -> tuple[Assignment, Step]:
+        """Return the assignment, and the step that the users take from it."""
+        x, assignment = state.x, state.assignment
+        if state.update == 0 or assignment is None:
             assignment = users.assign(x, assignment)
         # x - alpha (1/rho sum_{r in C} w_r grad f(x, y_r) + c sum_j [x - x_j])
-        step = self.rho, self.alpha, self.consensus_factor
-        moved, gradient = users.gradient_step(
-            assignment, x, heard.total, heard.degree, step, only=self.B == 1
+        return assignment, users.gradient_step(
+            assignment,
+            x,
+            (heard.total, heard.degree),
+            (self.rho, self.alpha, self.consensus_factor),
+            state.stiffness,
+            only=self.B == 1,
         )
-        return assignment, moved, self.rho * gradient if first else state.residual
 
 
 SPEC = penalized_spec(

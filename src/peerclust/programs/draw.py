@@ -7,7 +7,7 @@ Each row y of the joint data is drawn with probability proportional to its mass
 exactly. A user whose rows have the total mass M draws one of them in proportion to its mass, and a
 key log M + G with G a standard Gumbel variable. The largest key over the network is user i's with
 probability M_i / sum_j M_j (Gumbel-max). First the network computes the largest key. Only then does
-the winner send its value: the row, the mean of the rows nearest to it, or only its D^2.
+the winner send its value: the row, or the mean of the rows nearest to it.
 
 That value becomes known to all users; nothing else does, beyond the maximum of each exchange.
 """
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
@@ -28,9 +27,9 @@ from peerclust.users.nearest import nearest
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DrawState(State):
-    """The block's keys (u, n), its candidates' values (u, n, width), and the results.
+    """The block's keys (u, n), its candidates' values (u, n, d), and the results.
 
-    `drawn` is (n, width) after two rounds; a row of it is NaN if no row had any mass.
+    `drawn` is (n, d) after two rounds; a row of it is NaN if no row had any mass.
     """
 
     keys: Array
@@ -51,8 +50,6 @@ class Draw:
         The number of rows.
     cap : float
         The upper limit of a row's D^2.
-    reveal : "row" or "distance"
-        Whether a winner sends its row or only its D^2.
     mean_of : int
         If above 1, the winner sends the weighted mean of this many of its distinct rows, those
         nearest to the one drawn; a user with fewer does not take part.
@@ -62,7 +59,6 @@ class Draw:
     step: int
     n: int = 1
     cap: float = np.inf
-    reveal: Literal["row", "distance"] = "row"
     mean_of: int = 1
 
     def start(self, users: Users, x: Array) -> DrawState:
@@ -70,13 +66,12 @@ class Draw:
         rows, weights, offsets = users.distinct
         agreed = x[0]
         far = users.nearest(agreed)[1][rows] if len(agreed) else np.ones(len(rows))
-        mass = weights * (1.0 if self.reveal == "distance" else np.minimum(far, self.cap))
+        mass = weights * np.minimum(far, self.cap)
         if users.geometry.divergence is not None:
             # A row outside the domain of a loss cannot be a center.
             mass = mass * users.geometry.inside(users.rows[rows].astype(np.float64))
-        width = 1 if self.reveal == "distance" else users.d
         keys = np.full((users.m, self.n), -np.inf)
-        values = np.full((users.m, self.n, width), -np.inf)
+        values = np.full((users.m, self.n, users.d), -np.inf)
         for i in range(users.m):
             here = slice(offsets[i], offsets[i + 1])
             running = np.cumsum(mass[here])
@@ -87,9 +82,7 @@ class Draw:
             keys[i] = np.log(running[-1]) + generator.gumbel(size=self.n)
             draws = np.searchsorted(running, generator.random(self.n) * running[-1], side="right")
             chosen = offsets[i] + np.minimum(draws, len(running) - 1)
-            if self.reveal == "distance":
-                values[i, :, 0] = far[chosen]
-            elif self.mean_of == 1:
+            if self.mean_of == 1:
                 values[i] = users.rows[rows[chosen]]
             else:
                 own = users.rows[rows[here]].astype(np.float64)

@@ -63,6 +63,9 @@ class GroupLassoState(State):
 class GroupLasso:
     """The group-lasso penalty with weight rho, and the step size c of the multipliers.
 
+    c is one number for all centers, or one for each. As for `admm`, convergence is proved for fixed
+    labels only.
+
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = GroupLasso(rho=10.0, c=0.5)
     >>> state = program.start(users, np.array([[[0.0]], [[2.0]]]))
@@ -73,14 +76,16 @@ class GroupLasso:
     """
 
     rho: float
-    c: float
+    c: float | tuple[float, ...]
     relaxation: float = 1.5
     backoff: float = 0.5
     disagreement_weight: float = 1.0
 
     def start(self, users: Users, x: Array) -> GroupLassoState:  # noqa: ARG002
         """Start at the centers x, (u, K, d), with multipliers of zero."""
-        return GroupLassoState(x=x, p=None, relabel_schedule=relabeling.start(len(x)))
+        stiffness = np.ones(x.shape[:2])
+        schedule = relabeling.start(len(x))
+        return GroupLassoState(x=x, p=None, relabel_schedule=schedule, stiffness=stiffness)
 
     def say(self, state: GroupLassoState) -> NeighborValues:
         """Send the centers to the neighbors."""
@@ -92,23 +97,26 @@ class GroupLasso:
         before = state.p
         if before is None or len(before) != len(near):
             before = np.zeros_like(near)
-        p = before + self.c * (np.repeat(x, np.diff(offsets), axis=0) - near)
+        c = np.asarray(self.c)[..., None]
+        p = before + c * (np.repeat(x, np.diff(offsets), axis=0) - near)
         size = np.sqrt((p * p).sum(axis=2, keepdims=True))
         p *= np.divide(self.rho, size, out=np.ones_like(size), where=size > self.rho)
         assignment, schedule = relabeling.assign(users, state, state.relabel_schedule, self.backoff)
-        stiff = users.curvature(assignment, x)[..., None] + 2.0 * self.c * heard.degree
+        stiff = users.curvature(assignment, x)[..., None] + 2.0 * c * heard.degree
         balance, motion = _by_user(p, offsets), _by_user(p - before, offsets)
         local = users.gradient(assignment, x) + balance
         step = np.divide(local + motion, stiff, out=np.zeros_like(x), where=stiff > 0)
-        far = np.maximum((local * local).sum(axis=2), (self.disagreement_weight / self.c) ** 2
-                         * (motion * motion).sum(axis=2))  # fmt: skip
+        # motion / c is the change of the projected multipliers, in the units of the centers.
+        off = self.disagreement_weight * np.linalg.norm(motion, axis=2) / np.asarray(self.c)
+        far = np.maximum(np.linalg.norm(local, axis=2) / state.stiffness, off).max(axis=1)
         return GroupLassoState(
             x=x - a * step,
             p=before + a * (p - before),
             relabel_schedule=schedule,
             assignment=assignment,
             round=state.round + 1,
-            residual=np.where(schedule.changed, UNKNOWN, np.sqrt(far).max(axis=1)),
+            residual=np.where(schedule.changed, UNKNOWN, far),
+            stiffness=state.stiffness,
         )
 
 
@@ -122,7 +130,7 @@ def _by_user(links: Array, offsets: NDArray[np.int64]) -> Array:
 
 
 def _make(t: Tuning) -> GroupLasso:
-    return GroupLasso(rho=t.rho, c=t.penalty, disagreement_weight=t.disagreement_weight)
+    return GroupLasso(rho=t.rho, c=t.penalties, disagreement_weight=t.disagreement_weight)
 
 
 SPEC = SolverSpec(

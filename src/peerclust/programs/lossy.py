@@ -82,6 +82,7 @@ class LossyState(State):
             round=inner.round,
             update=inner.update,
             residual=inner.residual,
+            stiffness=inner.stiffness,
             assignment=inner.assignment,
             inner=inner,
             sent=sent,
@@ -98,6 +99,10 @@ class LossyState(State):
     def at_round(self, round_: int) -> Self:
         """Return the state as of the start of a round."""
         return replace(self, inner=self.inner.at_round(round_), round=round_, update=0)
+
+    def with_stiffness(self, stiffness: Array) -> Self:
+        """Return the state with the stiffness, (u, K), on which its users have agreed."""
+        return replace(self, inner=self.inner.with_stiffness(stiffness), stiffness=stiffness)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,14 @@ class HeardMax:
     v: Array
 
 
-Heard = HeardSum | HeardMax
+@dataclass(frozen=True, eq=False)
+class HeardTotal:
+    """The sum over all users of what they said, (w,), modulo 2^64."""
+
+    v: NDArray[np.uint64]
+
+
+Heard = HeardSum | HeardMax | HeardTotal
 S = TypeVar("S", bound="State")
 H = TypeVar("H", bound=Heard)
 H_co = TypeVar("H_co", bound=Heard, covariant=True)
@@ -102,6 +109,19 @@ class NetworkMax(Message[HeardMax]):
     v: Array
 
 
+@dataclass(frozen=True, eq=False)
+class NetworkSum(Message[HeardTotal]):
+    """Send the integers v[i], (u, w), to the whole network; hear their sum modulo 2^64.
+
+    They are added along a breadth-first tree of the graph (`Graph.tree`), up and down: twice its
+    height in exchanges. All users hear the same bits, so a round that begins with a sum may end a
+    run at once: its residuals must follow from what was heard alone. `fixed_point` makes integers
+    of numbers.
+    """
+
+    v: NDArray[np.uint64]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class State:
     """What every program's state has; a program adds its own arrays and counters in a subclass.
@@ -115,9 +135,13 @@ class State:
     update : int
         The number of completed exchanges of the present round; 0 between rounds.
     residual : (u,) array
-        The distance of each user from a fixed point at the start of its last round. It is in the
-        units of a gradient of the cost J; the runtime compares it with a threshold. Empty before
-        the first round, and in programs that end after a fixed number of rounds.
+        An estimate of how far each user's centers still had to go at the start of its last round, a
+        length; the runtime compares it with a threshold. Empty before the first round, and in
+        programs that end after a fixed number of rounds.
+    stiffness : (u, K) array
+        The curvatures by which gradients become lengths: a center at which the gradient of J is g
+        has about ||g|| / stiffness to go (`theory.Curvature`). They are 1 until users have agreed
+        on them. Empty in programs that end after a fixed number of rounds.
     assignment : Assignment, optional
         The last assignment of the users' rows to centers.
     """
@@ -129,6 +153,7 @@ class State:
     round: int = 0
     update: int = 0
     residual: Array = field(default_factory=partial(np.empty, 0))
+    stiffness: Array = field(default_factory=partial(np.empty, (0, 0)))
     assignment: Assignment | None = None
 
     @property
@@ -146,6 +171,10 @@ class State:
     def at_round(self, round_: int) -> Self:
         """Return the state as of the start of a round."""
         return replace(self, round=round_, update=0)
+
+    def with_stiffness(self, stiffness: Array) -> Self:
+        """Return the state with the stiffness, (u, K), on which its users have agreed."""
+        return replace(self, stiffness=stiffness)
 
 
 @runtime_checkable

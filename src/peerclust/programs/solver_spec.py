@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol
 
 from peerclust import theory
+from peerclust.arrays import Array
 from peerclust.errors import ParameterError
 from peerclust.programs.protocol import AnyProgram
 from peerclust.text import parameter, show
@@ -20,16 +21,6 @@ from peerclust.theory import Scales
 
 # The parameters that a solver may take, with the values that mean "not given".
 PARAMETERS: dict[str, object] = {"rho": "auto", "alpha": "auto", "B": 1, "consensus_factor": 1.0}
-
-_State = TypeVar("_State", contravariant=True)
-
-
-@runtime_checkable
-class SumSender(Protocol[_State]):
-    """The part of a solver that sends sums of rows: it bounds them, as sums lie in no box."""
-
-    def growth(self, state: _State, degree: float) -> float:
-        """Return a bound on the present sums, relative to the largest of all users' own sums."""
 
 
 class Measure(Protocol):
@@ -59,9 +50,6 @@ class Network(Protocol):
     def diameter(self) -> Measure:
         """The longest shortest path."""
 
-    def find_averaging_factors(self, accuracy: float) -> tuple[float, ...]:
-        """Return the factors of an average with at most this relative error."""
-
 
 @dataclass(frozen=True)
 class Tuning:
@@ -69,19 +57,16 @@ class Tuning:
 
     Parameters that a solver does not take may have any value. The graph is made only for a solver
     that asks for it: a peer that joins late has not checked yet what a neighbor reported of it, and
-    the measures of a large graph take long. `agreed_penalty` is the penalty of
-    `admm_penalty` where peers have agreed on its bits; None computes it from the graph.
+    the measures of a large graph take long. `curvature`, (K,), is the mean over users of the
+    curvatures of their costs at the start, on which they have agreed.
     """
 
     make_graph: Callable[[], Network]
-    K: int
-    scales: Scales
-    tol: float
+    curvature: Array
     rho: float = 1.0
-    alpha: float = 1.0
+    alpha: float = 0.0
     B: int = 1
     consensus_factor: float = 1.0
-    agreed_penalty: float | None = None
 
     @cached_property
     def graph(self) -> Network:
@@ -89,21 +74,20 @@ class Tuning:
         return self.make_graph()
 
     @property
-    def penalty(self) -> float:
-        """The penalty c of ADMM and its relatives."""
-        if self.agreed_penalty is not None:
-            return self.agreed_penalty
-        return theory.admm_penalty(
-            curvature=self.scales.mean_curvature(m=self.graph.m, K=self.K),
+    def penalties(self) -> tuple[float, ...]:
+        """The penalties c of ADMM and its relatives, one per center."""
+        penalties: list[float] = theory.admm_penalty(
+            curvature=self.curvature,
             lambda_2=self.graph.lambda_2.value,
             lambda_max=self.graph.lambda_max.value,
-        )
+        ).tolist()
+        return tuple(penalties)
 
     @property
     def disagreement_weight(self) -> float:
-        """W a / lambda_2(L): ||x_i - x_j|| is at most about ||L x|| / lambda_2."""
+        """1 / lambda_2(L): ||x_i - mean|| is at most about ||L x|| / lambda_2."""
         lambda_2 = self.graph.lambda_2.value
-        return self.scales.W * self.scales.steepness / lambda_2 if lambda_2 > 0 else 0.0
+        return 1.0 / lambda_2 if lambda_2 > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -154,8 +138,11 @@ class SolverSpec:
     penalized : bool
         Whether it minimizes J_rho, so that users' centers differ a little. Otherwise it ends where
         all users have the same centers, a stationary point of the pooled problem.
+    own_steps : bool
+        Whether alpha="auto" means a step size of its own for each user and center, and the program
+        is made with an alpha of 0. Otherwise it is one safe step for all.
     rho_formula : RhoFormula or None
-        What rho="auto" means. Without a formula each entry point has its own rule (see `theory`).
+        What rho="auto" means. Without a formula it is found in pilot runs (`clustering.auto_rho`).
     survives_loss : bool
         Whether a run of peers may continue after the loss of one, on a changed graph.
     sends_sums : bool
@@ -174,6 +161,7 @@ class SolverSpec:
     parameters: tuple[str, ...] = ()
     max_overshoot: Callable[[float], float] = ten_widths
     penalized: bool = False
+    own_steps: bool = False
     rho_formula: RhoFormula | None = None
     survives_loss: bool = False
     sends_sums: bool = False
@@ -219,6 +207,8 @@ def penalized_spec(
     summary: str,
     make: ProgramFactory,
     max_overshoot: Callable[[float], float] = ten_widths,
+    *,
+    own_steps: bool = False,
 ) -> SolverSpec:
     """Return the spec of a solver that minimizes J_rho and takes all `PARAMETERS`."""
     return SolverSpec(
@@ -228,6 +218,7 @@ def penalized_spec(
         parameters=tuple(PARAMETERS),
         max_overshoot=max_overshoot,
         penalized=True,
+        own_steps=own_steps,
         survives_loss=True,
         tolerates_noise=True,
         bregman=True,

@@ -18,17 +18,17 @@ SOLVERS: dict[str, SolverSpec] = {
 
 # What `solver="auto"` of `cluster` means: the second, or the first where only that one can do it.
 PENALIZED_DEFAULT = accelerated.SPEC
-CONSENSUS_DEFAULT = admm.SPEC
+CONSENSUS_DEFAULT = exact.SPEC
 
 
 def list_names() -> str:
     """Return the names of all solvers for a sentence; it says which of them send sums.
 
     >>> list_names()
-    'accelerated, dgc, admm, group-lasso or exact (which also sends sums)'
+    'accelerated, dgc, admm, group-lasso or exact (which sends sums)'
     """
     *names, last = (
-        f"{spec.name} (which also sends sums)" if spec.sends_sums else spec.name
+        f"{spec.name} (which sends sums)" if spec.sends_sums else spec.name
         for spec in SOLVERS.values()
     )
     return f"{', '.join(names)} or {last}"

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from peerclust.clustering.solution import Solution
+from peerclust.clustering.solution import Certificate, Solution
 
 # Seconds between two lines of progress if stderr is not a terminal.
 PAUSE = 2.0
@@ -138,20 +138,30 @@ def solution_table(solution: Solution, users: int) -> Table:
     unit = "data's spread" if solution.scale is None else "spread of the scaled data"
     relative = certificate.disagreement / certificate.spread
     bound = "" if certificate.disagreement_exact else "at most "
+    sent = certificate.bytes + certificate.setup_bytes + certificate.search_bytes
     table = Table(show_header=False)
     for name, value in (
         ("status", str(solution.status)),
         ("users", f"{users:,}"),
         ("rounds", f"{certificate.rounds:,}"),
+        *([("search", _describe_search(certificate))] if certificate.moves else []),
         ("residual", f"{certificate.residual:.3g}"),
         ("disagreement", f"{bound}{certificate.disagreement:.3g} ({relative:.2%} of the {unit})"),
         ("pooled cost", f"{certificate.pooled_cost:.6g} of all rows at the joint centers"),
         ("solver", f"{solution.solver}: {solution.why['solver']}"),
         *([("rho", f"{solution.rho:.6g}: {solution.why['rho']}")] if solution.rho else []),
-        ("sent", f"{certificate.bytes + certificate.setup_bytes:,} bytes between the users"),
+        ("sent", f"{sent:,} bytes between the users"),
     ):
         table.add_row(name, value)
     return table
+
+
+def _describe_search(certificate: Certificate) -> str:
+    """Return what a search for a better optimum did."""
+    return (
+        f"{certificate.moves_kept} of {certificate.moves} moves of a center lowered the cost, in"
+        f" {certificate.search_rounds:,} more rounds"
+    )
 
 
 def experiments_table(rows: Sequence[tuple[str, str, int, tuple[str, ...]]]) -> Table:

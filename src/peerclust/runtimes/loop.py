@@ -27,7 +27,6 @@ from peerclust.runtimes.protocol import (
     Traffic,
 )
 from peerclust.runtimes.stopping import first_vote, next_vote
-from peerclust.text import mention, setting
 from peerclust.users import Users
 
 Conversation = Generator[Said, Delivered | None, Run[S]]
@@ -112,7 +111,7 @@ def converse(
     messages, size = snapshot.traffic.messages, snapshot.traffic.bytes
     while states[0].round < rounds:
         now, update = states[0].round, states[0].update
-        voting = threshold >= 0 and update == 0
+        voting = threshold >= 0 and update == 0 and now >= snapshot.vote_from
         delivered = yield Said([program.say(state) for state in states], votes, states)
         assert delivered is not None
         messages, size = messages + delivered.traffic.messages, size + delivered.traffic.bytes
@@ -135,7 +134,7 @@ def converse(
             if on_round is not None:
                 on_round(states, blocks)
             if on_checkpoint is not None:
-                on_checkpoint(Snapshot(states, votes, Traffic(messages, size)))
+                on_checkpoint(Snapshot(states, votes, Traffic(messages, size), snapshot.vote_from))
             if threshold >= 0 and votes[0].due(now):
                 break
     done = states[0].round
@@ -159,10 +158,4 @@ def advance(conversation: Conversation[S], delivered: Delivered | None = None) -
 def check_finite(values: Array, round_: int) -> None:
     """Raise if residuals or centers are not finite: the run has diverged."""
     if not np.isfinite(values).all():
-        raise DivergedError(
-            f"Diverged after {round_} rounds: the step size "
-            + mention("alpha")
-            + " is too large. "
-            + setting("alpha", "'auto'")
-            + " is safe for every loss that the theory covers."
-        )
+        raise DivergedError(f"Diverged after {round_} rounds: some numbers are no longer finite.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerclust.arrays import Array
 from peerclust.graphs import Graph
@@ -15,13 +16,22 @@ from peerclust.programs.protocol import (
     Heard,
     HeardMax,
     HeardSum,
+    HeardTotal,
     Message,
     NetworkMax,
+    NetworkSum,
     ToNeighbors,
     reduce_messages,
 )
 from peerclust.ranks.distribution import Distribution
-from peerclust.runtimes.protocol import Ballot, Delivered, Said, Traffic, message_bytes
+from peerclust.runtimes.protocol import (
+    Ballot,
+    Delivered,
+    Said,
+    Traffic,
+    agreed_ballot,
+    message_bytes,
+)
 from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.users import Users
 
@@ -38,6 +48,7 @@ class Loopback:
         self.distribution = Distribution.of_all(graph)
         self._neighbors = [graph.neighbors(i).tolist() for i in range(graph.m)]
         self._D = int(graph.diameter.value)
+        self._tree = graph.tree
 
     def blocks(self, users: Users) -> list[Users]:
         """Return one block per user."""
@@ -46,6 +57,8 @@ class Loopback:
     def deliver(self, said: Said) -> Delivered:
         """Deliver the messages one by one."""
         heard, sent = self._answer(said.messages)
+        if isinstance(heard[0], HeardTotal):
+            return Delivered(heard, sent, lambda: agreed_ballot(said.votes))
         return Delivered(heard, sent, lambda: self._ballot(said.votes))
 
     def close(self) -> None:
@@ -55,6 +68,9 @@ class Loopback:
         maxima = [message.v[0] for message in said if isinstance(message, NetworkMax)]
         if maxima:
             return self._maxima(maxima)
+        integers = [message.v[0] for message in said if isinstance(message, NetworkSum)]
+        if integers:
+            return self._network_sums(integers)
         return self._totals([message for message in said if isinstance(message, ToNeighbors)])
 
     def _send(self, messages: list[Array], size: int) -> tuple[list[list[Array]], Traffic]:
@@ -85,6 +101,20 @@ class Loopback:
                 np.maximum.reduce([own, *inbox]) for own, inbox in zip(values, inboxes, strict=True)
             ]
         return [HeardMax(v) for v in values], traffic
+
+    def _network_sums(self, values: list[NDArray[np.uint64]]) -> tuple[list[HeardTotal], Traffic]:
+        """Add the users' integers up the tree, then send the total down."""
+        tree, traffic, one = self._tree, Traffic(), Traffic(1, values[0].nbytes)
+        sums = [value.copy() for value in values]
+        for level in range(tree.height, 0, -1):
+            for user in np.flatnonzero(tree.depth == level).tolist():
+                sums[tree.parent[user]] += sums[user]
+                traffic += one
+        for level in range(1, tree.height + 1):
+            for user in np.flatnonzero(tree.depth == level).tolist():
+                sums[user] = sums[tree.parent[user]].copy()
+                traffic += one
+        return [HeardTotal(each) for each in sums], traffic
 
     def _ballot(self, votes: Sequence[Vote]) -> Ballot:
         minima = []

@@ -10,10 +10,10 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.programs.protocol import Heard, Message, State, ToNeighbors
+from peerclust.programs.protocol import Heard, Message, NetworkSum, State, ToNeighbors
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.group import ProcessGroup
-from peerclust.runtimes.stopping import VOTE_BYTES, Vote
+from peerclust.runtimes.stopping import NEVER, VOTE_BYTES, Vote
 from peerclust.users import Users
 
 S_co = TypeVar("S_co", bound=State, covariant=True)
@@ -67,11 +67,15 @@ class Run(Generic[S_co]):
 
 @dataclass(frozen=True, eq=False)
 class Snapshot(Generic[S_co]):
-    """The state of a run between two rounds: all that is needed to resume it."""
+    """The state of a run between two rounds: all that is needed to resume it.
+
+    Users do not vote before the round `vote_from`; see `convergence`.
+    """
 
     states: Sequence[S_co]
     votes: Sequence[Vote]
     traffic: Traffic
+    vote_from: int = 0
 
 
 # Called between rounds with a snapshot.
@@ -136,6 +140,18 @@ class RuntimeGroup(ProcessGroup, Protocol):
 
     def make_runtime(self, distribution: Distribution) -> Runtime:
         """Return the runtime for users distributed like this."""
+
+
+def sum_traffic(said: NetworkSum, m: int) -> Traffic:
+    """Return the messages of a sum over m users: one up and one down each edge of the tree."""
+    sent = 2 * (m - 1)
+    return Traffic(sent, sent * int(said.v[0].nbytes))
+
+
+def agreed_ballot(votes: Sequence[Vote]) -> Ballot:
+    """Return the ballot of blocks that have heard a network sum: all know the same, so D is 0."""
+    alone = [Vote(np.full_like(vote.s, NEVER), np.full_like(vote.R, NEVER)) for vote in votes]
+    return Ballot(votes, alone, 0)
 
 
 def message_bytes(said: ToNeighbors[Heard]) -> int:

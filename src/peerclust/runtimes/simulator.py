@@ -15,14 +15,24 @@ from peerclust.programs.protocol import (
     Heard,
     HeardMax,
     HeardSum,
+    HeardTotal,
     HeardValues,
     Message,
     NeighborValues,
     NetworkMax,
+    NetworkSum,
     ToNeighbors,
 )
 from peerclust.ranks.distribution import Distribution
-from peerclust.runtimes.protocol import Ballot, Delivered, Said, Traffic, message_bytes
+from peerclust.runtimes.protocol import (
+    Ballot,
+    Delivered,
+    Said,
+    Traffic,
+    agreed_ballot,
+    message_bytes,
+    sum_traffic,
+)
 from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.users import Users
 
@@ -49,6 +59,8 @@ class Simulator:
     def deliver(self, said: Said) -> Delivered:
         """Deliver the messages of all users at once."""
         heard, sent = self._answer(said.messages[0])
+        if isinstance(heard, HeardTotal):
+            return Delivered([heard], sent, lambda: agreed_ballot(said.votes))
         return Delivered([heard], sent, lambda: self._ballot(said.votes[0]))
 
     def close(self) -> None:
@@ -60,6 +72,8 @@ class Simulator:
         if isinstance(said, NetworkMax):
             size = said.v[0].nbytes
             return HeardMax(said.v.max(axis=0)), Traffic(self._D * links, self._D * links * size)
+        if isinstance(said, NetworkSum):
+            return HeardTotal(said.v.sum(axis=0)), sum_traffic(said, graph.m)
         assert isinstance(said, ToNeighbors)
         u = len(said.x)
         x = np.ascontiguousarray(said.x).reshape(u, -1)

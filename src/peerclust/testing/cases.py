@@ -15,7 +15,7 @@ from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.graphs import Graph
 from peerclust.losses import Fair, Huber, KMeans, Logistic
 from peerclust.programs.solver_spec import Tuning
-from peerclust.theory import Scales, safe_step, smoothness
+from peerclust.theory import safe_step, smoothness
 from peerclust.users import Users
 
 # Two of the 13 users are empty, and one has more rows than two chunks of the kernels.
@@ -72,15 +72,9 @@ class Case:
 
     def tuning(self, rho: float = 20.0) -> Tuning:
         """Return what a `SolverSpec` makes its program from."""
-        totals = self.users().total_weights
-        scales = Scales.of(
-            self.loss,
-            self.distance,
-            W=float(totals.max()),
-            W_total=float(totals.sum()),
-            spread=3.0,
-        )
-        return Tuning(lambda: self.graph, 4, scales, tol=1e-6, rho=rho, alpha=self.step(rho))
+        users = self.users()
+        curvature = users.local_curvature(users.assign(self.start()), self.start()).mean(axis=0)
+        return Tuning(lambda: self.graph, curvature, rho=rho, alpha=self.step(rho))
 
     def relative_step(self, rho: float) -> float:
         """Return a safe step for a program that divides it by the curvature of each center.

@@ -11,7 +11,7 @@ from peerclust.arrays import Array
 from peerclust.programs.accelerated import Accelerated
 from peerclust.programs.admm import ADMM
 from peerclust.programs.certificate import Certify
-from peerclust.programs.consensus import Average, Maximum
+from peerclust.programs.consensus import Maximum, Total
 from peerclust.programs.dgc import DGC
 from peerclust.programs.draw import Draw
 from peerclust.programs.exact import Exact
@@ -28,6 +28,7 @@ from peerclust.programs.protocol import (
     NetworkMax,
     State,
 )
+from peerclust.programs.quantile import Quantile
 from peerclust.testing.cases import Case
 from peerclust.users import Users
 
@@ -60,7 +61,7 @@ def _with_dtype(dtype: str) -> Trial:
 
 
 def _certify(case: Case) -> Certify:
-    return Certify(case.graph.averaging_factors, m=case.graph.m, rho=20.0, c=0.5)
+    return Certify(case.graph.m, rho=20.0, c=0.5, lambda_2=case.graph.lambda_2.value)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class _MaximumFirst:
 
     def start(self, users: Users, x: Array) -> State:
         """Start without a residual."""
-        return State(x=x, residual=np.full(users.m, UNKNOWN))
+        return replace(self.program.start(users, x), residual=np.full(users.m, UNKNOWN))
 
     def say(self, state: State) -> NeighborSum | NetworkMax:
         """Say the centers' magnitudes to all users, then the centers to the neighbors."""
@@ -89,13 +90,14 @@ PROGRAMS = {
     "dgc, B = 3, c = 0.5": Trial(
         lambda case: DGC(rho=20.0, alpha=case.step(20.0), B=3, consensus_factor=0.5)
     ),
-    "accelerated": Trial(lambda case: Accelerated(rho=20.0, alpha=case.step(20.0))),
+    "accelerated": Trial(lambda _: Accelerated(rho=20.0)),
+    "accelerated, one step": Trial(lambda case: Accelerated(rho=20.0, alpha=case.step(20.0))),
     "accelerated, B = 2": Trial(lambda case: Accelerated(rho=20.0, alpha=case.step(20.0), B=2)),
     # With a smaller c the multipliers carry centers out of the domain of the KL divergence.
     "admm": Trial(lambda case: ADMM(c=50.0, D=int(case.graph.diameter.value))),
     "admm, as published": Trial(lambda _: ADMM.plain(c=5.0)),
     "group lasso": Trial(lambda _: GroupLasso(rho=40.0, c=20.0)),
-    "exact": Trial(lambda case: Exact(case.graph.averaging_factors)),
+    "exact": Trial(lambda case: Exact(case.graph.m)),
     "certificate": Trial(
         lambda case: _certify(case),
         rounds=lambda case: _certify(case).rounds,
@@ -113,13 +115,10 @@ PROGRAMS = {
     "nk-means": Trial(lambda case: NKMeans(rho=20.0, alpha=case.relative_step(20.0))),
     "lsp2p": Trial(lambda _: LSP2P()),
     "draw": Trial(lambda _: Draw(seed=3, step=1, n=5), True, 2, -1.0),
-    "draw of distances": Trial(
-        lambda _: Draw(seed=3, step=1, n=50, reveal="distance"), True, 2, -1.0
-    ),
-    "average": Trial(
-        lambda case: Average(case.graph.averaging_factors),
-        rounds=lambda case: Average(case.graph.averaging_factors).rounds,
-        threshold=-1.0,
+    "quantile": Trial(lambda case: Quantile(case.graph.m, q=0.7), True, 12, -1.0),
+    "total": Trial(lambda case: Total(case.graph.m), rounds=2, threshold=-1.0),
+    "total of bounded numbers": Trial(
+        lambda case: Total(case.graph.m, bound=64.0), rounds=1, threshold=-1.0
     ),
     "dgc, a maximum first": Trial(
         lambda case: _MaximumFirst(DGC(rho=20.0, alpha=case.step(20.0))), rounds=60, threshold=40.0

@@ -211,18 +211,16 @@ class SmallUsersAssigner(Assigner):
         self,
         x: Array,
         labels: NDArray[np.int32],
-        total: Array,
-        degree: Array,
+        ratio: float,
+        neighbors: tuple[Array, Array],
         step: tuple[float, float, float],
-        *,
-        out: Array,
-        size: Array,
+        stiffness: Array,
+        results: tuple[Array, Array, Array],
     ) -> None:
         """Move all users' centers as `kernels.gradient_step` does."""
-        neighbors = total, degree
         parallel_for(
             kernels.small_gradient_step, len(self.owner), self._work,
-            self._users, x, labels, *neighbors, step, out, size,
+            self._users, x, labels, ratio, neighbors, step, stiffness, results,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from peerclust.distances import Distance, Euclidean
 from peerclust.kernels import buffers
 from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import parallel_for
-from peerclust.losses import KMeans, Loss, compiled_loss, geometry_of
+from peerclust.losses import KMeans, Loss, compiled_loss, curvature_ratio, geometry_of
 from peerclust.users.assigners import (
     Assigner,
     Data,
@@ -32,6 +33,17 @@ from peerclust.users.assignment import Assignment, AssignmentCache, Labels, Term
 from peerclust.users.cached import cached_pass
 from peerclust.users.nearest import nearest
 from peerclust.users.rows import distinct_rows, plan_batches, plan_chunks, sum_by_label
+
+
+class Step(NamedTuple):
+    """The result of a gradient step: centers (u, K, d), residuals (u,) and step sizes (u, K).
+
+    A residual is the largest of rho ||gradient of J_rho|| / stiffness over a user's centers.
+    """
+
+    x: Array
+    residual: Array
+    alpha: Array
 
 
 class Users:
@@ -94,6 +106,7 @@ class Users:
         self._weights = np.empty(0) if isinstance(weights, float) else weights
         self._unit = weights if isinstance(weights, float) else 1.0
         self._code = compiled[0]
+        self._curvature_ratio = curvature_ratio(self.loss)
         row_data = kernels.RowData(self._y, self._weights, float(self._unit), *compiled)
         self._data = Data(row_data, offsets)
         self._owner, self._start, self._stop = self._chunks = plan_chunks(offsets)
@@ -197,63 +210,120 @@ class Users:
         self,
         assignment: Assignment,
         x: Array,
-        total: Array,
-        degree: Array,
+        neighbors: tuple[Array, Array],
         step: tuple[float, float, float],
+        stiffness: Array,
         *,
         only: bool,
-    ) -> tuple[Array, Array]:
-        """Return x - alpha g and the largest ||g(k)|| of each user, (u,); g is grad J_rho.
+    ) -> Step:
+        """Return the centers after a gradient step on J_rho, and how far they had to go.
 
-            g = 1/rho gradient + c (degree x - total)
+            x - alpha g,    g = 1/rho gradient + c (degree x - total)
 
-        `total`, (u, K, d), and `degree`, (u, 1, 1), are those of the neighbors' centers, and `step`
-        is (rho, alpha, c). One loop over the users computes both results. `only` is whether no
-        other step follows from this assignment; sums are then not kept.
+        `neighbors` are the total, (u, K, d), of the neighbors' centers and their number, degree,
+        (u, 1, 1); `step` is (rho, alpha, c). With an alpha of 0, each center has its own,
+        1 / (curvature / rho + 2 c degree). `stiffness`, (u, K), makes lengths of gradients. One
+        loop over the users computes all results. `only` is whether no other step follows from this
+        assignment; sums are then not kept.
         """
-        moved, size = buffers.empty(x.shape), np.empty(self.m)
-        degree, step = degree.reshape(-1), (float(step[0]), float(step[1]), float(step[2]))
+        moved, residual, alphas = buffers.empty(x.shape), np.empty(self.m), np.empty(x.shape[:2])
+        total, degree = neighbors[0], neighbors[1].reshape(-1)
+        step = float(step[0]), float(step[1]), float(step[2])
         small = self._small_users(assignment)
         if small is not None and only:
-            small.gradient_step(x, self._cache.labels, total, degree, step, out=moved, size=size)
-            return moved, size
+            small.gradient_step(
+                x, self._cache.labels, self._curvature_ratio, (total, degree), step, stiffness,
+                (moved, residual, alphas),
+            )  # fmt: skip
+            return Step(moved, residual, alphas)
         s0, s1 = self.gradient_terms(assignment, x)
-        x, s1, total, out = (each.reshape(self.m, -1) for each in (x, s1, total, moved))
+        H = self.curvature(assignment, x) if step[1] == 0 else s0
+        flat, s1, total, out = (each.reshape(self.m, -1) for each in (x, s1, total, moved))
         parallel_for(
-            kernels.gradient_step, self.m, x.size, x, s0, s1, total, degree, step, out, size
-        )
-        return moved, size
+            kernels.gradient_step, self.m, x.size, flat, s0, s1, H, (total, degree), step,
+            stiffness, (out, residual, alphas),
+        )  # fmt: skip
+        return Step(moved, residual, alphas)
 
     def curvature(self, assignment: Assignment, x: Array) -> Array:
-        """Return a bound on the curvature of each user's cost, (u, K).
+        """Return a bound on the curvature of each user's cost near x, (u, K).
 
-        A step x - gradient / curvature never raises the cost (with a Bregman loss: where its
-        smoothness holds). The bound is beta times the weight of C_i(k); for Huber and K-means,
-        which are concave in r^2, it is the sum of w gamma.
+        It is the sum of w gamma over C_i(k), times the largest ratio of h'' and gamma, times the
+        largest eigenvalue of A, or of the Hessian of a Bregman loss at the center. A step
+        x - gradient / curvature never raises the cost of K-means and Huber, which are concave in
+        r^2. For the logistic and the fair loss the bound is that of h'' at x. A custom loss has
+        only its smoothness: beta times the weight of C_i(k).
         """
-        if self._code in (kernels.KMEANS, kernels.HUBER):
-            weights = self._find_terms(assignment, x, self._place_again(assignment, x))[0]
-        else:
-            weights = sum_by_label(
-                self.offsets, self._labels_of(assignment), self._each_weight(), x.shape[1]
-            )
-        return np.asarray(weights * self.smoothness)
+        if self._code == kernels.GIVEN:
+            return self.label_weights(assignment, x.shape[1]) * self.smoothness
+        weights = self._find_terms(assignment, x, self._place_again(assignment, x))[0]
+        if self._euclidean:
+            return np.asarray(self._curvature_ratio * weights)
+        return np.asarray(self._curvature_ratio * weights * self.geometry.largest_curvature(x))
+
+    def local_curvature(self, assignment: Assignment, x: Array) -> Array:
+        """Return the curvature that each user's cost has around x, (u, K).
+
+        Unlike `curvature` it is a cautious estimate, for residuals:
+
+            min(sum of w gamma(r^2), W gamma(mean of r^2)),    over the rows of C_i(k), of weight W,
+
+        times the smallest eigenvalue of A, or of the Hessian of a Bregman loss at the center. A
+        center that sits on one of many far rows has gamma = 1 there, and the mean does not.
+        """
+        W = self.label_weights(assignment, x.shape[1])
+        H = W
+        if self._code != kernels.KMEANS:
+            z, labels = self._place_again(assignment, x), self._labels_of(assignment)
+            r2 = np.empty(len(self.rows))
+            kernels.own_distance2(0, len(self._owner), self._y, self._chunks, z, labels, r2)
+            # Squares of far rows may overflow in the sum, and count as that far.
+            squares = sum_by_label(self.offsets, labels, self._each_weight() * r2, x.shape[1])
+            mean = np.divide(squares, W, out=np.zeros_like(W), where=W > 0)
+            H = np.minimum(self._find_terms(assignment, x, z)[0], W * self.loss.gamma(mean))
+        return np.asarray(H * self.geometry.smallest_curvature(x))
+
+    def label_weights(self, assignment: Assignment, K: int) -> Array:
+        """Return the weight of each user's rows in each cluster, (u, K)."""
+        return sum_by_label(self.offsets, self._labels_of(assignment), self._each_weight(), K)
 
     def cost(self, assignment: Assignment, x: Array) -> Array:
         """Return each user's cost, the sum of w f(x_i(label), y) over its rows, (u,)."""
-        z = self._place_again(assignment, x)
-        labels, divergence = self._labels_of(assignment), self.geometry.divergence
+        z, labels = self._place_again(assignment, x), self._labels_of(assignment)
         costs = np.zeros(self.m)
-        for first, last, here in plan_batches(self._chunks):
-            if divergence is None:
-                r2 = np.empty(here.stop - here.start)
-                kernels.own_distance2(first, last, self._y, self._chunks, z, labels, r2)
-            else:
-                owner = np.repeat(self._owner[first:last], (self._stop - self._start)[first:last])
-                r2 = divergence(x[owner, labels[here]], self.rows[here].astype(np.float64))
-            r2[:] = self.loss.value(r2)
-            kernels.weighted_sum(first, last, r2, *self._weighting, costs)
+        for batch in plan_batches(self._chunks):
+            values = self._row_costs(batch, x, z, labels)
+            kernels.weighted_sum(*batch[:2], values, *self._weighting, costs)
         return costs
+
+    def swap_costs(self, assignment: Assignment, x: Array) -> tuple[Array, Array]:
+        """Return each user's cost E of each cluster, and the cost U of removing its center, (u, K).
+
+            E_i(k) = sum over C_i(k) of w f(x_i(k), y)
+            U_i(k) = sum over C_i(k) of w (f(x_i(l), y) - f(x_i(k), y))
+
+        Here l is the nearest center of y other than k. If K is 1, there is none, and U is 0.
+
+        >>> users = Users(np.array([[0.0], [2.0], [10.0]]), np.array([0, 2, 3]))
+        >>> x = np.array([[[0.0], [9.0]], [[0.0], [9.0]]])
+        >>> E, U = users.swap_costs(users.assign(x), x)
+        >>> E.tolist(), U.tolist()
+        ([[2.0, 0.0], [0.0, 0.5]], [[63.0, 0.0], [0.0, 49.5]])
+        """
+        z, scores = self._place(x)
+        slope, offset = scores or (np.empty((0, 0, 0)), np.empty((0, 0)))
+        labels = self._labels_of(assignment)
+        others = np.empty_like(labels)
+        centers = z, slope, offset, labels, others
+        work = self._y.size * z.shape[1]
+        parallel_for(kernels.nearest_other, self._ends, work, self._y, self._chunks, *centers)
+        E, U = np.zeros(x.shape[:2]), np.zeros(x.shape[:2])
+        for batch in plan_batches(self._chunks):
+            own = self._row_costs(batch, x, z, labels)
+            more = self._row_costs(batch, x, z, others) - own
+            for values, total in ((own, E), (more, U)):
+                kernels.weighted_sum_by_label(*batch[:2], values, labels, *self._weighting, total)
+        return E, U
 
     def nearest(self, centers: Array) -> tuple[NDArray[np.int32], Array]:
         """Return each row's nearest of common centers (K, d), and its squared distance, both (N,).
@@ -300,6 +370,21 @@ class Users:
         if x is assignment.x and assignment.z is not None:
             return assignment.z
         return self._place(x)[0]
+
+    def _row_costs(
+        self, batch: tuple[int, int, slice[int, int, int]], x: Array, z: Array, labels: Labels
+    ) -> Array:
+        """Return f(x_i(label), y) of each row of a batch (see `plan_batches`)."""
+        first, last, here = batch
+        divergence = self.geometry.divergence
+        if divergence is None:
+            r2 = np.empty(here.stop - here.start)
+            kernels.own_distance2(first, last, self._y, self._chunks, z, labels, r2)
+        else:
+            owner = np.repeat(self._owner[first:last], (self._stop - self._start)[first:last])
+            r2 = divergence(x[owner, labels[here]], self.rows[here].astype(np.float64))
+        r2[:] = self.loss.value(r2)
+        return r2
 
     def _small_users(self, assignment: Assignment) -> SmallUsersAssigner | None:
         """Return the latest assigner, if it has all users, and can take their gradient steps."""

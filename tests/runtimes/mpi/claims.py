@@ -12,7 +12,10 @@ import same
 from peerclust import testing
 from peerclust.runtimes.mpi import world
 
-SMOKE = ("dgc", "accelerated", "admm", "group lasso, drops", "draw", "average", "maximum")
+SMOKE = (
+    "dgc", "accelerated", "admm", "group lasso, drops", "exact", "certificate", "draw", "total",
+    "maximum",
+)  # fmt: skip
 
 
 def main(checks):

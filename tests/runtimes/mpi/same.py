@@ -18,13 +18,17 @@ given = np.stack([rows[i : i + 3] for i in range(13)])
 
 OPTIONS = [
     {},
+    # Searches that move centers.
+    {"n_clusters": 6, "loss": "huber"},
+    {"n_clusters": 6, "init": "random", "solver": "accelerated", "rho": 10, "tol": 1e-3},
     {"loss": "huber", "rho": 10, "trace": True},
     {"loss": "fair", "rho": 10, "weights": weights, "n_init": 2},
     {"loss": "logistic", "solver": "admm", "scale": "standard"},
-    {"solver": "exact", "certify": "decentralized", "weights": "normalized"},
+    {"solver": "exact", "weights": "normalized", "graph": "exponential"},
     {"solver": "group-lasso", "graph": "path", "rounds": 100},
     {"solver": "dgc", "init": "random", "exchange": "8-bit", "rho": 10, "rounds": 100},
     {"init": "k-means++-local", "rho": 10, "alpha": "paper", "rounds": 50},
+    {"rho": 0.1, "solver": "accelerated", "B": 2, "tol": 1e-3},
     {
         "init": pc.initialize.Warm(
             [classes[i] if len(p) else classes[:0] for i, p in zip(users, parts, strict=True)]

@@ -66,6 +66,7 @@ def test_the_digest_changes_with_every_field(base, certificates):
         "exchange": ["8-bit"],
         "rounds": [1],
         "tol": [0.0],
+        "search": ["swaps", "none"],
         "seed": [1],
         "mean_of": [1, 7],
         "timeout": [1.0],

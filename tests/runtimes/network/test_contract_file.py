@@ -136,7 +136,7 @@ BAD_FILES = [
     ("n_clusters = 3", "n_clusters = 3.0", "must be a whole number >= 1. Got 3.0."),
     ("n_clusters = 3", "n_clusters = true", "must be a whole number >= 1. Got True."),
     ("n_clusters = 3", 'n_clusters = "3"', "must be a whole number >= 1. Got '3'."),
-    ('rho = "auto"', "rho = 0.2", "`rho` of network.toml must be a number >= 1. Got 0.2."),
+    ('rho = "auto"', "rho = -0.2", "`rho` of network.toml must be a number > 0. Got -0.2."),
     ('rho = "auto"', 'rho = "big"', "must be a number or 'auto'. Got 'big'."),
     ("tol = 1e-06", "tol = nan", "`tol` of network.toml must be a number >= 0. Got nan."),
     ("timeout = 10.0", "timeout = 0", "`timeout` of network.toml must be a number > 0. Got 0."),

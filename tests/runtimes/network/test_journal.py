@@ -22,7 +22,7 @@ def test_events_come_back_in_order_and_centers_to_the_last_bit(path):
     journal.agreed(b"the run!", [0, 1], [(1, 2)], b"rows")
     journal.start(0, x)
     journal.heard(0, [1, 2])
-    journal.end(7, x[::-1])
+    journal.end(14, 7, x[::-1])
     agreed, start, heard, end = read_journal(path)
     assert (agreed["event"], bytes.fromhex(agreed["run"])) == ("agreed", b"the run!")
     assert (agreed["members"], agreed["lost"]) == ([0, 1], [[1, 2]])
@@ -30,7 +30,7 @@ def test_events_come_back_in_order_and_centers_to_the_last_bit(path):
     assert (start["event"], start["round"]) == ("start", 0)
     assert unpack_array(start["x"]).tobytes() == x.tobytes()
     assert heard == {"event": "heard", "exchange": 0, "senders": [1, 2]}
-    assert (end["event"], end["round"]) == ("end", 7)
+    assert (end["event"], end["exchange"], end["round"]) == ("end", 14, 7)
     assert unpack_array(end["x"]).tobytes() == np.ascontiguousarray(x[::-1]).tobytes()
 
 

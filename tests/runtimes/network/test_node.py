@@ -21,6 +21,7 @@ from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import Box, RoundLoop
 from peerclust.runtimes.network.views import MembershipViews
 from peerclust.runtimes.network.wire import Frame, Kind
+from peerclust.theory import Curvature
 from peerclust.users import Users
 
 RUN = b"the run!"
@@ -169,8 +170,8 @@ def test_a_neighbor_that_was_dropped_is_refused_from_then_on(node):
     assert "it was dropped from this run" in greet(node, "0")[1]
 
 
-def test_a_connection_made_again_in_time_is_sent_the_last_two_frames(node):
-    for _ in range(3):
+def test_a_connection_made_again_in_time_is_sent_the_last_frames(node):
+    for _ in range(6):
         at = node.at
         play(node, ("0", round_frame(node, exchange=at)), ("2", round_frame(node, exchange=at)))
     node.on_disconnect(node.links["0"], "it broke")
@@ -178,7 +179,7 @@ def test_a_connection_made_again_in_time_is_sent_the_last_two_frames(node):
     line, reason = greet(node, "0", phase="running")
     assert reason == ""
     again = [frame.exchange for frame in line.said if frame.kind is Kind.ROUND]
-    assert again == [1, 2]
+    assert again == [2, 3, 4, 5]
 
 
 def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refused(node):
@@ -270,8 +271,9 @@ def running(node, tmp_path):
     """The peer's run, in round 5."""
     users, program = Users(np.zeros((4, 2)), np.array([0, 4])), DGC(rho=1.0, alpha=0.1)
     made = RoundLoop(
-        node, program, users, X[None], 5, residual_scale=1.0,
-        make_check=lambda _: Box(X[0], X[2]).refuse, certify=Certify((), m=3), degree=2,
+        node, program, users, X[None], 5, spread=1.0,
+        curvature=Curvature(np.empty((0, 3)), np.ones(3), np.ones(3)),
+        check=Box(X[0], X[2]).refuse, certify=Certify(m=3),
         journal=Journal(tmp_path / "journal.jsonl", pytest.fail),
     )  # fmt: skip
     node.at = 5

@@ -6,7 +6,7 @@ from peerclust.graphs import complete, from_edges, path, ring, star
 from peerclust.runtimes.network.messages import Ended, View
 from peerclust.runtimes.network.views import MembershipViews, reachable_peers
 
-ENDED = Ended(30, 1e-7, 0.0)
+ENDED = Ended(30, 1e-7)
 
 
 def all_views(graph):

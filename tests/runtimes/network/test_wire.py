@@ -23,7 +23,7 @@ FIELDS = {
 }  # fmt: skip
 
 PLAIN = {
-    "magic": b"PCLU", "version": 2, "kind": 5, "dtype": 1, "ndim": 2, "network": b"network!",
+    "magic": b"PCLU", "version": 3, "kind": 5, "dtype": 1, "ndim": 2, "network": b"network!",
     "run": b"the run!", "exchange": 7, "s": 2, "R": 9, "view": 11, "a": 1, "b": 2, "c": 0,
     "length": 16,
 }  # fmt: skip
@@ -67,6 +67,14 @@ def test_every_frame_comes_back_to_the_last_bit(frame):
         assert back.payload == frame.payload
 
 
+def test_integers_come_back_and_may_be_none_at_all():
+    for integers in (np.array([0, 1, 2**64 - 1, 2**63], np.uint64), np.empty(0, np.uint64)):
+        frame = Frame(Kind.AGREE, bytes(8), integers, s=3, view=9, dtype=wire.UINT64)
+        back = decode(encode(frame), limit=LIMIT)
+        assert (back.integers.dtype, back.integers.tolist()) == (np.uint64, integers.tolist())
+        assert back.key == frame.key == (bytes(8), Kind.AGREE, 0, 3, 9)
+
+
 def test_maxima_single_numbers_and_codes_come_back():
     x, extra_max = np.array([[1.5, -2.25], [3.0, 0.1]]), np.array([0.1, 7.0, 1e-300])
     frame = Frame(Kind.ROUND, bytes(8), x, extra_max=extra_max)
@@ -103,7 +111,7 @@ def test_a_frame_written_by_hand_is_read_and_is_what_the_module_writes():
     ("changes", "sentence"),
     [
         ({"magic": b"HTTP"}, r"must begin with b'PCLU'\. Got b'HTTP'\."),
-        ({"version": 1}, r"must be of version 2\. Got 1\."),
+        ({"version": 1}, r"must be of version 3\. Got 1\."),
         ({"kind": 0}, r"must be of a known kind\. Got 0\."),
         ({"kind": 11}, r"must be of a known kind\. Got 11\."),
         ({"length": LIMIT + 1}, r"must have at most 10000 bytes\. Got 10001\."),

@@ -27,13 +27,23 @@ from peerclust.programs.protocol import (
     Heard,
     HeardMax,
     HeardSum,
+    HeardTotal,
     HeardValues,
     NeighborValues,
     NetworkMax,
+    NetworkSum,
     ToNeighbors,
 )
 from peerclust.ranks.distribution import Distribution, Halo
-from peerclust.runtimes.protocol import Ballot, Delivered, Said, Traffic, message_bytes
+from peerclust.runtimes.protocol import (
+    Ballot,
+    Delivered,
+    Said,
+    Traffic,
+    agreed_ballot,
+    message_bytes,
+    sum_traffic,
+)
 from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.users import Users
 
@@ -64,6 +74,10 @@ class MPIRuntime:
         links, message, vote = 2 * self._graph.edges, said.messages[0], said.votes[0]
         self._last.wait()
         heard: Heard
+        if isinstance(message, NetworkSum):
+            heard = HeardTotal(self._sum_over_users(message.v))
+            sent = sum_traffic(message, self._graph.m)
+            return Delivered([heard], sent, lambda: agreed_ballot(said.votes))
         if isinstance(message, NetworkMax):
             v, nothing = message.v, np.empty((len(message.v), 0))
             self._last = self._exchange(_VOTES)
@@ -122,6 +136,13 @@ class MPIRuntime:
         largest = np.empty_like(sent)
         self._comm.Allreduce(sent, largest, MPI.MAX)
         return np.where(largest[1] > 0, np.nan, largest[0])
+
+    def _sum_over_users(self, v: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the sum over all users modulo 2^64; of integers, it is the same in any order."""
+        own: NDArray[np.uint64] = v.sum(axis=0)
+        total = np.empty_like(own)
+        self._comm.Allreduce(own, total, MPI.SUM)
+        return total
 
     def _ballot(self, vote: Vote) -> Ballot:
         """Return the users' votes, and the smallest among each user's neighbors."""

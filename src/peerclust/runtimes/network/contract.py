@@ -21,6 +21,7 @@ from peerclust.graphs import Graph
 from peerclust.graphs.graph import build
 from peerclust.programs.solver_spec import SolverSpec
 from peerclust.programs.solvers import SOLVERS
+from peerclust.programs.swaps import MAX_MOVES
 from peerclust.runtimes.network.identity import fingerprint
 from peerclust.text import shorten, show
 
@@ -74,6 +75,7 @@ class Contract:
     exchange: str = "float64"
     rounds: int = 10000
     tol: float = 1e-6
+    search: str = "auto"
     seed: int = 0
     mean_of: int = 5
     timeout: float = 10.0
@@ -116,6 +118,16 @@ class Contract:
     def spec(self) -> SolverSpec:
         """What the solver takes, sends and survives."""
         return SOLVERS[self.solver]
+
+    @property
+    def searches(self) -> bool:
+        """Whether the peers search for a better optimum: starts are always drawn."""
+        return self.search != "none" and self.tol > 0
+
+    @property
+    def max_round(self) -> int:
+        """The last round that a peer may reach; the rounds of a search are counted on."""
+        return self.rounds * (1 + MAX_MOVES if self.searches else 1)
 
     def make_distance(self) -> distances.Distance:
         """Return the distance."""

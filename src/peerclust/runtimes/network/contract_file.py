@@ -28,12 +28,14 @@ SECTIONS = {
         "eta": "scale of the fair loss; if left out, 1",
         "matrix": "A of the Mahalanobis distance; if left out, the distance is Euclidean",
         "solver": list_names(),
-        "rho": "consensus penalty; a larger number means closer centers. auto: computed from the"
-        " weights and the graph, without pilot runs",
+        "rho": "consensus penalty; a larger number means closer centers. auto: measured in pilot"
+        " runs",
         "B": "center updates per round",
         "exchange": "number format of messages: float64, float32 or 8-bit",
-        "rounds": "maximum number of rounds",
+        "rounds": "maximum number of rounds of a run",
         "tol": "stop once every residual is below this",
+        "search": "after a run, move centers to find a better optimum: swaps, none, or auto (swaps"
+        " unless tol is 0)",
         "seed": "the same seed gives the same result",
         "mean_of": "average this many rows of one site per initial center; 1 reveals single rows",
     },
@@ -62,6 +64,7 @@ OPTIONAL = {
     "eta",
     "matrix",
     "exchange",
+    "search",
     *SECTIONS["timing"],
     *SECTIONS["absence"],
 }

@@ -53,6 +53,7 @@ def make_contract(peers: Sequence[Peer], values: Mapping[str, object], of: str) 
         B=take("B", _check_whole, Contract.B),
         rounds=take("rounds", _check_whole, Contract.rounds),
         tol=take("tol", _not_negative, Contract.tol),
+        search=take("search", _one_of("auto", "swaps", "none"), Contract.search),
         seed=take("seed", partial(_check_whole, at_least=0), Contract.seed),
         mean_of=take("mean_of", _check_whole, Contract.mean_of),
         timeout=take("timeout", _positive, Contract.timeout),
@@ -174,7 +175,7 @@ def _check_combinations(contract: Contract, of: str) -> None:
     except InputError as error:
         raise ParameterError(parameter("matrix", of) + f" cannot be used. {error}") from None
     if contract.rho != "auto" and contract.spec.takes("rho"):
-        check_number(contract.rho, "rho", of, at_least=1)
+        check_number(contract.rho, "rho", of, above=0)
     given = {"on_loss": contract.on_loss, "B": contract.B, "rho": contract.rho}
     contract.spec.check_options(given | {"exchange": contract.exchange}, of)
 

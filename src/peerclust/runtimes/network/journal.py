@@ -8,7 +8,7 @@ received can be computed again, even if this process is killed.
 | `agreed` | the run, the peers of its set-up, the links excluded, and a digest of the rows   |
 | `start`  | the round and the centers from which this process starts or resumes              |
 | `heard`  | whose frames were used in this exchange and the following, until the next event  |
-| `end`    | the last round and the centers there                                             |
+| `end`    | the exchange before which it ended, its last round and the centers there         |
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class Journal:
             self._heard = senders
             self._write(Event(event="heard", exchange=exchange, senders=senders))
 
-    def end(self, round_: int, x: Array) -> None:
-        """Record the last round and its centers."""
-        self._write(Event(event="end", round=round_, x=pack_array(x)))
+    def end(self, exchange: int, round_: int, x: Array) -> None:
+        """Record the end: the exchange before which it was, the last round and its centers."""
+        self._write(Event(event="end", exchange=exchange, round=round_, x=pack_array(x)))
 
     def _write(self, event: Event) -> None:
         try:

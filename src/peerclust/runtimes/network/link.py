@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from peerclust.arrays import Array
 from peerclust.runtimes.network.messages import Phase
 from peerclust.runtimes.network.transport import Connection
-from peerclust.runtimes.network.wire import NO_RUN, Frame, Kind
+from peerclust.runtimes.network.wire import NO_RUN, Frame, Key, Kind
 
-Key = tuple[bytes, Kind, int]
-
-# A neighbor in lockstep is at most one exchange ahead, in this set-up or in the next.
-_INBOX = 4
+# A neighbor in lockstep is at most one exchange ahead: in this set-up or in the next, or both in
+# its rounds and in two agreements.
+_INBOX = 8
 
 
 @dataclass(eq=False)
@@ -25,8 +25,8 @@ class Link:
     active, active_from : bool, int
         Whether it takes part in exchanges with this peer, and from which round of the run on.
     inbox, outbox
-        Received frames that are not used yet, by run, kind and exchange; and the last two sent
-        frames, which are sent again if the connection breaks.
+        Received frames that are not used yet, by their keys; and the last few sent frames, which
+        are sent again if the connection breaks.
     rejoin_sent, rejoin_received : int or None
         The rounds in the LINK_UP messages of both ends; the link becomes active after the later
         one. `rejoin_sent_at` is when this peer sent its own.
@@ -44,8 +44,8 @@ class Link:
     last_sent, last_received
         The run and exchange of the array last sent; and those of the array last received, with
         the array itself. 8-bit codes refer to these arrays.
-    gone_after_end : bool
-        Whether it was lost after the last round.
+    gone : bool
+        Whether it was lost at the end of an agreement, which is complete without it.
     banned, refusal : str
         Why it is dropped for the rest of the run, or ""; why it, or this peer, was last refused.
     """
@@ -58,7 +58,7 @@ class Link:
     connection: Connection | None = None
     instance: str = ""
     inbox: OrderedDict[Key, Frame] = field(default_factory=OrderedDict)
-    outbox: deque[bytes] = field(default_factory=lambda: deque(maxlen=2))
+    outbox: deque[bytes] = field(default_factory=lambda: deque(maxlen=4))
     rejoin_sent: int | None = None
     rejoin_sent_at: float = 0.0
     rejoin_received: int | None = None
@@ -76,7 +76,7 @@ class Link:
     refusal: str = ""
     bytes_sent: int = 0
     bytes_heard: int = 0
-    gone_after_end: bool = False
+    gone: bool = False
     last_sent: tuple[bytes, int] = (NO_RUN, -1)
     last_received: tuple[tuple[bytes, int], Array | None] = ((NO_RUN, -1), None)
 
@@ -92,10 +92,30 @@ class Link:
         )
 
     def store(self, frame: Frame) -> None:
-        """Store a frame until its exchange; if there are too many, drop the oldest."""
-        self.inbox[frame.run, frame.kind, frame.exchange] = frame
+        """Store a frame until its exchange; if there are too many, drop the oldest.
+
+        An agreement that begins again, in other views, makes its earlier frames useless.
+        """
+        if frame.kind is Kind.AGREE:
+            self._drop(lambda old: old.s == frame.s and old.view != frame.view)
+        self.inbox[frame.key] = frame
         while len(self.inbox) > _INBOX:
             self.inbox.popitem(last=False)
+
+    def end_agreement(self, number: int) -> None:
+        """Drop the frames of this agreement and of earlier ones."""
+        self._drop(lambda old: old.s <= number)
+
+    @property
+    def agreement(self) -> int:
+        """The number of the latest agreement of which a frame is stored, or 0."""
+        frames = self.inbox.values()
+        return max((frame.s for frame in frames if frame.kind is Kind.AGREE), default=0)
+
+    def _drop(self, useless: Callable[[Frame], bool]) -> None:
+        for key, old in list(self.inbox.items()):
+            if old.kind is Kind.AGREE and useless(old):
+                del self.inbox[key]
 
     def attach(self, connection: Connection, now: float) -> None:
         """Use a new connection; an older one is closed."""
@@ -118,7 +138,7 @@ class Link:
 
     def reset(self) -> None:
         """Make the link inactive, and drop its stored frames."""
-        self.active = False
+        self.active = self.gone = False
         self.last_sent, self.last_received = (NO_RUN, -1), ((NO_RUN, -1), None)
         self.rejoin_sent = self.rejoin_received = None
         self.inbox.clear()

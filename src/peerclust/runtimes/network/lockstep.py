@@ -2,21 +2,39 @@
 
 An exchange ends when its frame has come from every active neighbor, so no peer is ever more than
 one exchange ahead. `membership` decides which neighbors are active.
+
+Between exchanges of a run, its peers may come to an agreement, such as a certificate: a series of
+exchanges of its own, counted from 0. It has a number, and it belongs to the views with which it
+began. A peer that waits for a neighbor's round, and finds that this one is in an agreement, takes
+part as well (`Called`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.link import Key, Link
-from peerclust.runtimes.network.wire import NO_RUN, TAG_BYTES, Codes, Frame, Kind
+from peerclust.runtimes.network.link import Link
+from peerclust.runtimes.network.wire import (
+    NO_RUN,
+    TAG_BYTES,
+    Codes,
+    Frame,
+    Integers,
+    Key,
+    Kind,
+)
 from peerclust.runtimes.stopping import NEVER
+
+# A peer that joins late adopts the number of its neighbors' agreement, up to this.
+_MAX_NUMBER = 1 << 40
 
 # Returns the reason why a received array cannot be used, or "".
 Check = Callable[[Array], str]
@@ -26,6 +44,46 @@ class Interrupt(Exception):  # noqa: N818 - an event, not necessarily an error
     """An event that ends an exchange early; the more urgent of two is raised."""
 
     urgency = 0
+
+
+class Called(Exception):  # noqa: N818 - an event, not an error
+    """A neighbor is in an agreement, and waits for this peer."""
+
+
+class Flow(NamedTuple):
+    """The neighbors to which an exchange of integers carries data, and those that send some.
+
+    All others are sent, and send, an empty array.
+    """
+
+    to: frozenset[int] = frozenset()
+    of: frozenset[int] = frozenset()
+
+
+@dataclass(eq=False)
+class Agreement:
+    """An agreement of a run, as begun in some views.
+
+    Attributes
+    ----------
+    number, view : int
+        Its number, and the checksum of the views.
+    members : frozenset of int
+        The peers that take part.
+    neighbors : frozenset of int
+        Those of this peer.
+    at : int
+        The next exchange.
+    complete : bool
+        Whether this peer has its result, and only waits until all others have it.
+    """
+
+    number: int
+    view: int
+    members: frozenset[int]
+    neighbors: frozenset[int]
+    at: int = 0
+    complete: bool = False
 
 
 class LockstepExchange:
@@ -42,17 +100,13 @@ class LockstepExchange:
         self.loop = asyncio.new_event_loop()
         self.phase: messages.Phase = "agreeing"
         self.run, self.at = NO_RUN, 0
-        # Exchanges after the last round compute the certificate.
-        self.last_round = NEVER
+        # The agreement in which this peer is, and the number of the last one that it completed.
+        self.agreement: Agreement | None = None
+        self.agreed = 0
         self._awaited: Key | None = None
         self._missing: set[int] = set()
         self._waiter: asyncio.Future[None] | None = None
         self._interrupt: Interrupt | None = None
-
-    @property
-    def over(self) -> bool:
-        """Whether the rounds are over, and only the certificate is missing."""
-        return self.last_round < NEVER
 
     def deactivate(self, link: Link, reason: str) -> None:
         """Continue without a neighbor."""
@@ -67,19 +121,23 @@ class LockstepExchange:
         # `links` is sorted by number.
         if self.phase == "agreeing":
             return [link for link in self.links.values() if link.active]
-        now = min(self.at // self.contract.B, self.last_round)
-        return [
-            link
-            for link in self.links.values()
-            if link.active and link.active_from <= now and not link.gone_after_end
-        ]
+        if self.agreement is not None:
+            near = self.agreement.neighbors
+            return [
+                link
+                for link in self.links.values()
+                if link.active and link.number in near and not link.gone
+            ]
+        now = self.at // self.contract.B
+        return [link for link in self.links.values() if link.active and link.active_from <= now]
 
     async def exchange(
         self,
         kind: Kind,
-        payload: Array,
+        payload: Array | Integers,
         check: Check,
         *,
+        flow: Flow | None = None,
         s: int = 0,
         R: int = NEVER,
         view: int = 0,
@@ -92,27 +150,33 @@ class LockstepExchange:
         A neighbor is dropped if `check` refuses its array, or if the shape differs. `s` and `R` are
         a vote, and `view` is the checksum of the views in which it was cast. `extra_max` are maxima
         sent with the array. `codes` replace the array for neighbors that have the array of the
-        previous exchange.
+        previous exchange. With a `flow`, the array has integers, which only some links carry.
         """
         self.check_interrupt()
-        key = (self.run, kind, self.at)
+        agreement, at = self.agreement, self.at
+        if agreement is not None:
+            s, view, at = agreement.number, agreement.view, agreement.at
         frame = Frame(
-            kind, self.network, payload, self.run, self.at, s, R, view, extra_max, dtype
+            kind, self.network, payload, self.run, at, s, R, view, extra_max, dtype
         )  # fmt: skip
+        key, nothing = frame.key, frame._replace(payload=payload[:0])
         short = b"" if codes is None else wire.encode(frame._replace(payload=codes))
         whole = b""
         links = self.active_links()
         for link in links:
             known = (
-                link.last_sent == (self.run, self.at - 1)
-                and self.at != link.active_from * self.contract.B
+                link.last_sent == (self.run, at - 1) and at != link.active_from * self.contract.B
             )
-            # Most exchanges with codes need no full frame.
-            whole = whole if short and known else whole or wire.encode(frame)
-            data = short if short and known else whole
+            if flow is not None and link.number not in flow.to:
+                data = wire.encode(nothing)
+            elif short and known:
+                data = short
+            else:
+                # Most exchanges with codes need no full frame.
+                data = whole = whole or wire.encode(frame)
             link.outbox.append(data)
             self.send_frame(link, data)
-            link.last_sent = self.run, self.at
+            link.last_sent = (NO_RUN if agreement else self.run), at
         self._awaited = key
         while self._find_missing(key, links):
             await self.wait()
@@ -120,41 +184,60 @@ class LockstepExchange:
         self._awaited = None
         heard = {}
         for link in links:
-            if not link.active or link.gone_after_end:
+            if not link.active or link.gone:
                 continue
             frame = link.inbox.pop(key)
             coded = kind is Kind.ROUND and self.contract.exchange == "8-bit"
-            reason = _compare(payload, extra_max, frame, dtype, coded=coded)
+            due = payload if flow is None or link.number in flow.of else payload[:0]
+            reason = _compare(due, extra_max, frame, dtype, coded=coded)
             if not reason and isinstance(frame.payload, Codes):
                 before, last = link.last_received
-                current = before == (self.run, self.at - 1)
+                current = before == (self.run, at - 1)
                 if current and last is not None and last.shape == frame.payload.shape:
                     frame = frame._replace(payload=frame.payload.apply(last))
                 else:
                     reason = "codes without the numbers that they refer to"
-            reason = reason or check(frame.array)
+            # All integers are possible parts of a sum.
+            reason = reason or ("" if flow is not None else check(frame.array))
             if reason:
                 self.ban(link, f"it sent {reason}")
-            else:
-                heard[link.number] = frame
-                link.last_received = (self.run, self.at), frame.array
+                continue
+            heard[link.number] = frame
+            if kind is Kind.ROUND:
+                link.last_received = (self.run, at), frame.array
         self.check_interrupt()
-        self.at += 1
+        if agreement is None:
+            self.at += 1
+        else:
+            agreement.at += 1
         return heard
 
     def _find_missing(self, key: Key, links: list[Link]) -> set[int]:
-        """Return the neighbors whose frames have not come; those that have ended are dropped."""
+        """Return the neighbors whose frames have not come; those that have ended are dropped.
+
+        Raise `Called` if one of them is in a later agreement: frames come in order, so that the
+        awaited one will not come before this peer takes part.
+        """
         missing = [link for link in links if key not in link.inbox]
         for link in missing:
             # During the set-up, a neighbor that has ended is awaited: it sends the result.
             if link.phase == "done" and self.phase != "agreeing":
                 self.deactivate(link, "it has ended")
-        self._missing = {link.number for link in missing if link.active and not link.gone_after_end}
+        missing = [link for link in missing if link.active and not link.gone]
+        now = self.agreed if self.agreement is None else self.agreement.number
+        if self.phase == "running" and any(link.agreement > now for link in missing):
+            self._awaited = None
+            raise Called
+        self._missing = {link.number for link in missing}
         return self._missing
 
     def receive_array(self, link: Link, frame: Frame) -> None:
         """Store an array until its exchange; duplicates and late frames are dropped."""
         if not link.active:
+            return
+        if self.phase == "running" and frame.kind is Kind.AGREE:
+            if frame.run == self.run and frame.s > self.agreed:
+                self._receive_agreement(link, frame)
             return
         if frame.run == self.run:
             if frame.exchange < self.at:
@@ -163,8 +246,26 @@ class LockstepExchange:
                 ahead = frame.exchange - self.at
                 self.ban(link, f"it must not be ahead, but is by {ahead} exchanges")
                 return
+        self._store(link, frame)
+
+    def _receive_agreement(self, link: Link, frame: Frame) -> None:
+        """Store an array of an agreement of this run, which this peer has perhaps not begun."""
+        now = self.agreement
+        if now is None or (now.number, now.view) != (frame.s, frame.view):
+            if frame.s > max(self.agreed, _MAX_NUMBER) + 2:
+                self.ban(link, "its agreements must be numbered from 1")
+            elif frame.exchange == 0:  # others are of an agreement that has begun again
+                self._store(link, frame)
+                self.wake()  # it may call this peer
+        elif frame.exchange > now.at + 1:
+            ahead = frame.exchange - now.at
+            self.ban(link, f"it must not be ahead, but is by {ahead} exchanges")
+        elif frame.exchange >= now.at:
+            self._store(link, frame)
+
+    def _store(self, link: Link, frame: Frame) -> None:
         link.store(frame)
-        if self._awaited == (frame.run, frame.kind, frame.exchange):
+        if self._awaited == frame.key:
             self._missing.discard(link.number)
             if not self._missing:
                 self.wake()
@@ -232,7 +333,12 @@ class LockstepExchange:
 
 
 def _compare(
-    mine: Array, extra_max: Array | None, theirs: Frame, dtype: int, *, coded: bool
+    mine: Array | Integers,
+    extra_max: Array | None,
+    theirs: Frame,
+    dtype: int,
+    *,
+    coded: bool,
 ) -> str:
     """Return how the array of a frame differs in form from this peer's own, or ""."""
     assert not isinstance(theirs.payload, bytes)

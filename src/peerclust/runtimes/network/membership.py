@@ -6,6 +6,9 @@
   it. The sets of lost links only grow and are forwarded, so all peers end with the same set.
 - During the run, each peer publishes its active neighbors (`views`). A restored link becomes active
   after the later of its two ends' rounds; neither end passes its own round before it knows which.
+- An agreement of a run (`lockstep`) begins again if the view of a member changes. A barrier ends
+  it: a peer that has passed it knows that all others have the result, too, so that none begins
+  again. A neighbor that is lost at the barrier is therefore dropped only after it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Callable
 
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.link import Link
-from peerclust.runtimes.network.lockstep import Interrupt, LockstepExchange
+from peerclust.runtimes.network.lockstep import Agreement, Interrupt, LockstepExchange
 from peerclust.runtimes.network.messages import (
     Bye,
     Ended,
@@ -35,6 +38,10 @@ from peerclust.runtimes.network.wire import Frame, Kind
 
 class RestartSetup(Interrupt):
     """The set-up restarts on the graph of the remaining links."""
+
+
+class ViewChanged(Interrupt):
+    """The agreement begins again, as the peers that take part have changed."""
 
 
 class StateReceived(Interrupt):
@@ -81,7 +88,7 @@ class Membership(LockstepExchange):
     @property
     def round(self) -> int:
         """The current round of this peer."""
-        return min(self.at // self.contract.B, self.last_round) * (self.phase != "agreeing")
+        return self.at // self.contract.B * (self.phase != "agreeing")
 
     def start_setup(self, run: bytes, members: tuple[int, ...]) -> None:
         """Start a set-up among these members, at its first exchange."""
@@ -94,6 +101,7 @@ class Membership(LockstepExchange):
     def start_run(self, run: bytes, views: MembershipViews, round_: int) -> None:
         """Start the run at a round, with the active links of these views."""
         self.phase, self.run, self.at, self.views = "running", run, round_ * self.contract.B, views
+        self.agreement, self.agreed = None, 0
         self.cancel_interrupt(RestartSetup)
         if isinstance(self._interrupt, StateReceived) and not self._interrupt.reply.done:
             self._interrupt = None  # from a second neighbor; this peer is in the run already
@@ -107,6 +115,34 @@ class Membership(LockstepExchange):
         self.broadcast_heartbeat()
         for view in [view for of_run, view in self._early if of_run == run]:
             self.receive_view(view)
+
+    def begin_agreement(self) -> tuple[int, ...]:
+        """Begin the next agreement, in the present views; return the peers that take part."""
+        self.cancel_interrupt(ViewChanged)
+        self.drop_gone()
+        # A neighbor may be ahead of a peer that has joined late.
+        self.agreed = max([self.agreed, *(link.agreement - 1 for link in self.links.values())])
+        members, near = self.views.component(self.number), self.views.mutual(self.number)
+        self.agreement = Agreement(
+            self.agreed + 1, self.views.checksum, frozenset(members), frozenset(near)
+        )
+        return members
+
+    def end_agreement(self) -> None:
+        """Return to the rounds."""
+        assert self.agreement is not None
+        self.agreed, self.agreement = self.agreement.number, None
+        self.cancel_interrupt(ViewChanged)
+        for link in self.links.values():
+            link.end_agreement(self.agreed)
+
+    def drop_gone(self) -> None:
+        """Continue without the neighbors that were lost at the end of an agreement."""
+        self.agreement = None
+        for link in self.links.values():
+            if link.gone:
+                link.gone = False
+                self.deactivate(link, "it was lost after an agreement")
 
     def broadcast_heartbeat(self) -> None:
         """Send this peer's phase to every neighbor, and act on theirs."""
@@ -227,11 +263,9 @@ class Membership(LockstepExchange):
 
     def deactivate(self, link: Link, reason: str) -> None:
         """Continue without a neighbor, or stop if the network file says so."""
-        if self.over and self.phase == "running":
-            link.gone_after_end = (
-                True  # it was there to the last round, and only a certificate is missing
-            )
-            self.log(f"{link.name} was lost after the last round: {reason}.")
+        if self.agreement is not None and self.agreement.complete:
+            link.gone = True
+            self._record_event(self.round, f"{link.name} was lost after an agreement: {reason}")
             return
         link.reset()
         self._record_event(self.round, f"{link.name} was lost in round {self.round}: {reason}")
@@ -283,6 +317,9 @@ class Membership(LockstepExchange):
             if view.peer == self.number and but is not None:
                 # It is from an earlier process of this peer, so publish the current one.
                 self.publish_view("was restarted", always=True)
+            now = self.agreement
+            if now is not None and view.peer in now.members and view.agreed < now.number:
+                self.interrupt(ViewChanged())
             self.wake()
 
     def publish_view(
@@ -297,10 +334,13 @@ class Membership(LockstepExchange):
         # The view with which a peer ends is its last.
         if self.phase == "agreeing" or (self.phase == "done" and ended is None):
             return
-        counts = sorted(link.number for link in self.links.values() if link.active)
+        links = self.links.values()
+        counts = sorted(link.number for link in links if link.active and not link.gone)
         old = self.views[self.number]
+        now = self.agreement
+        agreed = now.number if now is not None and now.complete else self.agreed
         if always or counts != list(old.counts) or ended is not None:
             round_ = self.round if round_ is None else round_
             self.receive_view(
-                View(self.number, old.seq + 1, round_, counts, sanitize(reason), ended)
+                View(self.number, old.seq + 1, round_, counts, sanitize(reason), ended, agreed)
             )

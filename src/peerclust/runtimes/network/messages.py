@@ -76,15 +76,17 @@ class StateRequest(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class Ended(Message, frozen=True, forbid_unknown_fields=True):
-    """How a peer's run ended: its last round, its residual and its neighbors' disagreement."""
+    """How a peer's run ended: its last round, and its residual there."""
 
     round: Count
     residual: float
-    apart: float
 
 
 class View(Message, frozen=True, forbid_unknown_fields=True):
-    """A peer's active neighbors from a round on; the view with the largest `seq` is valid."""
+    """A peer's active neighbors from a round on; the view with the largest `seq` is valid.
+
+    `agreed` is the number of the last agreement that the peer had completed.
+    """
 
     peer: Number
     seq: Count
@@ -92,6 +94,7 @@ class View(Message, frozen=True, forbid_unknown_fields=True):
     counts: Annotated[list[Number], msgspec.Meta(max_length=1 << 20)]
     reason: Text = ""
     ended: Ended | None = None
+    agreed: Count = 0
 
 
 class Agreed(Message, frozen=True, forbid_unknown_fields=True):
@@ -108,7 +111,10 @@ class Agreed(Message, frozen=True, forbid_unknown_fields=True):
     W: float
     rho: float
     alpha: float
-    penalty: float
+    curvature: Floats
+    evenness: Floats
+    lambda_max: float
+    lambda_2: float
 
 
 class StateReply(Message, frozen=True, forbid_unknown_fields=True):

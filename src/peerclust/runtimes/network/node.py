@@ -113,11 +113,7 @@ class Node(Membership):
             self.ban(link, "it did not answer LINK_UP")
         elif link.connected and now - link.sent_at > contract.timeout / 4:
             self.send(link, Kind.HEARTBEAT, Heartbeat(self.phase, link.active))
-        if (
-            not link.active
-            or link.gone_after_end
-            or (link.phase == "done" and self.phase != "agreeing")
-        ):
+        if not link.active or link.gone or (link.phase == "done" and self.phase != "agreeing"):
             return
         if not link.connected:
             begun = link.seen and (self.at > 0 or self.phase != "agreeing")
@@ -202,7 +198,7 @@ class Node(Membership):
             self.restart_setup()
 
     def _receive_link_up(self, link: Link, up: LinkUp) -> None:
-        if up.round > self.contract.rounds:
+        if up.round > self.contract.max_round:
             raise WireError("A message of kind LinkUp must have a round of the run.")
         if self.phase != "running":
             return
@@ -216,7 +212,7 @@ class Node(Membership):
         reason = messages.sanitize(bye.reason)
         if bye.why == "done":
             link.phase = "done"
-        elif bye.why == "stops" and self.phase != "done" and not self.over:
+        elif bye.why == "stops" and self.phase != "done":
             self.broadcast(Kind.BYE, bye, but=link)
             self.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))
         elif bye.why == "refuses":
@@ -235,8 +231,8 @@ class Node(Membership):
             raise WireError("A message of kind View must list only neighbors of its peer.")
         if view.seq > self.views[view.peer].seq + _MAX_SEQ_STEP:
             raise WireError("A message of kind View must not be far ahead of the previous one.")
-        numbers = (view.ended.residual, view.ended.apart) if view.ended else ()
-        if not np.isfinite(numbers).all() or view.round > self.contract.rounds + 1:
+        finite = view.ended is None or np.isfinite(view.ended.residual)
+        if not finite or view.round > self.contract.max_round + 1:
             raise WireError("A message of kind View must have finite numbers and a valid round.")
 
     def _check_state_reply(self, reply: StateReply) -> None:
@@ -245,9 +241,13 @@ class Node(Membership):
         for values in (agreed.mean, agreed.deviation, agreed.low, agreed.high):
             if len(values) != d or not np.isfinite(values).all():
                 raise WireError(f"A message of kind StateReply must have {d} finite numbers each.")
-        scalars = (agreed.spread, agreed.weight, agreed.W, agreed.rho, agreed.alpha, agreed.penalty)
-        if not all(np.isfinite(value) and value > 0 for value in scalars):
+        scalars = (agreed.spread, agreed.weight, agreed.W, agreed.rho, agreed.lambda_max)
+        others = (agreed.alpha, agreed.lambda_2, *agreed.curvature, *agreed.evenness)
+        by_center = {len(agreed.curvature), len(agreed.evenness)} == {K}
+        if not all(0 < value < np.inf for value in scalars) or not by_center:
             raise WireError("A message of kind StateReply must have positive finite numbers.")
+        if not all(0 <= value < np.inf for value in others):
+            raise WireError("A message of kind StateReply must have curvatures of at least 0.")
         if min(agreed.deviation) <= 0 or len(reply.centers) != 8 * K * d:
             raise WireError(
                 "A message of kind StateReply must have deviations above 0 and centers."
@@ -265,7 +265,7 @@ class Node(Membership):
         members = agreed.members
         if not members or reachable_peers(graph, agreed.lost, members[0]) != tuple(members):
             raise WireError("A message of kind StateReply must name members that reach each other.")
-        if reply.round > self.contract.rounds:
+        if reply.round > self.contract.max_round:
             raise WireError("A message of kind StateReply must have a round of the run.")
         for view in reply.views:
             self._check_view(view)

@@ -1,15 +1,18 @@
-"""The rounds of a program over the network, with this peer as a block of one user.
+"""The plan of a run over the network, with this peer as a block of one user.
 
-The loop over rounds is that of every runtime (`runtimes.loop`). Here, however, the set of neighbors
-may change between rounds. It is recorded (`journal`) before anything that depends on it is sent, so
-that a run can be replayed to the last bit.
+The loop over rounds is that of every runtime (`runtimes.loop`), and the plan is that of `cluster`
+(`runtimes.convergence`). Here, however, the set of neighbors may change between rounds. It is
+recorded (`journal`) before anything that depends on it is sent, so that a run can be replayed to
+the last bit. Tasks that are not solvers are agreements of all peers that are connected to this one;
+they begin again if that changes (`membership`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -17,17 +20,46 @@ import numpy as np
 from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.programs.certificate import Certify, Found
-from peerclust.programs.protocol import AnyProgram, S, State, ToNeighbors, reduce_messages
+from peerclust.programs.protocol import (
+    AnyProgram,
+    Heard,
+    HeardMax,
+    HeardSum,
+    HeardTotal,
+    Message,
+    S,
+    State,
+    ToNeighbors,
+    reduce_messages,
+)
+from peerclust.runtimes.convergence import CheckedRun, Plan, Task, converge, next_task
 from peerclust.runtimes.loop import Conversation, advance, begin, converse
 from peerclust.runtimes.network import wire
+from peerclust.runtimes.network.collectives import (
+    LARGEST,
+    LivingGraph,
+    active_graph,
+    pass_barrier,
+    reduce_over_network,
+    refuse_large,
+)
 from peerclust.runtimes.network.journal import Journal
-from peerclust.runtimes.network.lockstep import Check
+from peerclust.runtimes.network.lockstep import Called, Check
+from peerclust.runtimes.network.membership import ViewChanged
 from peerclust.runtimes.network.messages import Ended
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.setup import LARGEST, answer
 from peerclust.runtimes.network.wire import Codes, Frame, Kind
-from peerclust.runtimes.protocol import Ballot, Delivered, Run, Said, Snapshot
+from peerclust.runtimes.protocol import (
+    Ballot,
+    Delivered,
+    Run,
+    Said,
+    Snapshot,
+    Traffic,
+    agreed_ballot,
+)
 from peerclust.runtimes.stopping import NEVER, Vote, first_vote
+from peerclust.theory import Curvature
 from peerclust.users import Users
 
 # If a step took longer than this, in seconds, the next one runs in a thread, so that heartbeats go
@@ -61,24 +93,24 @@ class Box:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The end of a run: the state, its residual and the disagreement with the neighbors.
+    """The end of a run: the state, and what the peers that were connected found together.
 
-    `stopped` is whether the stopping rule ended the run, rather than the maximum number of rounds.
-    `seconds` is the duration of this process's rounds. `found` is the joint certificate of all
-    peers, None if a peer was lost.
+    `residual` is the site's own at the start of its last round, over the data's spread. `stopped`
+    is whether the peers ended the run, rather than the maximum number of rounds. `seconds` is the
+    duration of this process's rounds.
     """
 
     state: State
     residual: float
-    disagreement: float
     stopped: bool
     seconds: float
-    found: Found | None
+    found: Found
 
 
 class RoundLoop:
     """One peer's run of a program, from centers x, (1, K, d), at a round.
 
+    `curvature` is what all agreed on before the run; this site's own is computed from x.
     `state` is the state after the last exchange.
     """
 
@@ -90,76 +122,131 @@ class RoundLoop:
         x: Array,
         round_: int,
         *,
-        residual_scale: float,
-        make_check: Callable[[State], Check],
+        spread: float,
+        curvature: Curvature,
+        check: Check,
         certify: Certify,
-        degree: int,
         journal: Journal,
         on_round: Callable[[State], None] = lambda _: None,
     ) -> None:
         self.node, self.program, self.users = node, program, users
-        self.make_check, self.journal, self.on_round = make_check, journal, on_round
-        self.certify, self._degree = certify, degree
-        self.residual_scale = residual_scale
+        self.check, self.journal, self.on_round = check, journal, on_round
+        self.certify, self.spread, self._curvature = certify, spread, curvature
         tol = node.contract.tol
-        self.threshold = tol * residual_scale if tol > 0 else -1.0
-        self._start(x, round_)
+        self.threshold = tol * spread if tol > 0 else -1.0
+        self._keep(begin(program, [users], [x], round_))
         # The checksum of the views in which votes are cast, and the diameter of this component.
         self._view, self._D = -1, 0
+        # The graph of an agreement, with the checksum of its views.
+        self._living: tuple[int, LivingGraph] | None = None
         # The duration of the last step; the first one reads all rows.
         self._step_seconds = np.inf if users.rows.size > _MANY_VALUES else 0.0
 
-    def run(self) -> Outcome:
-        """Run to the end."""
+    def run(self, plan: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> Outcome:
+        """Carry out a plan from the start; it returns the run whose end is the result."""
         self.journal.start(self.state.round, self.state.x[0])
-        return self.node.loop.run_until_complete(self._run())
+        return self.node.loop.run_until_complete(self._run(plan))
 
-    def _start(self, x: Array, round_: int) -> None:
-        self._keep(begin(self.program, [self.users], [x], round_))
+    def plan_run(self, start: Snapshot[State]) -> Plan[CheckedRun]:
+        """Return the plan of the first run, until it has converged."""
+        begun, most = start.states[0].round, self.node.contract.rounds
+        # A run that is resumed has the rounds that were left to it, unless it was a later one.
+        return self._plan_until(start, most if begun < most else begun + most)
+
+    def plan_move(self, x: Array, curvature: Curvature) -> Plan[CheckedRun]:
+        """Return the plan of a run after the present one, from centers x, (1, K, d).
+
+        All rounds are counted together.
+        """
+        begun = self.state.round
+        snapshot = begin(self.program, [self.users], [x], begun)
+        stiffness = curvature.stiffness(self.certify.penalty_curvature)
+        states = [state.with_stiffness(stiffness) for state in snapshot.states]
+        limit = begun + self.node.contract.rounds
+        return self._plan_until(replace(snapshot, states=states), limit)
+
+    def _plan_until(self, start: Snapshot[State], rounds: int) -> Plan[CheckedRun]:
+        return converge(self.program, self.certify, start, rounds=rounds, threshold=self.threshold)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the network was, in the last agreement, still that of the set-up."""
+        return self._living is not None and self._living[0] == 0
 
     def _keep(self, snapshot: Snapshot[State]) -> None:
         """Keep the state and the votes between two rounds."""
         self._snapshot, self.state = snapshot, snapshot.states[0]
 
-    async def _run(self) -> Outcome:
+    async def _run(self, plan: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> Outcome:
         node, begun = self.node, perf_counter()
-        run = await self._run_rounds()
-        state = run.states[0]
-        # The residual at the end needs one more exchange.
-        node.at = run.rounds * node.contract.B
-        more = converse(self.program, [self.users], self._snapshot, rounds=run.rounds + 1)
-        said = advance(more)
-        assert isinstance(said, Said)
-        after = await self._advance(more, await self._exchange(said))
-        own = after.states[0].max_residual / self.residual_scale
-        residual = min(own, LARGEST)  # an unknown one is larger
-        disagreement, found = await self._compute_certificate()
+        end = await self._carry_out(plan)
+        rounds = self.state.round
+        state = end.run.states[0].at_round(rounds)
+        if not np.array_equal(state.x, self.state.x):
+            # The result is that of an earlier run.
+            self.journal.start(rounds, state.x[0])
+        self._keep(replace(self._snapshot, states=[state]))
+        residual = min(state.max_residual / self.spread, LARGEST)  # an unknown one is larger
         seconds = perf_counter() - begun
-        outcome = Outcome(state, residual, disagreement, run.stopped, seconds, found)
-        self.journal.end(run.rounds, state.x[0])
+        outcome = Outcome(state, residual, end.run.stopped, seconds, end.found)
+        self.journal.end(node.at, rounds, state.x[0])
         node.phase = "done"
-        ended = Ended(run.rounds, outcome.residual, outcome.disagreement)
-        node.publish_view(round_=run.rounds, ended=ended)
+        node.publish_view(round_=rounds, ended=Ended(rounds, residual))
         return outcome
 
-    async def _run_rounds(self) -> Run[State]:
-        """Run all rounds; if the neighbors have reached a later one, continue from there."""
+    async def _carry_out(self, make: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> CheckedRun:
+        """Carry out the plan of the run."""
+        # Some of its steps read all rows, and heartbeats must go on.
+        in_thread = partial(self.node.loop.run_in_executor, None)
+        plan = make(await in_thread(self._first_snapshot))
+        task = await in_thread(next_task, plan)
+        while isinstance(task, Task):
+            run = await (self._run_rounds(task) if task.iterates else self._agree(task))
+            task = await in_thread(next_task, plan, run)
+        return task.result
+
+    def _first_snapshot(self) -> Snapshot[State]:
+        """Return the start, with the stiffness of this site's centers."""
+        state, users = self.state, self.users
+        H = users.local_curvature(users.assign(state.x), state.x)
+        stiffness = self._curvature._replace(own=H).stiffness(self.certify.penalty_curvature)
+        return replace(self._snapshot, states=[state.with_stiffness(stiffness)])
+
+    # Rounds
+
+    async def _run_rounds(self, task: Task) -> Run[State]:
+        """Run a solver; if the neighbors have reached a later round, continue from there.
+
+        The rounds of all solvers of a plan are counted together.
+        """
 
         def on_checkpoint(snapshot: Snapshot[State]) -> None:
             self._keep(snapshot)
             self.on_round(snapshot.states[0])
 
+        start, before = task.start, self.state
+        if not isinstance(start, Snapshot):
+            start = begin(task.program, [self.users], [start], before.round)
+        self._keep(start)
+        if not np.array_equal(self.state.x, before.x):
+            self.journal.start(self.state.round, self.state.x[0])
+        self.node.drop_gone()
         while True:
             rounds = converse(
-                self.program,
+                task.program,
                 [self.users],
                 self._snapshot,
-                rounds=self.node.contract.rounds,
-                threshold=self.threshold,
+                rounds=task.rounds,
+                threshold=task.threshold,
                 on_checkpoint=on_checkpoint,
             )
-            with suppress(_Jumped):
+            try:
                 return await self._drive(rounds, self._deliver)
+            except _Jumped:
+                continue
+            except Called:
+                # A neighbor proposed to stop; this peer missed that, as the views changed.
+                return Run([self.state], self.state.round, True, Traffic())
 
     async def _drive(
         self,
@@ -215,22 +302,41 @@ class RoundLoop:
 
     def _jump(self, round_: int) -> None:
         """Continue from a later round, which the neighbors have already reached."""
-        self._start(self.state.x, round_)
+        stiffness, snapshot = self.state.stiffness, self._snapshot
+        again = begin(self.program, [self.users], [self.state.x], round_)
+        states = [state.with_stiffness(stiffness) for state in again.states]
+        self._keep(replace(again, states=states, vote_from=snapshot.vote_from))
         self.node.at = round_ * self.node.contract.B
         self.journal.start(round_, self.state.x[0])
 
     async def _deliver(self, said: Said) -> Delivered:
         """Exchange messages, in the first exchange of a round as soon as the round can start."""
         self.state = said.states[0]
+        self.node.at = self.state.round * self.node.contract.B + self.state.update
         if self.state.update == 0:
             await self._start_round()
             if self.state is not said.states[0]:
                 raise _Jumped
-        return await self._exchange(said)
+        message = said.messages[0]
+        if isinstance(message, ToNeighbors):
+            return await self._exchange(message, said)
+        heard = await self._reduce(message)
+        return Delivered([heard], ballot=lambda: agreed_ballot(said.votes))
 
-    async def _exchange(self, said: Said) -> Delivered:
-        at, message, vote, state = self.node.at, said.messages[0], said.votes[0], said.states[0]
-        assert isinstance(message, ToNeighbors)
+    async def _reduce(self, message: Message[Heard]) -> HeardMax | HeardTotal:
+        """Return the maximum or sum over the network that a round begins with."""
+        node = self.node
+        while True:
+            with suppress(ViewChanged, Called):
+                living = self._begin_agreement()
+                heard = await reduce_over_network(message, living, node)
+                node.end_agreement()
+                self.journal.heard(node.at, sorted(node.views.mutual(node.number)))
+                node.at += 1
+                return heard
+
+    async def _exchange(self, message: ToNeighbors[HeardSum], said: Said) -> Delivered:
+        at, vote, state = self.node.at, said.votes[0], said.states[0]
         codes = None
         if message.codes is not None:
             codes = Codes(int(message.codes[1][0]), message.codes[0][0])
@@ -238,7 +344,7 @@ class RoundLoop:
         frames = await self.node.exchange(
             Kind.ROUND,
             message.x[0],
-            self.make_check(state),
+            self.check,
             s=int(vote.s[0]),
             R=int(vote.R[0]),
             view=max(self._view, 0),
@@ -268,47 +374,46 @@ class RoundLoop:
         least = Vote(np.array([s if len(near) == len(heard) else 0]), np.array([R]))
         return Ballot([vote], [least], self._D)
 
-    async def _compute_certificate(self) -> tuple[float, Found | None]:
-        """Return the disagreement with the neighbors, and the joint certificate of all peers.
+    # Agreements
 
-        The latter is None if a peer was lost since the set-up, as averages need all of them.
-        """
-        program, users = self.certify, [self.users]
-        self.node.last_round = self.state.round
-        first: list[Array] | None = None
-        valid = True
+    async def _agree(self, task: Task) -> Run[State]:
+        """Run a program that ends after a few exchanges, with all peers that are connected."""
+        assert not isinstance(task.start, Snapshot)
+        node, start = self.node, task.start
+        while True:
+            with suppress(ViewChanged, Called):
+                living = self._begin_agreement()
+                program = task.program
+                if isinstance(program, Certify) and node.views.checksum:
+                    # The graph is no longer the one that all agreed on.
+                    program = replace(program, lambda_2=living.graph.lambda_2.value)
+                snapshot = begin(program, [self.users], [start])
+                conversation = converse(program, [self.users], snapshot, rounds=task.rounds)
 
-        async def exchange(mine: Array) -> list[Array]:
-            nonlocal first, valid
-            arrays, ok = await self._exchange_numbers(mine)
-            first, valid = arrays if first is None else first, valid and ok
-            return arrays
+                async def deliver(said: Said, living: LivingGraph = living) -> Delivered:
+                    return Delivered([await self._answer(said.messages[0], living)])
 
-        async def deliver(said: Said) -> Delivered:
-            return Delivered([await answer(said.messages[0], program.D, exchange)])
+                # Some of its steps read all rows.
+                run = await self._drive(conversation, deliver, in_thread=True)
+                assert node.agreement is not None
+                node.agreement.complete = True
+                await pass_barrier(living, node)
+                node.end_agreement()
+                return run
 
-        snapshot = begin(program, users, [self.state.x])
-        conversation = converse(program, users, snapshot, rounds=program.rounds)
-        # Some of its steps read all rows.
-        run = await self._drive(conversation, deliver, in_thread=True)
-        return self._disagreement(first or []), program.read(run.states[0]) if valid else None
+    async def _answer(self, message: Message[Heard], living: LivingGraph) -> Heard:
+        if not isinstance(message, ToNeighbors):
+            return await reduce_over_network(message, living, self.node)
+        frames = await self.node.exchange(Kind.AGREE, message.x[0], refuse_large)
+        return reduce_messages(message, [frame.array for frame in frames.values()])
 
-    async def _exchange_numbers(self, mine: Array) -> tuple[list[Array], bool]:
-        """Return the neighbors' arrays, and whether all have come and none is out of range.
-
-        The rounds are over, so an array out of range spoils the certificate but not the result.
-        """
-        sane = np.clip(np.nan_to_num(mine), -LARGEST, LARGEST)
-        heard = await self.node.exchange(Kind.AGREE, sane, lambda _: "")
-        arrays = [frame.array for frame in heard.values()]
-        valid = len(arrays) == self._degree
-        for n, array in enumerate(arrays):
-            if not (np.abs(array) < LARGEST).all():
-                arrays[n], valid = np.zeros_like(array), False
-        return arrays, valid
-
-    def _disagreement(self, centers: list[Array]) -> float:
-        """Return the mean over k of the largest distance to a neighbor's center k."""
-        own = self.state.x[0]
-        distances = [np.linalg.norm(each - own, axis=1) for each in centers]
-        return float(np.max(distances, axis=0).mean()) if distances else 0.0
+    def _begin_agreement(self) -> LivingGraph:
+        """Begin an agreement; return the graph of its members."""
+        node = self.node
+        members = node.begin_agreement()
+        assert node.agreement is not None
+        view = node.agreement.view
+        if self._living is None or self._living[0] != view:
+            graph = active_graph(node.contract.graph, members, node.views.lost_links(members))
+            self._living = view, LivingGraph(graph, members, node.number)
+        return self._living[1]

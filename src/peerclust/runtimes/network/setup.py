@@ -9,83 +9,38 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 
-from peerclust.arrays import Array
-from peerclust.graphs import Graph
-from peerclust.graphs.graph import build
-from peerclust.programs.consensus import growth
-from peerclust.programs.protocol import (
-    Heard,
-    HeardMax,
-    Message,
-    NetworkMax,
-    ToNeighbors,
-    reduce_messages,
-)
+from peerclust.programs.protocol import HeardTotal, ToNeighbors, reduce_messages
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.group import SingleProcess
 from peerclust.runtimes.network import messages
+from peerclust.runtimes.network.collectives import (
+    LivingGraph,
+    active_graph,
+    pass_barrier,
+    reduce_over_network,
+    refuse_large,
+)
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.lockstep import Check
 from peerclust.runtimes.network.messages import LinkDown
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.views import Pair, reachable_peers
 from peerclust.runtimes.network.wire import TAG_BYTES, Kind
-from peerclust.runtimes.protocol import Delivered, Said, Traffic
+from peerclust.runtimes.protocol import Ballot, Delivered, Said, Traffic, agreed_ballot
+from peerclust.runtimes.stopping import NEVER, Vote
 from peerclust.users import Users
 
-# The largest magnitude in a set-up; sums and squares of such numbers are still finite.
-LARGEST = 1e100
-
-_ROUNDING = 1e-6
-
 T = TypeVar("T")
-
-
-def active_graph(graph: Graph, members: tuple[int, ...], lost: list[Pair]) -> Graph:
-    """Return the graph of the members without the lost links; members are numbered from 0.
-
-    >>> from peerclust.graphs import ring
-    >>> active_graph(ring(4), (0, 1, 3), [])
-    <Graph active links: m=3, edges=2>
-    """
-    index = {i: k for k, i in enumerate(members)}
-    gone = set(lost)
-    edges = [
-        (index[i], index[j])
-        for i, j in graph.pairs
-        if i in index and j in index and (i, j) not in gone
-    ]
-    if len(edges) == graph.edges:
-        return graph
-    u, v = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    return build(u, v, len(members), "active links")
 
 
 def setup_tag(contract: Contract, lost: set[Pair], restarted: set[str]) -> bytes:
     """Return the tag of the frames of one attempt at the set-up."""
     attempt = messages.pack(LinkDown(sorted(lost), sorted(restarted)))
     return hashlib.sha256(b"agreement" + contract.digest + attempt).digest()[:TAG_BYTES]
-
-
-async def answer(
-    said: Message[Heard], D: int, exchange: Callable[[Array], Awaitable[list[Array]]]
-) -> Heard:
-    """Return what a block of one user hears; `exchange` sends an array and returns the neighbors'.
-
-    A maximum is flooded: after as many exchanges as the diameter D, every member has it.
-    """
-    if isinstance(said, NetworkMax):
-        largest = said.v[0]
-        for _ in range(D):
-            largest = np.maximum.reduce([largest, *await exchange(largest)])
-        return HeardMax(largest)
-    assert isinstance(said, ToNeighbors)
-    return reduce_messages(said, await exchange(said.x[0]))
 
 
 class SetupRuntime:
@@ -101,9 +56,7 @@ class SetupRuntime:
         graph = active_graph(node.contract.graph, self.members, self.lost)
         me = np.array([self.members.index(node.number)])
         self.distribution = Distribution(SingleProcess(), graph, [me])
-        self._D = int(graph.diameter.value)
-        # The largest magnitude with which any peer started to average.
-        self._largest = np.empty(0)
+        self._living = LivingGraph(graph, self.members, node.number)
         tag = setup_tag(node.contract, node.lost, node.restarted)
         node.start_setup(tag, self.members)
 
@@ -128,45 +81,29 @@ class SetupRuntime:
         self.node.loop.run_until_complete(self._pass_barrier())
 
     async def _deliver(self, said: Said) -> Delivered:
-        message, before = said.messages[0], self.node.at
-        check: Check = _refuse_large
-        if isinstance(message, ToNeighbors):
-            check = await self._limit_growth(message.x[0], said.states[0].round)
-        heard = await answer(message, self._D, lambda array: self._exchange(array, check))
-        sent = (self.node.at - before) * len(self.node.active_links())
-        return Delivered([heard], Traffic(sent, 0))
-
-    async def _exchange(self, array: Array, check: Check) -> list[Array]:
-        heard = await self.node.exchange(Kind.AGREE, array, check)
-        return [frame.array for frame in heard.values()]
-
-    async def _limit_growth(self, x: Array, round_: int) -> Check:
-        """Return the check of an average in a round: numbers that cannot be reached are refused.
-
-        A set-up averages with the factors of the graph; its peers first agree on the largest
-        magnitude.
-        """
-        graph = self.distribution.graph
-        if round_ == 0:
-            largest = await answer(
-                NetworkMax(np.abs(x)[None]), self._D, lambda v: self._exchange(v, _refuse_large)
-            )
-            assert isinstance(largest, HeardMax)
-            self._largest = largest.v
-        factor = growth(graph.averaging_factors[:round_], float(graph.degree.max()))
-        limit = self._largest * factor * (1 + _ROUNDING)
-
-        def refuse(array: Array) -> str:
-            return "" if (np.abs(array) <= limit).all() else "numbers larger than possible"
-
-        return refuse
+        message, vote, node, before = said.messages[0], said.votes[0], self.node, self.node.at
+        if not isinstance(message, ToNeighbors):
+            heard = await reduce_over_network(message, self._living, node)
+            sent = Traffic((node.at - before) * len(node.active_links()), 0)
+            if isinstance(heard, HeardTotal):
+                return Delivered([heard], sent, lambda: agreed_ballot(said.votes))
+            return Delivered([heard], sent)
+        frames = await node.exchange(
+            Kind.ROUND,
+            message.x[0],
+            refuse_large,
+            s=int(vote.s[0]),
+            R=int(vote.R[0]),
+            extra_max=None if message.extra_max is None else message.extra_max[0],
+        )
+        near = list(frames.values())
+        extra_max = [frame.extra_max for frame in near if frame.extra_max is not None]
+        reduced = reduce_messages(message, [frame.array for frame in near], extra_max)
+        s = min((frame.s for frame in near), default=NEVER)
+        R = min((frame.R for frame in near), default=NEVER)
+        least = Vote(np.array([s]), np.array([R]))
+        ballot = Ballot(said.votes, [least], self._living.D)
+        return Delivered([reduced], Traffic(len(near), 0), lambda: ballot)
 
     async def _pass_barrier(self) -> None:
-        for _ in self.members:
-            await self._exchange(np.zeros(1), _refuse_large)
-
-
-def _refuse_large(array: Array) -> str:
-    # Minus infinity means that a peer has no value.
-    valid = (np.abs(array) <= LARGEST) | np.isneginf(array)
-    return "" if valid.all() else f"NaN, or a magnitude above {LARGEST:g}"
+        await pass_barrier(self._living, self.node)

@@ -46,7 +46,6 @@ class MembershipViews:
             near = [] if i not in self.members else graph.neighbors(i).tolist()
             counts = [j for j in near if (min(i, j), max(i, j)) not in gone]
             self._latest[i] = View(peer=i, seq=0, round=0, counts=counts)
-        self._first = {i: set(view.counts) for i, view in self._latest.items()}
         self._seqs = [0] * graph.m
         # All changes, from which the contributions of peers are computed.
         self.history: list[View] = []
@@ -81,14 +80,18 @@ class MembershipViews:
         """
         return zlib.crc32(repr(self._seqs).encode()) if any(self._seqs) else 0
 
-    @property
-    def unchanged(self) -> bool:
-        """Whether every known view has the active neighbors of the set-up."""
-        return all(set(view.counts) == self._first[view.peer] for view in self.history)
-
     def component(self, me: int) -> tuple[int, ...]:
         """Return the peers reachable over links that are active at both ends, ascending."""
         return tuple(sorted(_distances(self._mutual(), me)))
+
+    def mutual(self, me: int) -> list[int]:
+        """Return the neighbors of `me` over links that are active at both ends."""
+        return self._mutual()[me]
+
+    def lost_links(self, members: Sequence[int]) -> list[Pair]:
+        """Return the links between these peers that are not active at both ends."""
+        near, inside = self._mutual(), set(members)
+        return [(i, j) for i, j in self.graph.pairs if {i, j} <= inside and j not in near[i]]
 
     def diameter(self, me: int) -> int:
         """Return the diameter of the component of `me`, in links."""

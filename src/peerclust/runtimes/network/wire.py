@@ -5,22 +5,25 @@ A frame is a header of 72 bytes, little-endian, and a payload:
 | bytes | field     |                                                                            |
 |-------|-----------|----------------------------------------------------------------------------|
 | 4     | magic     | "PCLU"                                                                     |
-| 1     | version   | 2                                                                          |
+| 1     | version   | 3                                                                          |
 | 1     | kind      | see `Kind`                                                                 |
-| 1     | dtype     | 0: bytes (MessagePack, see `messages`), 1: float64, 2: float32, 3: codes   |
+| 1     | dtype     | 0: bytes (MessagePack, see `messages`), 1: float64, 2: float32, 3: codes,  |
+|       |           | 4: uint64                                                                  |
 | 1     | ndim      | 1 for bytes; 1 to 3 for numbers                                            |
 | 8     | network   | the first bytes of the network file's digest                               |
 | 8     | run       | the tag of the set-up or run that the frame belongs to                     |
 | 8     | exchange  | counted from 0 within it; in a run, exchange = round * B + update          |
-| 8, 8  | s, R      | the sender's vote on stopping (see `runtimes.stopping`)                    |
-| 4     | view      | the checksum of the views in which the vote was cast                       |
+| 8, 8  | s, R      | the sender's vote on stopping (see `runtimes.stopping`); in AGREE of a     |
+|       |           | run, s is the number of the agreement                                      |
+| 4     | view      | the checksum of the views in which the vote was cast or the agreement began|
 | 12    | shape     | three numbers; those after ndim are 0, but in ROUND: number of maxima      |
 | 4     | length    | of the payload in bytes                                                    |
 | 4     | check     | the low half of XXH3-64 of the header before it and the payload            |
 
 Codes are one signed byte e, then one signed byte c per number, which is the number of the previous
 exchange plus c 2^e (see `programs.lossy`). A frame of kind ROUND may end with maxima in float64
-(`NeighborSum.extra_max`).
+(`NeighborSum.extra_max`). Integers are parts of a sum over the network; an array of them is empty
+where none are due. No other array is.
 
 Bytes from a peer are not trusted: everything is checked before anything is allocated, and an array
 is a view of the received bytes.
@@ -42,20 +45,25 @@ from peerclust.errors import WireError
 from peerclust.runtimes.stopping import NEVER
 
 MAGIC = b"PCLU"
-VERSION = 2
+VERSION = 3
 TAG_BYTES = 8
 NO_RUN = bytes(TAG_BYTES)
 
 _HEADER = struct.Struct("<4sBBBB8s8sQqqI3II")
 _CHECK = struct.Struct("<I")
 HEADER_BYTES = _HEADER.size + _CHECK.size
-_BYTES, FLOAT64, FLOAT32, CODES = range(4)
+_BYTES, FLOAT64, FLOAT32, CODES, UINT64 = range(5)
 _F8 = np.dtype("<f8")
-_DTYPES: dict[int, np.dtype[np.float64] | np.dtype[np.float32] | np.dtype[np.int8]] = {
+_DTYPES: dict[
+    int, np.dtype[np.float64] | np.dtype[np.float32] | np.dtype[np.int8] | np.dtype[np.uint64]
+] = {
     FLOAT64: _F8,
     FLOAT32: np.dtype("<f4"),
     CODES: np.dtype("i1"),
+    UINT64: np.dtype("<u8"),
 }
+
+Integers = NDArray[np.uint64]
 
 
 class Kind(IntEnum):
@@ -78,6 +86,13 @@ class Kind(IntEnum):
 
 ARRAYS = (Kind.AGREE, Kind.ROUND)
 _KINDS = {int(kind): kind for kind in Kind}
+_OF_KIND: dict[Kind, tuple[int, ...]] = {
+    Kind.AGREE: (FLOAT64, UINT64),
+    Kind.ROUND: (FLOAT64, FLOAT32, CODES),
+}
+
+# The run, the kind, the exchange, and in AGREE of a run its agreement and views.
+Key = tuple[bytes, Kind, int, int, int]
 
 
 class Codes(NamedTuple):
@@ -97,14 +112,15 @@ class Codes(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One frame; `payload` is an array of float64, or `Codes`, for AGREE and ROUND, else bytes.
+    """One frame; `payload` is an array of float64 or uint64, or `Codes`, in AGREE and ROUND.
 
-    `dtype` is the number format of an array; `extra_max` are maxima sent with it.
+    Otherwise it is bytes. `dtype` is the number format of an array; `extra_max` are maxima sent
+    with it.
     """
 
     kind: Kind
     network: bytes
-    payload: bytes | Array | Codes = b""
+    payload: bytes | Array | Integers | Codes = b""
     run: bytes = NO_RUN
     exchange: int = 0
     s: int = 0
@@ -121,9 +137,21 @@ class Frame(NamedTuple):
 
     @property
     def array(self) -> Array:
-        """The payload of an array that is not sent as codes."""
+        """The payload of an array of numbers that is not sent as codes."""
         assert isinstance(self.payload, np.ndarray)
-        return self.payload
+        return np.asarray(self.payload, np.float64)
+
+    @property
+    def integers(self) -> Integers:
+        """The payload of an array of integers."""
+        assert isinstance(self.payload, np.ndarray)
+        return np.asarray(self.payload, np.uint64)
+
+    @property
+    def key(self) -> Key:
+        """What identifies the frame among those of its sender."""
+        attempt = (self.s, self.view) if self.kind is Kind.AGREE else (0, 0)
+        return self.run, self.kind, self.exchange, *attempt
 
 
 def encode(frame: Frame) -> bytes:
@@ -201,7 +229,7 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int) -> Frame:
 
 def _read_array(
     body: memoryview, dtype: int, ndim: int, shape: list[int]
-) -> tuple[Array | Codes, Array | None]:
+) -> tuple[Array | Integers | Codes, Array | None]:
     """Return the numbers, or codes, and the maxima of a payload of the right length."""
     extra = shape[2] if ndim == 2 else 0
     numbers, rest = body[: len(body) - 8 * extra], body[len(body) - 8 * extra :]
@@ -210,6 +238,8 @@ def _read_array(
         codes = np.frombuffer(numbers[1:], np.int8).reshape(shape[:ndim])
         return Codes(int.from_bytes(numbers[:1], "little", signed=True), codes), extra_max
     array = np.frombuffer(numbers, _DTYPES[dtype]).reshape(shape[:ndim])
+    if dtype == UINT64:
+        return np.asarray(array, np.uint64), extra_max
     with np.errstate(invalid="ignore"):  # NaN is refused where the array is used
         return np.asarray(array, np.float64), extra_max
 
@@ -221,8 +251,7 @@ def _checksum(header: bytes | memoryview, payload: bytes | memoryview) -> int:
 
 
 def _check_shape(kind: Kind, dtype: int, ndim: int, shape: list[int], length: int) -> None:
-    arrays = {Kind.AGREE: (FLOAT64,), Kind.ROUND: tuple(_DTYPES)}.get(kind, (_BYTES,))
-    if dtype not in arrays:
+    if dtype not in _OF_KIND.get(kind, (_BYTES,)):
         raise WireError(f"A frame of kind {kind.name} cannot be of dtype {dtype}.")
     # In ROUND, the third number of a matrix's shape is the number of maxima that follow.
     extra = shape[2] if kind is Kind.ROUND and ndim == 2 else 0
@@ -233,7 +262,7 @@ def _check_shape(kind: Kind, dtype: int, ndim: int, shape: list[int], length: in
         size = shape[0]
     else:
         # With a 0 in the shape, the other numbers may be too large for numpy.
-        if 0 in used:
+        if 0 in used and not (dtype == UINT64 and used == [0]):
             raise WireError(f"A frame's array must not be empty. Got the shape {used}.")
         size = math.prod(used) * _DTYPES[dtype].itemsize + 8 * extra + (dtype == CODES)
     if size != length:

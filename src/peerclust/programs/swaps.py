@@ -1,0 +1,91 @@
+"""Swap search: which center of a converged run moves where, to leave a local minimum.
+
+Users sum 2K numbers over the network (see `Users.swap_costs`): the cost E(k) of each cluster, and
+the cost U(k) of removing its center. Center i moves beside center j for the pair of least
+
+    U(i) - GAIN E(j),    if that is < 0, among i != j and j not split since the last success.
+
+Then the run goes on to convergence. It succeeds if its cost is lower; otherwise the old centers
+return, and the next pair is tried.
+
+A new center cannot save more than E(j) in cluster j itself. But the clusters around it gain too as
+all centers move on, so pairs up to U(i) = 2 E(j) are worth trying. To split a cluster a second time
+is not: which center moves there matters little.
+
+What follows from E, U, the centers and the seed alone is the same for all users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from peerclust.arrays import Array
+from peerclust.distances import Geometry
+
+GAIN = 2.0
+
+# A search ends after this many moves in a row that were not kept, or this many in all.
+MAX_FAILURES = 8
+MAX_MOVES = 100
+
+# A move is kept if the cost fell by more than this fraction of it.
+MIN_DROP = 1e-6
+
+# Scores that differ by less than this share of the total cost are ties: rounding, such as that of
+# weighted instead of repeated rows, must not decide between them.
+TIE = 1e-9
+
+# How far the two centers of a split cluster are from the old one, as a share of that one's distance
+# to its nearest other center. A small share keeps the rows of other clusters where they are.
+OFFSET = 0.1
+
+Swap = tuple[int, int]
+
+
+def choose_swap(E: Array, U: Array, split: Collection[int] = ()) -> Swap | None:
+    """Return the next pair (i, j): center i moves beside center j; None if there is none to try.
+
+    `E` and `U` are sums over all users, (K,), and `split` the j since the last success. Of tied
+    pairs the one of the lowest i is taken, and of these the one of the lowest j.
+
+    >>> E, U = np.array([9.0, 1.0, 1.0]), np.array([80.0, 2.0, 3.0])
+    >>> choose_swap(E, U), choose_swap(E, U, split=[0])
+    ((1, 0), None)
+    """
+    score = U[:, None] - GAIN * E
+    np.fill_diagonal(score, np.inf)
+    score[:, list(split)] = np.inf
+    least, tie = score.min(), TIE * E.sum()
+    if not least < -tie:
+        return None
+    i, j = divmod(int((score <= least + tie).argmax()), len(E))
+    return i, j
+
+
+def split_center(x: Array, swap: Swap, geometry: Geometry, seed: int, step: int) -> Array:
+    """Return the centers (K, d) after a swap (i, j): i and j on opposite sides of the old x(j).
+
+    They are x(j) + v and x(j) - v, with v in a random direction that `seed` and `step` select. In
+    a geometry where not every point may be a center, v is halved until both may.
+
+    >>> from peerclust.distances import Euclidean, Linear
+    >>> x = np.array([[0.0], [1.0], [5.0]])
+    >>> split = split_center(x, (0, 2), Linear(Euclidean()), seed=0, step=0)
+    >>> sorted(split.ravel().tolist())
+    [1.0, 4.6, 5.4]
+    """
+    i, j = swap
+    far = np.linalg.norm(x - x[j], axis=1)
+    # Without another center elsewhere the data's scale is unknown; any v splits the rows.
+    scale = far[far > 0].min(initial=np.inf)
+    scale = scale if np.isfinite(scale) else np.linalg.norm(x[j]) or 1.0
+    stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(step,)))
+    direction = stream.normal(size=x.shape[1])
+    v = OFFSET * scale * direction / np.linalg.norm(direction)
+    while v.any() and not geometry.contains(np.stack([x[j] + v, x[j] - v])):
+        v = 0.5 * v
+    moved = x.copy()
+    moved[i], moved[j] = x[j] + v, x[j] - v
+    return moved
