@@ -164,7 +164,7 @@ def test_each_center_has_a_penalty_for_the_curvature_that_users_agreed_on():
 def test_exact_estimates_the_sum_of_all_users_curvatures():
     tuning = Tuning(make_graph=lambda: graphs.ring(4), curvature=np.array([3.75, 0.0, 12.0]))
     program = SOLVERS["exact"].make(tuning)
-    assert (program.m, program.curvature) == (4, 48.0)
+    assert (program.m, program.curvature) == (4, (15.0, 0.0, 48.0))
 
 
 def test_one_user_alone_has_penalties_too():

@@ -56,13 +56,16 @@ _MISSED = 1.5
 
 def decide_status(end: Ending) -> Status:
     """Return how a run ended, with advice."""
-    more: str = _describe_disagreement(end)
-    if end.used < end.K:
-        more += f" Only {end.used} of {end.K} clusters have rows."
+    more: str = _describe_disagreement(end) + _describe_empty(end)
     if end.stopped and end.residual <= end.tol:
         after = f"after {end.rounds} rounds"
         return Status("converged", f"every residual is below {end.tol:g} {after}." + more)
     return _decide_out_of_rounds(end, more)
+
+
+def _describe_empty(end: Ending) -> str:
+    """Return a sentence about clusters without rows, or ""."""
+    return f" Only {end.used} of {end.K} clusters have rows." if end.used < end.K else ""
 
 
 def _describe_disagreement(end: Ending) -> str:
@@ -118,7 +121,7 @@ def _decide_out_of_rounds(end: Ending, more: str) -> Status:
             + ", or if they do not come closer, a "
             + mention("rho")
             + f" above {end.rho:g}."
-            + more,
+            + _describe_empty(end),
         )
     faster: str = (
         "; a smaller " + mention("rho") + " converges faster" if end.spec.penalized else ""

@@ -120,6 +120,7 @@ def die_at(run, i, count):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [ring(5), path(4), erdos_renyi(6, 0.5, random_state=1)], ids=str)
 def test_a_peer_lost_at_any_time_leaves_the_others_with_a_certificate_of_those_present(graph):
     whole = Run(graph, make_parts(graph.m))
