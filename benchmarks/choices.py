@@ -85,8 +85,8 @@ def _vary_rho() -> Iterator[Line]:
 
 def _solve_at(solver: str, rho: float, seed: int) -> tuple[float, float]:
     end = cluster(
-        _parts(seed), n_clusters=3, solver=solver, rho=rho, rounds=_MAX_ROUNDS, tol=_TOL,
-        random_state=seed,
+        _parts(seed), n_clusters=3, graph="ring", solver=solver, rho=rho, rounds=_MAX_ROUNDS,
+        tol=_TOL, search="none", random_state=seed,
     ).certificate  # fmt: skip
     return end.rounds if end.residual <= 10 * _TOL else np.inf, end.disagreement / end.spread
 
@@ -94,6 +94,7 @@ def _solve_at(solver: str, rho: float, seed: int) -> tuple[float, float]:
 def _vary_updates() -> Iterator[Line]:
     panel = "Iris, ring(10), accelerated, rho = 100"
     given: dict[str, Any] = {"n_clusters": 3, "rho": 100, "rounds": _MAX_ROUNDS, "tol": _TOL}
+    given |= {"graph": "ring", "solver": "accelerated", "search": "none"}
     rounds = np.array(
         [
             [cluster(_parts(s), B=B, random_state=s, **given).certificate.rounds for B in _UPDATES]
