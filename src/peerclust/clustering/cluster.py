@@ -103,9 +103,9 @@ def cluster(
     n_init : int
         Number of restarts; the one with the lowest pooled cost is used.
     search : "auto", "swaps" or "none"
-        Whether to look for a better optimum by moving centers, one at a time, from where they are
-        missed least to where the cost is highest (`clustering.search`). "auto" does so where the
-        start is drawn, unless `tol` is 0; not where centers or classes are given.
+        Whether to look for a better optimum by moving centers, one at a time, from where their
+        removal costs least to where the cost is highest (`clustering.search`). "auto" does so where
+        the start is drawn, unless `tol` is 0; not where centers or classes are given.
     weights : "unit", "normalized" or list of arrays
         1 for each row, 1/N for each row, or given: nonnegative, in the form of the parts.
     scale : None or "standard"

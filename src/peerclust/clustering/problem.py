@@ -220,9 +220,9 @@ def prepare(
             parameter("n_clusters", "cluster") + " must be at most the number of distinct rows"
             f" (n_samples={sum(group.allgather(len(rows)))}, {distinct} of them distinct). Got {K}."
         )
-    _check_magnitude(users, distribution)
     totals = distribution.gather_users(users.total_weights)
     W_total = float(totals.sum())
+    _check_magnitude(users, distribution, W_total)
     scales = Scales(
         W=float(totals.max()),
         W_total=W_total,
@@ -251,14 +251,16 @@ def _check_scale(scale: str, geometry: Geometry) -> None:
         )
 
 
-def _check_magnitude(users: Users, distribution: Distribution) -> None:
-    """Raise if squares of differences between rows, or their weighted sum, leave the range."""
+def _check_magnitude(users: Users, distribution: Distribution, weight: float) -> None:
+    """Raise if squares of differences between rows, or their sum, leave the range.
+
+    `weight` is the total weight of all rows.
+    """
     largest = np.zeros(2)
     if users.rows.size:
         high, low = users.rows.max(axis=0), users.rows.min(axis=0)
         largest[:] = (high - low).max(), max(high.max(), -low.min())
     width, far = distribution.max_over_ranks(largest)
-    weight = float(distribution.gather_users(users.total_weights).sum())
     if 0 < width < _SMALLEST_WIDTH:
         raise DataError(
             f"The rows must differ by at least {_SMALLEST_WIDTH:g}, or the squares of their"

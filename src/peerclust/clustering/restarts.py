@@ -33,7 +33,7 @@ from peerclust.runtimes.convergence import (
     converge,
 )
 from peerclust.runtimes.loop import begin
-from peerclust.runtimes.protocol import Snapshot, Traffic
+from peerclust.runtimes.protocol import Traffic
 from peerclust.text import mention, setting
 from peerclust.theory import Curvature
 
@@ -184,14 +184,9 @@ def plan_run(
     check = tuned.make_certify(problem.graph.m, lambda_2)
     blocks = problem.runtime.blocks(problem.users)
     ends = np.cumsum([len(block.ids) for block in blocks])[:-1]
-    snapshot = begin(program, blocks, np.split(x, ends))
     stiffness = curvature.stiffness(check.penalty_curvature)
-    states = [
-        state.with_stiffness(own)
-        for state, own in zip(snapshot.states, np.split(stiffness, ends), strict=True)
-    ]
+    start = begin(program, blocks, np.split(x, ends), stiffness=np.split(stiffness, ends))
     threshold = tol * problem.scales.spread if tol > 0 else -1.0
-    start = Snapshot(states, snapshot.votes, snapshot.traffic)
     return converge(program, check, start, rounds=rounds, threshold=threshold)
 
 

@@ -2,8 +2,8 @@
 
 A run of K-means, or of any of its relatives, ends in a local optimum: two centers may share one
 group of rows while a third lies between two groups. Two sums per cluster (`programs.swaps`) show
-it: its cost E, and by how much the cost would rise without its center, U. The center that is
-missed least moves beside the one whose cluster costs most, and the solver continues from there. The
+it: its cost E, and by how much the cost would rise without its center, U. The center whose removal
+costs least moves beside the one whose cluster costs most, and the solver continues from there. The
 move is kept if the cost fell. After some failures in a row the search ends.
 
 Everything is decided by exact sums over all users, so all of them decide the same on every runtime.

@@ -23,7 +23,6 @@ from peerclust.kernels.array_ops import (
     scatter,
     take,
     weighted_sum,
-    weighted_sum_by_label,
 )
 from peerclust.kernels.assignment import (
     assign,
@@ -106,5 +105,4 @@ __all__ = [
     "take",
     "transpose_boxes",
     "weighted_sum",
-    "weighted_sum_by_label",
 ]

@@ -21,16 +21,6 @@ def weighted_sum(first, last, values, weights, unit, chunks, out):
 
 
 @compiled(nogil=True)
-def weighted_sum_by_label(first, last, values, labels, weights, unit, chunks, out):
-    """Do what `weighted_sum` does for each label: add to out[user, labels[row]]."""
-    owner, start, stop = chunks
-    origin = start[first]
-    for t in range(first, last):
-        for row in range(start[t], stop[t]):
-            out[owner[t], labels[row]] += weight_of(weights, unit, row) * values[row - origin]
-
-
-@compiled(nogil=True)
 def all_in_box(x, low, high):
     """Return whether all rows of x (n, d) are in the box from low to high; NaN is outside."""
     for i in range(x.shape[0]):

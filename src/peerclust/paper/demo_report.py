@@ -21,7 +21,7 @@ except ImportError:
     ) from None
 
 
-# Colors of Okabe and Ito, which can be told apart by all; the markers do without color.
+# The color-blind safe colors of Okabe and Ito; the markers differ without color, too.
 GOOD, OUTLIERS = "#56B4E9", "#777777"
 
 

@@ -84,10 +84,20 @@ def run_program(
 
 
 def begin(
-    program: Program[S, H], blocks: Sequence[Users], starts: Sequence[Array], round_: int = 0
+    program: Program[S, H],
+    blocks: Sequence[Users],
+    starts: Sequence[Array],
+    round_: int = 0,
+    *,
+    stiffness: Sequence[Array] | None = None,
 ) -> Snapshot[S]:
-    """Return the snapshot of blocks that start at these centers, before a round."""
+    """Return the snapshot of blocks that start at these centers, before a round.
+
+    `stiffness`, if users have agreed on it, is that of each block.
+    """
     states = [program.start(block, x) for block, x in zip(blocks, starts, strict=True)]
+    if stiffness is not None:
+        states = [s.with_stiffness(own) for s, own in zip(states, stiffness, strict=True)]
     if round_ > 0:
         states = [state.at_round(round_) for state in states]
     return Snapshot(states, [first_vote(len(x)) for x in starts], Traffic())

@@ -317,12 +317,13 @@ class Users:
         centers = z, slope, offset, labels, others
         work = self._y.size * z.shape[1]
         parallel_for(kernels.nearest_other, self._ends, work, self._y, self._chunks, *centers)
-        E, U = np.zeros(x.shape[:2]), np.zeros(x.shape[:2])
+        own, more = np.empty((2, len(labels)))
         for batch in plan_batches(self._chunks):
-            own = self._row_costs(batch, x, z, labels)
-            more = self._row_costs(batch, x, z, others) - own
-            for values, total in ((own, E), (more, U)):
-                kernels.weighted_sum_by_label(*batch[:2], values, labels, *self._weighting, total)
+            own[batch[2]] = self._row_costs(batch, x, z, labels)
+            more[batch[2]] = self._row_costs(batch, x, z, others)
+        more -= own
+        weights = self._each_weight()
+        E, U = (sum_by_label(self.offsets, labels, weights * c, x.shape[1]) for c in (own, more))
         return E, U
 
     def nearest(self, centers: Array) -> tuple[NDArray[np.int32], Array]:

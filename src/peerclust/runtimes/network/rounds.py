@@ -159,11 +159,9 @@ class RoundLoop:
         All rounds are counted together.
         """
         begun = self.state.round
-        snapshot = begin(self.program, [self.users], [x], begun)
         stiffness = curvature.stiffness(self.certify.penalty_curvature)
-        states = [state.with_stiffness(stiffness) for state in snapshot.states]
-        limit = begun + self.node.contract.rounds
-        return self._plan_until(replace(snapshot, states=states), limit)
+        start = begin(self.program, [self.users], [x], begun, stiffness=[stiffness])
+        return self._plan_until(start, begun + self.node.contract.rounds)
 
     def _plan_until(self, start: Snapshot[State], rounds: int) -> Plan[CheckedRun]:
         return converge(self.program, self.certify, start, rounds=rounds, threshold=self.threshold)
@@ -303,9 +301,8 @@ class RoundLoop:
     def _jump(self, round_: int) -> None:
         """Continue from a later round, which the neighbors have already reached."""
         stiffness, snapshot = self.state.stiffness, self._snapshot
-        again = begin(self.program, [self.users], [self.state.x], round_)
-        states = [state.with_stiffness(stiffness) for state in again.states]
-        self._keep(replace(again, states=states, vote_from=snapshot.vote_from))
+        again = begin(self.program, [self.users], [self.state.x], round_, stiffness=[stiffness])
+        self._keep(replace(again, vote_from=snapshot.vote_from))
         self.node.at = round_ * self.node.contract.B
         self.journal.start(round_, self.state.x[0])
 
