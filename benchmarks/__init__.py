@@ -20,6 +20,8 @@ from peerclust.validation import check_name
 
 BENCHMARKS = {
     "core": "one assignment and gradient, compared with a Lloyd iteration of scikit-learn",
+    "whole": "the whole call of fit, compared with that of scikit-learn's KMeans",
+    "first_call": "CPU seconds of first calls, with nothing compiled yet",
     "rounds": "a round of DGC, compared with scikit-learn, and how its cost grows",
     "optimum": "the cost with all defaults, compared with the best of many restarts",
     "convergence": "whether runs that end converged are at rest, over losses, solvers and scales",

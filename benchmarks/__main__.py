@@ -38,7 +38,7 @@ def make_parser() -> Parser:
         "--data-dir",
         type=Path,
         metavar="DIR",
-        help="rounds: directory with the MNIST files (default: download from OpenML)",
+        help="rounds, whole: directory with the MNIST files (rounds by default downloads them)",
     )
     parser.add_argument(
         "--out",

@@ -17,6 +17,7 @@ together = pc.cluster(
     alpha="paper",
     tol=0,
     init="random",
+    n_init=1,
     random_state=0,
 )
 # Alone, a user clusters only its own rows, and its centers say little about the others' rows.

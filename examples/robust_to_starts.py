@@ -18,6 +18,7 @@ for seed in range(10):
         alpha="paper",
         tol=0,
         init="random",
+        n_init=1,
         random_state=seed,
     )
     right = [

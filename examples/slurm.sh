@@ -39,6 +39,8 @@ if [ -e "$RUN/result/certificate.json" ]; then
     exit
 fi
 
+peerclust warm-up
+
 # mpiexec of Open MPI, MPICH and Intel MPI knows the nodes of a Slurm job. Where ranks must be started
 # by Slurm itself (`srun --mpi=list` lists its options):
 #   START=(srun --mpi=pmix --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1)

@@ -98,7 +98,7 @@ def check_replay(peers, survivors, cut=()):
             read_rows(peers.contract, name, read_table(peers.contract, peers.data(name)))
             for name in survivors
         ]
-    ).users(peers.contract, setup.make_scale(peers.contract, agreed))
+    ).users(peers.contract, agreed)
     program = configuration.make_program(peers.contract, agreed)
     run = run_program(
         Simulator(active_graph(peers.contract.graph, numbers, cut)),

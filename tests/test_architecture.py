@@ -22,7 +22,7 @@ STARTS_CLI = {"__main__.py", "testing/preload.py"}
 # A package and the only entries that may import it.
 OUTSIDE = {
     "numba": {"kernels"},
-    "matplotlib": {"report", "paper"},
+    "matplotlib": {"report", "paper", "plots"},
     "polars": {"tables"},
     "typer": {"cli"},
     "networkx": {"graphs"},

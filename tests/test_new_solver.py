@@ -42,7 +42,6 @@ def test_peers_run_it():
     contract, parts, members = make_path_contract(solver="twin"), iris(4), (0, 1, 2, 3)
     offsets = np.cumsum([0, *map(len, parts)])
     rows = Rows(np.concatenate(parts), offsets, 1.0, members)
-    rows.warm_up(contract)
     runtime = Simulator(contract.graph)
     agreed, users, x = setup.agree(contract, runtime, rows, members, [])
     program = configuration.make_program(contract, agreed)

@@ -146,7 +146,9 @@ def run_slurm_script(home):
     """Run the script as a job of two ranks, with an mpiexec that prints its arguments."""
     commands = home / "commands"
     commands.mkdir(exist_ok=True)
-    for name, does in (("mpiexec", 'printf "%s\\n" "$PEERCLUST_THREADS" "$@"'), ("module", "")):
+    says = 'printf "%s\\n" "$PEERCLUST_THREADS" "$@"'
+    alone = 'echo "$*" > "$HOME/alone"'
+    for name, does in (("mpiexec", says), ("module", ""), ("peerclust", alone)):
         (commands / name).write_text(f"#!/bin/sh\n{does}\n")
         (commands / name).chmod(0o755)
     job = {"SLURM_NTASKS": "2", "SLURM_CPUS_PER_TASK": "1", "SLURM_JOB_NAME": "trial"}
@@ -166,6 +168,7 @@ def test_the_slurm_script_starts_ranks_of_a_command_that_exists_and_can_be_rerun
     threads, *arguments = run_slurm_script(tmp_path)
     assert threads == "1"
     assert arguments[:6] == ["-n", "2", "peerclust", "fit", "--runtime", "mpi"]
+    assert (tmp_path / "alone").read_text() == "warm-up\n"
     assert "--resume" in arguments
     files = [Path(word).stem for word in arguments if word.endswith(".parquet")]
     assert files == ["oslo", "rome"]

@@ -95,7 +95,8 @@ def time_rounds(
     block = _with_rows(ranks, m, rows_per_user, K=K, d=d)
     seconds = max(ranks.allgather(_time_later_rounds(block, rounds)))
     peak = _read_memory("VmHWM")
-    memory = None if before is None or peak is None else (peak - before) / block.users.rows.nbytes
+    size = np.asarray(block.users.rows).nbytes
+    memory = None if before is None or peak is None else (peak - before) / size
     by_rows = ranks.allgather((len(block.users.rows), memory))
     return {"seconds": seconds / rounds, "memory": max(by_rows)[1]}
 

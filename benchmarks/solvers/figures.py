@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 
 from benchmarks.solvers.message_formats import Curve
 from peerclust.arrays import Array
+from peerclust.plots import DASHES, LINES, MARKERS
 from peerclust.report import figures
-from peerclust.report.figures import DASHES, DPI, GRAY, LINES, MARKERS
+from peerclust.report.figures import DPI, GRAY
 from peerclust.report.panels import SMALL, legend_below, make_panels, set_scale, wrap_texts
 from peerclust.report.pictures import CurvePanel, Curves, Series
 

@@ -25,7 +25,7 @@ from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.distances import Mahalanobis
 from peerclust.errors import DataError, DivergedError, ParameterError
-from peerclust.validation import check_number
+from peerclust.validation import check_number, refuse_sparse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +112,7 @@ class Bregman:
 
     def check_rows(self, rows: NDArray[np.floating], of: str) -> None:
         """Raise if a row is not in the domain of psi."""
+        refuse_sparse(rows, of, f"the {self.name} loss")
         outside = ~np.isfinite(self.psi(np.asarray(rows, dtype=np.float64)))
         if outside.any():
             raise DataError(

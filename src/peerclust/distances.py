@@ -22,7 +22,7 @@ from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.errors import ParameterError
 from peerclust.text import parameter, show
-from peerclust.validation import check_name
+from peerclust.validation import check_name, refuse_sparse
 
 
 @runtime_checkable
@@ -152,9 +152,11 @@ class Linear:
         """Return True."""
         return True
 
-    def check_rows(self, rows: NDArray[Any], of: str) -> None:  # noqa: ARG002
+    def check_rows(self, rows: NDArray[Any], of: str) -> None:
         """Raise if the rows (N, d) do not fit."""
         self.distance.check(rows.shape[1])
+        if not isinstance(self.distance, Euclidean):
+            refuse_sparse(rows, of, f"the distance {self.name}")
 
 
 @dataclass(frozen=True)

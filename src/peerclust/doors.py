@@ -1,8 +1,8 @@
-"""The public entry points, and what each of them calls a parameter.
+"""The public entry points: what each of them calls a parameter, and the parameter's default there.
 
 `cluster` is behind all of them. A check names a parameter as the function that makes it does; the
-entry point that the caller used renames it. `NAMES` is the only table of names:
-docs/architecture.md has the same.
+entry point that the caller used renames it. `NAMES` is the only table of names, and `DEFAULTS` that
+of defaults: docs/architecture.md has the same, and the tests compare both with the signatures.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from peerclust.errors import PeerclustError
@@ -28,6 +29,15 @@ class Names(NamedTuple):
     fit: str | None
     network_file: str | None
 
+    @property
+    def label(self) -> str:
+        """The parameter as the documentation writes it.
+
+        >>> Names("Huber", "delta", None, None, None).label
+        'Huber(delta)'
+        """
+        return self.name if self.of == "cluster" else f"{self.of}({self.name})"
+
 
 NAMES = (
     Names("cluster", "parts", "X", "FILE", None),
@@ -45,7 +55,7 @@ NAMES = (
     Names("cluster", "n_init", "n_init", "--starts", None),
     Names("cluster", "search", "search", "--search", "search"),
     Names("cluster", "weights", "sample_weight", "--weights-column", "weights_column"),
-    Names("cluster", "scale", None, "--scale", "scale"),
+    Names("cluster", "scale", "scale", "--scale", "scale"),
     Names("cluster", "exchange", None, "--exchange", "exchange"),
     Names("cluster", "runtime", "runtime", "--runtime", None),
     Names("cluster", "random_state", "random_state", "--seed", "seed"),
@@ -58,12 +68,102 @@ NAMES = (
     Names("Mahalanobis", "A", None, "--matrix", "matrix"),
     Names("KMeansPlusPlus", "mean_of", None, None, "mean_of"),
     Names("from_file", "path", None, "--graph", None),
+    Names("by_user", "users", "users", None, None),
 )
 
 # Keys of the network file that are no parameters elsewhere.
 NETWORK_ONLY = (
     *("features", "timeout", "join_timeout", "linger", "checkpoint_every", "on_loss", "on_absent"),
 )
+
+
+class Default(NamedTuple):
+    """The default of a parameter; `elsewhere` are the entry points with another one, and why.
+
+    A value of `...` means that the parameter must be given.
+    """
+
+    label: str
+    value: object
+    elsewhere: Mapping[str, object] = MappingProxyType({})
+    why: str = ""
+
+
+_CLUSTERING, _DETECTOR, _FIT, _INIT = "PeerClustering", "PeerOutlierDetector", "fit", "peer init"
+
+# Of all parameters that affect a result, not of options that say where to read and write.
+DEFAULTS = (
+    Default("parts", ...),
+    Default(
+        "n_clusters", ..., {_CLUSTERING: 3, _DETECTOR: 3},
+        "an estimator of scikit-learn needs no argument",
+    ),
+    Default("graph", "auto", {_INIT: "ring"}, "each link is a connection that two sites set up"),
+    Default("loss", "kmeans"),
+    Default("distance", "euclidean"),
+    Default(
+        "solver", "auto", {_INIT: "accelerated"},
+        "sites must know what they send; this one continues if a site is lost",
+    ),
+    Default("rho", "auto"),
+    Default("alpha", "auto"),
+    Default("B", 1),
+    Default("rounds", 1000, {_INIT: 10000}, "it is hard to run again with all sites"),
+    Default("tol", 1e-6, {_CLUSTERING: 1e-4, _DETECTOR: 1e-4}, "as in KMeans of scikit-learn"),
+    Default(
+        "init", "k-means++", {_DETECTOR: "auto"},
+        "auto caps D² at a quantile, so that outliers are seldom drawn",
+    ),
+    Default("n_init", "auto"),
+    Default("search", "auto"),
+    Default(
+        "weights", "unit", {_CLUSTERING: None, _DETECTOR: None, _FIT: None, _INIT: None},
+        "None is no weights, and every weight is then 1",
+    ),
+    Default(
+        "scale", "none", {_DETECTOR: "robust", _FIT: "standard", _INIT: "standard"},
+        "an array has the units that its owner chose, while columns of a file have any; outliers"
+        " change deviations, but hardly quartiles",
+    ),
+    Default("consensus_factor", 1.0),
+    Default("exchange", "float64"),
+    Default("runtime", "simulator"),
+    Default("random_state", None, {_FIT: 0, _INIT: 0}, "a file should say how to run it again"),
+    Default("trace", False),
+    Default("progress", None),
+    Default("checkpoint", None),
+    Default("gather", True),
+    Default(
+        "Checkpoint(every)", 100, {_FIT: None},
+        "None is 100, but can be told from a number given without --checkpoint",
+    ),
+    Default("Checkpoint(resume)", False),
+    Default(
+        "Huber(delta)", 1.0, {_DETECTOR: "auto", _FIT: None, _INIT: None},
+        "a detector should work in any units; None is 1, but can be told from a number given with"
+        " another loss",
+    ),
+    Default(
+        "Fair(eta)", 1.0, {_FIT: None, _INIT: None},
+        "None is 1, but can be told from a number given with another loss",
+    ),
+    Default("Mahalanobis(A)", ..., {_FIT: None, _INIT: None}, "None is the Euclidean distance"),
+    Default(
+        "KMeansPlusPlus(mean_of)", 1, {_INIT: 5}, "an initial center should not be a row of a site"
+    ),
+    Default("contamination", 0.1),
+    Default("verbose", 0),
+    Default("features", ...),
+    Default("timeout", 10.0),
+    Default("join_timeout", 60.0),
+    Default("linger", 60.0),
+    Default("checkpoint_every", 10.0),
+    Default(
+        "on_loss", "continue", {_INIT: None}, "None is stop for solvers that need a fixed graph"
+    ),
+    Default("on_absent", "stop"),
+)  # fmt: skip
+
 
 REPRODUCED = {
     ("paper.run", "name"): "NAME",

@@ -6,6 +6,7 @@
     ├── InputError (also a ValueError)     invalid input from the caller
     │   ├── ParameterError                 an argument or option
     │   ├── DataError                      rows, weights, labels or a file of them
+    │   │   └── FewRowsError               fewer distinct rows than clusters
     │   └── GraphError                     a graph that does not connect all users
     ├── DivergedError (ArithmeticError)    centers became infinite, or left a loss's domain
     ├── JobError (RuntimeError)            a job of an experiment failed
@@ -40,6 +41,14 @@ class ParameterError(InputError):
 
 class DataError(InputError):
     """Rows, weights or labels, or a file of them, cannot be used."""
+
+
+class FewRowsError(DataError):
+    """There are fewer distinct rows than clusters; `distinct` is how many there are."""
+
+    def __init__(self, sentence: str, distinct: int = 0) -> None:
+        super().__init__(sentence)
+        self.distinct = distinct
 
 
 class GraphError(InputError):

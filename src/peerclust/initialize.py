@@ -6,8 +6,8 @@ and the traffic it took. The first message of a run contains its start, so what 
 - `Random`, `Warm`, `KMeansPlusPlusLocal`: the rows that it chose, to its neighbors; and if some
   user has too few rows of its own, the rows of one common draw, to all.
 - `KMeansPlusPlus`: the K rows drawn, to all; with `mean_of` > 1 the means of that many distinct
-  rows around them instead; with `cap` also the largest D^2 and its quantile, to all, and counts of
-  rows, summed along the tree of the network (see `programs.quantile`).
+  rows around them instead; with `cap` also the quantile of D^2 and the largest weight of a user, to
+  all, and counts of rows, summed along the tree of the network (see `programs.quantile`).
 - `Given`: the given centers.
 """
 
@@ -26,6 +26,7 @@ from peerclust.programs.draw import Draw
 from peerclust.programs.quantile import Quantile
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
+from peerclust.sparse import AnyRows
 from peerclust.text import parameter, setting
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
@@ -107,7 +108,7 @@ class Random:
     def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
         """Draw for each user by itself."""
 
-        def choose(i: int, rows: Array, weights: Array) -> Array:
+        def choose(i: int, rows: AnyRows, weights: Array) -> AnyRows:
             generator = users.generator(i, seed, _OTHER_STEPS)
             keys = np.log(weights) + generator.gumbel(size=len(rows))
             return rows[np.argsort(-keys, kind="stable")[:K]]
@@ -126,14 +127,14 @@ class KMeansPlusPlusLocal:
     def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:
         """Draw for each user by itself."""
 
-        def choose(i: int, rows: Array, weights: Array) -> Array:
+        def choose(i: int, rows: AnyRows, weights: Array) -> Array:
             generator = users.generator(i, seed, _OTHER_STEPS)
             chosen = np.empty((0, rows.shape[1]))
             far = np.ones(len(rows))
             for _ in range(K):
                 running = np.cumsum(weights * far)
                 at = np.searchsorted(running, generator.random() * running[-1], side="right")
-                row = rows[min(at, len(rows) - 1)]
+                row = np.asarray(rows[min(at, len(rows) - 1)], dtype=np.float64)
                 chosen = np.concatenate([chosen, row[None]])
                 far = nearest(rows, chosen, users.geometry)[1]
             return chosen
@@ -188,24 +189,27 @@ class Given:
 
     def centers(self, runtime: Runtime, users: Users, K: int, seed: int) -> tuple[Array, Traffic]:  # noqa: ARG002
         """Check and copy them."""
+        x = self.check(runtime.distribution.graph.m, K, users.d)
+        return (users.broadcast_centers(x) if x.ndim == 2 else x[list(users.ids)]), Traffic()
+
+    def check(self, m: int, K: int, d: int) -> Array:
+        """Return a copy of the centers; raise unless they fit."""
         try:
             x = np.array(self.x, dtype=np.float64)
         except (TypeError, ValueError):
             raise ParameterError(
                 parameter("init", "cluster") + " must be an array of numbers."
             ) from None
-        m = runtime.distribution.graph.m
-        if x.shape not in ((K, users.d), (m, K, users.d)):
+        if x.shape not in ((K, d), (m, K, d)):
             raise ParameterError(
                 parameter("init", "cluster")
-                + f" must have the shape {(K, users.d)} or {(m, K, users.d)}."
-                f" Got {x.shape}."
+                + f" must have the shape {(K, d)} or {(m, K, d)}. Got {x.shape}."
             )
         if not np.isfinite(x).all():
             raise ParameterError(
                 parameter("init", "cluster") + " must be finite. Got NaN or infinite centers."
             )
-        return (users.broadcast_centers(x) if x.ndim == 2 else x[list(users.ids)]), Traffic()
+        return x
 
 
 STARTS: dict[str, Any] = {
@@ -235,11 +239,11 @@ def joint_quantile(
     runtime: Runtime, users: Users, centers: Array, q: float
 ) -> tuple[float, Traffic]:
     """Return a quantile of D^2 to common centers (k, d) over the rows of all users."""
-    program = Quantile(runtime.distribution.graph.m, q)
+    program = Quantile(runtime.distribution.graph.m, (q,))
     run = run_program(
         runtime, program, users, users.broadcast_centers(centers), rounds=program.rounds
     )
-    return run.states[0].found, run.traffic
+    return float(run.states[0].found[0]), run.traffic
 
 
 def _each_user(
@@ -247,7 +251,7 @@ def _each_user(
     users: Users,
     K: int,
     seed: int,
-    choose: Callable[[int, Array, Array], Array],
+    choose: Callable[[int, AnyRows, Array], AnyRows],
 ) -> tuple[Array, Traffic]:
     """Call `choose` for each user with K distinct rows; the others take the common start."""
     rows, weights, offsets = users.distinct
@@ -260,7 +264,7 @@ def _each_user(
             lacking.append(i)
         else:
             own_weights = weights[here][weights[here] > 0]
-            x[i] = choose(i, users.rows[own].astype(np.float64), own_weights)
+            x[i] = choose(i, users.rows[own], own_weights)
     if not runtime.distribution.any_rank(bool(lacking)):
         return x, Traffic()
     common, traffic = KMeansPlusPlus().centers(runtime, users, K, seed)

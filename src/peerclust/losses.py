@@ -118,28 +118,47 @@ class KMeans(_Compiled):
 class Huber(_Compiled):
     """The Huber loss (Example 2, eq. dgc-hl): beyond the distance `delta` it is linear.
 
+    With "auto" the users choose delta from their rows (see `clustering.auto_delta`), and the loss
+    of the solution has the number.
+
     >>> huber = Huber(delta=2.0)
     >>> huber.value(np.array([1.0, 16.0])).tolist(), huber.gamma(np.array([1.0, 16.0])).tolist()
     ([0.5, 6.0], [1.0, 0.5])
     """
 
-    delta: float = 1.0
+    delta: float | str = 1.0
     smoothness: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", check_number(self.delta, "delta", "Huber", above=0))
+        if not isinstance(self.delta, str):
+            object.__setattr__(self, "delta", check_number(self.delta, "delta", "Huber", above=0))
+        elif self.delta != "auto":
+            raise ParameterError(
+                parameter("delta", "Huber")
+                + f" must be a number > 0 or 'auto'. Got {show(self.delta)}."
+            )
 
     @property
     def compiled(self) -> tuple[int, float]:
         """The code and parameter of this loss in `kernels`."""
-        return kernels.HUBER, self.delta
+        return kernels.HUBER, self._number
 
     def value(self, r2: ArrayLike) -> Array:
         """Return r^2 / 2 up to delta, and delta r - delta^2 / 2 beyond."""
-        r = np.sqrt(r2)
-        near = np.minimum(r, self.delta)
+        r, delta = np.sqrt(r2), self._number
+        near = np.minimum(r, delta)
         # near^2/2 + delta (r - near): no cancellation on either side of the kink
-        return np.asarray(0.5 * near * near + self.delta * (r - near))
+        return np.asarray(0.5 * near * near + delta * (r - near))
+
+    @property
+    def _number(self) -> float:
+        if isinstance(self.delta, str):
+            raise ParameterError(
+                parameter("delta", "Huber")
+                + " must be a number here; only cluster, the estimators and peers choose it from"
+                " the rows. Got 'auto'."
+            )
+        return self.delta
 
 
 # beta of the logistic loss: the maximum of 2 s + 4 t s (1 - s) over t = r^2, where
@@ -234,7 +253,7 @@ LOSSES: dict[str, type[KMeans | Huber | Logistic | Fair]] = {
 PARAMETERS = {"delta": "huber", "eta": "fair"}
 
 
-def make(name: str, parameters: Mapping[str, float | None]) -> Loss:
+def make(name: str, parameters: Mapping[str, float | str | None]) -> Loss:
     """Return the loss of a name; a parameter that is None has its default.
 
     >>> make("huber", {"delta": 2.0, "eta": None})

@@ -18,7 +18,13 @@ from peerclust import distances, losses
 from peerclust.errors import DataError
 from peerclust.losses import geometry_of
 from peerclust.users import Users
-from peerclust.validation import check_features, check_labels, check_rows, check_weights
+from peerclust.validation import (
+    check_any_rows,
+    check_features,
+    check_labels,
+    check_rows,
+    check_weights,
+)
 
 # Up to this many users all pairs are compared: 2000 users are 2 million pairs, 16 MB.
 MAX_USERS_PAIRWISE = 2000
@@ -138,7 +144,7 @@ def cost(
     >>> cost([[0.0], [2.0], [10.0]], [[1.0], [10.0]])
     1.0
     """
-    y, x = check_rows(rows, "cost"), check_rows(centers, "the centers of cost")
+    y, x = check_any_rows(rows, "cost"), check_rows(centers, "the centers of cost")
     check_features(x, y, "cost")
     f, metric = losses.resolve(loss, "cost"), distances.resolve(distance, "cost")
     geometry_of(f, metric, "cost").check_rows(y, "cost")

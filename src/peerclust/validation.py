@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerclust.arrays import Array
 from peerclust.errors import DataError, ParameterError
+from peerclust.sparse import SparseRows, arrays_of, canonical, concatenate, is_sparse
 from peerclust.text import guess, parameter, show
 
 RandomState = int | np.random.Generator | None
@@ -75,9 +76,8 @@ def check_name(value: object, known: Iterable[str], name: str, of: str, *, other
     'huber'
     """
     names = list(known)
-    for each in names:
-        if each == value:
-            return each
+    if isinstance(value, str) and value in names:
+        return value
     must = ", ".join([*map(repr, names), *([f"or {other}"] if other else [])])
     raise ParameterError(
         parameter(name, of) + f" must be one of {must}. Got {show(value)}.{guess(value, names)}"
@@ -145,6 +145,29 @@ def check_rows(rows: Any, what: str) -> NDArray[Any]:
 
     `what` names the rows in error messages, such as "user 3" or "a.csv".
     """
+    refuse_sparse(rows, what)
+    return np.asarray(check_any_rows(rows, what))
+
+
+def refuse_sparse(rows: Any, what: str, why: str = "") -> None:
+    """Raise if rows are sparse; `why` is what they do not go with.
+
+    >>> refuse_sparse(np.eye(2), "cluster", "a scale")
+    """
+    if is_sparse(rows):
+        given = "sparse rows" if isinstance(rows, SparseRows) else f"a {type(rows).__name__}"
+        raise DataError(
+            f"The rows of {what} must be dense{' with ' if why else ''}{why}. Got {given}."
+        )
+
+
+def check_any_rows(rows: Any, what: str) -> Any:
+    """Return what `check_rows` does, or sparse rows as `SparseRows`.
+
+    >>> from scipy.sparse import coo_array
+    >>> type(check_any_rows(coo_array(np.eye(2)), "X")).__name__
+    'SparseRows'
+    """
     array = _as_rows(rows, what)
     _check_values(array, lambda row: f"Row {row} of {what}")
     return array
@@ -155,8 +178,8 @@ def check_parts(
     *,
     ids: Sequence[int] | None = None,
     features: tuple[int, int] | None = None,
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the users' rows in flat form: rows (N, d) and offsets (m + 1,).
+) -> tuple[Any, NDArray[np.int64]]:
+    """Return the users' rows in flat form: rows (N, d), `SparseRows` if some are, and offsets.
 
     `parts` is a list of (N_i, d) arrays, or a pair (rows, offsets) that is flat already. For some
     users only, `ids` are their ids, and `features` is the id of a user and its number of features;
@@ -230,7 +253,9 @@ def check_weights(
     return flat
 
 
-def _as_rows(rows: Any, what: str) -> NDArray[Any]:
+def _as_rows(rows: Any, what: str) -> Any:
+    if is_sparse(rows):
+        return rows if isinstance(rows, SparseRows) else _as_sparse(rows, what)
     if np.ma.isMaskedArray(rows):
         raise DataError(f"The rows of {what} must not be masked.")
     try:
@@ -242,16 +267,30 @@ def _as_rows(rows: Any, what: str) -> NDArray[Any]:
     if array.dtype not in (np.float32, np.float64):
         raise DataError(f"The rows of {what} must be real numbers. Got {array.dtype.name}.")
     if array.ndim != 2 or array.shape[1] == 0:
-        raise DataError(
-            f"The rows of {what} must be a 2-D array (rows, features) with at least one feature."
-            f" Got shape {array.shape}."
-        )
+        raise DataError(_shape_sentence(array.shape, what))
     return np.ascontiguousarray(array)
+
+
+def _as_sparse(rows: Any, what: str) -> SparseRows:
+    if rows.dtype.kind in "biu" or rows.dtype == np.float16:
+        rows = rows.astype(np.float64)
+    if rows.dtype not in (np.float32, np.float64):
+        raise DataError(f"The rows of {what} must be real numbers. Got {rows.dtype.name}.")
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise DataError(_shape_sentence(rows.shape, what))
+    return SparseRows(canonical(rows))
+
+
+def _shape_sentence(shape: tuple[int, ...], what: str) -> str:
+    return (
+        f"The rows of {what} must be a 2-D array (rows, features) with at least one feature."
+        f" Got shape {shape}."
+    )
 
 
 def _flatten(
     parts: Any, ids: Sequence[int] | None, features: tuple[int, int] | None
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+) -> tuple[Any, NDArray[np.int64]]:
     if not isinstance(parts, list | tuple) and not (
         isinstance(parts, np.ndarray) and parts.ndim == 3
     ):
@@ -261,13 +300,18 @@ def _flatten(
             f" offsets); for one user pass [X]. Got {type(parts).__name__}."
         )
     try:
-        arrays = [part if np.ma.isMaskedArray(part) else np.asarray(part) for part in parts]
+        arrays = [
+            part if np.ma.isMaskedArray(part) or is_sparse(part) else np.asarray(part)
+            for part in parts
+        ]
     except (TypeError, ValueError) as error:
         raise DataError(f"The rows of a user must be a 2-D array: {error}.") from None
     # A user without rows may be [] or have any number of columns.
     named = list(enumerate(arrays) if ids is None else zip(ids, arrays, strict=True))
     nonempty = {
-        i: _as_rows(part, f"user {i}") for i, part in named if part.ndim not in (1, 2) or len(part)
+        i: _as_rows(part, f"user {i}")
+        for i, part in named
+        if part.ndim not in (1, 2) or part.shape[0]
     }
     if features is None:
         if not nonempty:
@@ -282,7 +326,7 @@ def _flatten(
             )
     offsets = np.zeros(len(arrays) + 1, np.int64)
     np.cumsum([len(nonempty.get(i, ())) for i, _ in named], out=offsets[1:])
-    return np.concatenate([*nonempty.values()] or [np.empty((0, d))]), offsets
+    return concatenate([*nonempty.values()] or [np.empty((0, d))]), offsets
 
 
 def check_offsets(offsets: Any, n: int) -> NDArray[np.int64]:
@@ -301,17 +345,21 @@ def check_offsets(offsets: Any, n: int) -> NDArray[np.int64]:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def _check_values(rows: NDArray[Any], name: Callable[[int], str]) -> None:
+def _check_values(rows: Any, name: Callable[[int], str]) -> None:
     """Raise if a value is NaN, infinite, or so large that its square is; name the first row."""
     # min and max propagate NaN, and need no temporary array
     limit = min(LARGEST, float(np.finfo(rows.dtype).max))
-    if rows.size and float(rows.min()) >= -limit and float(rows.max()) <= limit:
+    values = arrays_of(rows)[0]
+    if values.size and float(values.min()) >= -limit and float(values.max()) <= limit:
         return
-    bad = ~(np.abs(rows) <= limit)
+    bad = ~(np.abs(values) <= limit)
     if bad.any():
-        row = int(bad.any(axis=1).argmax())
-        column = int(bad[row].argmax())
+        at = int(bad.argmax())
+        row, column = divmod(at, rows.shape[1])
+        if isinstance(rows, SparseRows):
+            row = int(np.searchsorted(rows.csr.indptr, at, side="right")) - 1
+            column = int(rows.csr.indices[at])
         raise DataError(
             f"{name(row)} must be finite and below {LARGEST:g} (no NaN, no infinity)."
-            f" Got {rows[row, column]} in column {column}."
+            f" Got {values.flat[at]} in column {column}."
         )

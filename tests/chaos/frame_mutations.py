@@ -50,6 +50,7 @@ def valid_frames() -> list[bytes]:
         1.0,
         900.0,
         300.0,
+        2.5,
         50.0,
         0.01,
         four,

@@ -18,7 +18,7 @@ import numpy as np
 from peerclust import tables, theory
 from peerclust.clustering.solution import Solution
 from peerclust.errors import PeerclustError
-from peerclust.peers import commands, replay, setup
+from peerclust.peers import commands, replay
 from peerclust.peers.site_directory import RESULT
 from peerclust.runtimes.network.journal import read_journal
 from peerclust.runtimes.network.messages import Agreed
@@ -270,9 +270,7 @@ def _check_residuals(
             L[n, n] = len(near)
             L[n, [heard.index(j) for j in near]] = -1.0
             table = tables.read([run.data(i)], columns=contract.features, may_be_empty=True)
-            users = commands.read_rows(contract, i, table).users(
-                contract, setup.make_scale(contract, agreed)
-            )
+            users = commands.read_rows(contract, i, table).users(contract, agreed)
             x = ends[i].x[None]
             assignment = users.assign(x)
             total = np.sum([x - ends[j].x for j in near], axis=0)

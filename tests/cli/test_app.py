@@ -39,7 +39,8 @@ def test_a_missing_extra_is_named(package, words, sentence):
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("demo",), ("fit",), ("predict",), ("reproduce",), ("peer", "init")]
+    "words",
+    [(), ("demo",), ("fit",), ("predict",), ("reproduce",), ("warm-up",), ("peer", "init")],
 )
 def test_help_is_fast(words):
     # CPU time, because other tests run at the same time; the best of up to three attempts counts.

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -19,9 +20,9 @@ def parts(tmp_path, monkeypatch):
     return write_tables()
 
 
-@pytest.mark.parametrize("scale", [None, "standard"])
+@pytest.mark.parametrize("scale", ["none", "standard"])
 def test_fit_gives_what_cluster_gives(parts, scale):
-    words = ("--scale", "none") if scale is None else ()
+    words = ("--scale", "none") if scale == "none" else ()
     good(*FIT, "--loss", "huber", "--delta", 0.5, "--rho", 20, "--seed", 7, "--updates", 2, *words)
     expected = pc.cluster(
         parts, n_clusters=3, loss=pc.Huber(0.5), rho=20, random_state=7, B=2, scale=scale
@@ -29,6 +30,7 @@ def test_fit_gives_what_cluster_gives(parts, scale):
     written = pc.Solution.load("out/solution.npz")
     assert np.array_equal(written.centers, expected.centers)
     assert written.status == expected.status
+    assert written.feature_names == tuple(NAMES)
     centers = pl.read_csv("out/centers.csv")
     assert centers.columns == ["cluster", *NAMES]
     assert centers["cluster"].to_list() == [0, 1, 2]
@@ -41,12 +43,32 @@ def test_fit_gives_what_cluster_gives(parts, scale):
     assert labels["file"].to_list() == [name for name in FILES for _ in range(50)]
     assert labels["row"].to_list() == [*range(50)] * 3
     assert np.array_equal(labels["label"], np.concatenate(expected.labels))
-    unit = 1.0 if scale is None else np.concatenate(parts).std(axis=0)
+    unit = 1.0 if scale == "none" else np.concatenate(parts).std(axis=0)
     nearest = [
         np.linalg.norm((part[:, None] - x[None]) / unit, axis=2).min(axis=1)
         for part, x in zip(parts, expected.centers, strict=True)
     ]
     np.testing.assert_allclose(labels["outlier_score"], np.concatenate(nearest), rtol=1e-12)
+
+
+def test_delta_auto_in_robust_units_is_that_of_cluster_and_predict_agrees(parts):
+    words = ("--scale", "robust", "--loss", "huber", "--delta", "auto", "--seed", 7)
+    out = good(*FIT, *words).stdout
+    expected = pc.cluster(
+        parts, n_clusters=3, loss=pc.Huber("auto"), random_state=7, scale="robust"
+    )
+    written = pc.Solution.load("out/solution.npz")
+    assert np.array_equal(written.centers, expected.centers)
+    assert written.loss == expected.loss
+    assert np.array_equal(written.scale.deviation, expected.scale.deviation)
+    record = json.loads(Path("out/certificate.json").read_text())
+    assert record["loss"] == {"name": "huber", "parameters": {"delta": expected.loss.delta}}
+    assert record["settings"]["delta"] == "auto"
+    assert f"{expected.loss.delta:.6g}" in out
+    good("predict", "out", *FILES, "--out", "new.csv")
+    predicted, fitted = pl.read_csv("new.csv"), pl.read_csv("out/labels.csv")
+    assert predicted["label"].to_list() == fitted["label"].to_list()
+    np.testing.assert_allclose(predicted["outlier_score"], fitted["outlier_score"], rtol=1e-6)
 
 
 def test_every_option_reaches_cluster(parts):
@@ -81,6 +103,31 @@ def test_parquet_gives_what_csv_gives():
     good("fit", "all.parquet", "--users-column", "site", "--clusters", 3, "--out", "parquet")
     for name in ("centers.csv", "user_centers.csv"):
         assert Path("out", name).read_bytes() == Path("parquet", name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter", "decimal", "words"),
+    [
+        ("all.tsv", "\t", ".", ()),
+        ("all.csv.gz", ";", ",", ()),
+        ("all.tsv.gz", "|", ",", ("--delimiter", "pipe", "--decimal", "comma")),
+        ("colons.csv", ":", ".", ("--delimiter", ":")),
+    ],
+)
+def test_other_delimiters_and_decimal_signs_give_what_plain_csv_gives(
+    name, delimiter, decimal, words
+):
+    frame = pd.read_csv("all.csv")
+    frame.to_csv(name, sep=delimiter, decimal=decimal, index=False)
+    good(*FIT_ALL)
+    said = good("fit", name, *FIT_ALL[2:-1], "other", *words).stdout
+    for each in ("centers.csv", "user_centers.csv"):
+        assert Path("out", each).read_bytes() == Path("other", each).read_bytes()
+    shown = "a tab" if delimiter == "\t" else repr(delimiter)
+    assert f"Read with {shown} as delimiter and {decimal!r} as decimal sign: {name}.\n" in said
+    record = json.loads(Path("other/certificate.json").read_text())
+    assert record["dialects"] == {name: {"delimiter": delimiter, "decimal": decimal}}
+    assert "Read with" not in good(*FIT_ALL, "--force").stdout
 
 
 def test_columns_and_weights_are_chosen_by_name(parts):

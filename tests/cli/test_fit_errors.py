@@ -67,9 +67,14 @@ BAD_OPTIONS = [
     (("--runtime", "simulater"), "Got 'simulater'. Did you mean 'simulator'?"),
     (("--columns", "petal_widht"), "'petal_widht' in bern.csv. Did you mean 'petal_width'?"),
     (("--weights-column", "w"), "There is no column 'w' in bern.csv."),
-    (("--scale", "standart"), "Got 'standart'. Did you mean 'standard'?"),
+    (
+        ("--scale", "standart"),
+        "`--scale` of fit must be one of 'none', 'standard', 'robust'. Got 'standart'. Did you mean"
+        " 'standard'?",
+    ),
     (("--delta", 1), "`--delta` of fit requires --loss huber. Got --loss kmeans."),
     (("--loss", "huber", "--delta", 0), "`--delta` of fit must be a number > 0. Got 0.0."),
+    (("--delta", "atuo"), "`--delta` of fit must be a number or 'auto'. Got 'atuo'."),
     (("--tol", -1), "`--tol` of fit must be a number >= 0. Got -1.0."),
     (
         ("--distance", "mahalanobis"),
@@ -86,6 +91,23 @@ BAD_OPTIONS = [
     (
         ("--graph", "numbers.txt"),
         "must name exactly the users; it adds '0', '1', '2' and lacks 'bern', 'oslo', 'rome'.",
+    ),
+    (
+        ("--delimiter", "semicolons"),
+        "`--delimiter` of fit must be a punctuation mark other than . + - _ and quotes, or one of"
+        " comma, semicolon, tab, pipe, space. Got 'semicolons'. Did you mean 'semicolon'?",
+    ),
+    (("--delimiter", "."), "Got '.'."),
+    (("--delimiter", "7"), "Got '7'."),
+    (("--delimiter", ""), "Got ''."),
+    (("--decimal", "dot"), "`--decimal` of fit must be point or comma. Got 'dot'."),
+    (
+        ("--delimiter", ",", "--decimal", "comma"),
+        "`--decimal` of fit must differ from --delimiter. Got ',' for both.",
+    ),
+    (
+        ("--delimiter", "\\t"),
+        "The lines of bern.csv must have a tab as delimiter. Got ','; name it with --delimiter.",
     ),
     (("--per-rank",), "`--per-rank` of fit requires --runtime mpi. Got --runtime simulator."),
     (("--checkpoint-every", 5), "`--checkpoint-every` of fit requires --checkpoint DIR."),

@@ -57,6 +57,24 @@ def test_check_has_a_json_form(site):
     assert [line["ok"] for line in lines] == [True] * 6 + [False]
 
 
+def test_check_reads_the_table_with_the_signs_it_is_given(site):
+    Path("rows.csv").write_text("x;y\n" + "1,5;2\n" * 9)
+
+    def check_data(*words):
+        lines = json.loads(run(*site, *words, "--json").stdout)["checks"]
+        return next((line["ok"], line["detail"]) for line in lines if line["name"] == "data")
+
+    signs = "(read with ';' as delimiter and ',' as decimal sign)"
+    good = (True, f"rows.csv {signs}, 9 rows of finite numbers in x")
+    assert check_data() == check_data("--delimiter", "semicolon", "--decimal", ",") == good
+    assert check_data("--decimal", "point") == (
+        False,
+        "Column 'x' of rows.csv (read with ';' as delimiter and '.' as decimal sign) must be"
+        " numbers. Got '1,5' in row 0; if ',' is the decimal sign, give --decimal comma.",
+    )
+    assert run(*site, "--delimiter", "colon").exit_code == 2
+
+
 def test_check_rejects_invalid_addresses(site):
     result = run(*site, "--listen", "here")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -139,6 +139,12 @@ def test_init_writes_out_the_parameter_of_a_loss(init):
         assert tomllib.loads(Path("network.toml").read_text())["clustering"][key] == 1
 
 
+def test_init_takes_a_delta_and_a_scale_that_the_sites_choose(init):
+    good(*init(), "--loss", "huber", "--delta", "auto", "--scale", "robust")
+    found = contract_file.read(Path("network.toml"))
+    assert (found.delta, found.scale) == ("auto", "robust")
+
+
 def test_admm_stops_at_a_lost_peer_by_default(init):
     good(*init(), "--solver", "admm")
     assert contract_file.read(Path("network.toml")).on_loss == "stop"
@@ -163,6 +169,8 @@ BAD_OPTIONS = [
     (("--rho", "nan"), "`--rho` of peer init must be a number > 0. Got nan."),
     (("--loss", "hubr"), "`--loss` of peer init must be one of"),
     (("--delta", 1), "`--delta` of peer init belongs to the loss 'huber'. Got the loss 'kmeans'."),
+    (("--delta", "big"), "`--delta` of peer init must be a number or 'auto'. Got 'big'."),
+    (("--scale", "robst"), "Got 'robst'. Did you mean 'robust'?"),
     (("--tol", -1), "`--tol` of peer init must be a number >= 0. Got -1.0."),
     (("--join-timeout", 0), "`--join-timeout` of peer init must be a number > 0. Got 0.0."),
     (("--graph", "rign"), "`--graph` of peer init must be one of"),

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -34,6 +35,21 @@ def test_predict_reproduces_the_labels_of_one_user(suffix):
         assert predicted[name].to_list() == fitted[name].to_list() * 2
     sizes = np.bincount(predicted["label"]).tolist()
     assert summary == {"out": out, "rows": 300, "cluster_sizes": sizes}
+
+
+def test_predict_reads_other_delimiters_and_decimal_signs():
+    good(*FIT)
+    pd.read_csv("all.csv").to_csv("new.csv.gz", sep=";", decimal=",", index=False)
+    good("predict", "out", "all.csv", "--out", "plain.csv")
+    for words in ((), ("--delimiter", ";", "--decimal", ",")):
+        said = good("predict", "out", "new.csv.gz", "--out", "p.csv", "--force", *words).stdout
+        assert "Read with ';' as delimiter and ',' as decimal sign: new.csv.gz.\n" in said
+        expected = Path("plain.csv").read_text().replace("all.csv", "new.csv.gz")
+        assert Path("p.csv").read_text() == expected
+    result = run("predict", "out", "new.csv.gz", "--out", "q.csv", "--delimiter", "tab")
+    assert result.stderr == (
+        "The lines of new.csv.gz must have a tab as delimiter. Got ';'; name it with --delimiter.\n"
+    )
 
 
 def test_an_error_of_predict_is_one_sentence():

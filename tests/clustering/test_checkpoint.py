@@ -89,7 +89,7 @@ def interrupt(folder, calls, **options):
 def test_a_run_resumes_to_the_same_bits_wherever_it_was_interrupted(case, tmp_path):
     whole = bits(pc.cluster(PARTS, **COMMON | case))
     interruptions = 0
-    for calls in (3, 7, 18, 41, 77, 10**9):
+    for calls in (2, 3, 7, 18, 41, 77, 10**9):
         try:
             solution = interrupt(tmp_path, calls, **case)
             break
@@ -136,8 +136,10 @@ def test_only_the_last_files_are_left(tmp_path):
     assert moves > 0
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names[0] == "journal.json"
-    # One file for each run that has ended: the first, and one after each move.
-    assert [name.split("-")[1] for name in names[1:]] == [str(n) for n in range(1 + moves)]
+    # One file for each run that has ended: the first, one or two after each move, and the last.
+    runs = len(names) - 1
+    assert 2 + moves <= runs <= 2 + 2 * moves
+    assert [name.split("-")[1] for name in names[1:]] == [str(n) for n in range(runs)]
     assert all("-end." in name for name in names[1:])
     assert json.loads((tmp_path / "journal.json").read_text())["done"]
 

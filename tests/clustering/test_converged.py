@@ -78,7 +78,7 @@ def far_apart():
 
 
 @pytest.mark.parametrize("solver", ["accelerated", "admm", "exact", "dgc"])
-@pytest.mark.parametrize("scale", [None, "standard"])
+@pytest.mark.parametrize("scale", ["none", "standard"])
 def test_huber_on_rows_far_apart_is_at_the_optimum_or_says_that_it_is_not(solver, scale):
     parts, optimum, deviation = far_apart()
     found = pc.cluster(

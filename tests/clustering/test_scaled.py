@@ -7,38 +7,53 @@ from five_users import OPTIONS, PARTS, START
 import peerclust as pc
 
 
-def standardize(parts, mean=None, deviation=None):
-    rows = np.concatenate(parts)
-    mean = rows.mean(axis=0) if mean is None else mean
-    deviation = rows.std(axis=0) if deviation is None else deviation
-    return [(np.asarray(part).reshape(-1, rows.shape[1]) - mean) / deviation for part in parts]
+def robust(rows):
+    low, median, high = np.quantile(rows, (0.25, 0.5, 0.75), axis=0, method="inverted_cdf")
+    return median, (high - low) / 1.3489795003921634
 
 
+UNITS = {"standard": lambda rows: (rows.mean(axis=0), rows.std(axis=0)), "robust": robust}
+
+
+@pytest.mark.parametrize("scale", UNITS)
 @pytest.mark.parametrize("runtime", ["simulator", "loopback"])
 @pytest.mark.parametrize("distance", ["euclidean", pc.Mahalanobis([[2.0, 0.3], [0.3, 1.0]])])
-def test_scaling_is_clustering_of_scaled_rows_with_centers_in_their_own_units(distance, runtime):
+def test_scaling_is_clustering_of_scaled_rows_with_centers_in_their_own_units(
+    distance, runtime, scale
+):
     parts = [part * [1.0, 300.0] + [5.0, -1e4] for part in PARTS]
     rows = np.concatenate(parts)
-    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+    mean, deviation = UNITS[scale](rows)
     options = OPTIONS | {"init": rows[[0, 40, 80]], "distance": distance, "trace": True}
-    scaled = pc.cluster(parts, scale="standard", runtime=runtime, **options)
+    scaled = pc.cluster(parts, scale=scale, runtime=runtime, **options)
     options["init"] = (rows[[0, 40, 80]] - mean) / deviation
-    by_hand = pc.cluster(standardize(parts), **options)
+    by_hand = pc.cluster([(part - mean) / deviation for part in parts], **options)
     np.testing.assert_allclose(scaled.centers, by_hand.centers * deviation + mean, rtol=1e-8)
     assert np.array_equal(np.concatenate(scaled.labels), np.concatenate(by_hand.labels))
     assert scaled.alpha == by_hand.alpha
     assert scaled.certificate.rounds == by_hand.certificate.rounds
-    assert scaled.certificate.spread == pytest.approx(np.sqrt(2), rel=1e-12)
+    spread = np.sqrt(((rows / deviation).std(axis=0) ** 2).sum())
+    assert scaled.certificate.spread == pytest.approx(spread, rel=1e-12)
     for name in ("cost", "pooled_cost", "disagreement", "spread"):
         ours, theirs = (getattr(each.certificate, name) for each in (scaled, by_hand))
         assert ours == pytest.approx(theirs, rel=1e-7), name
     np.testing.assert_allclose(scaled.trace.cost, by_hand.trace.cost, rtol=1e-7)
-    # Two sums over a ring of five, each with a maximum before it: 20 messages and 8.
+    # Two sums over a ring of five, each with a maximum before it: 20 messages and 8. Quantiles take
+    # another maximum and 11 sums.
     extra = scaled.certificate.setup_messages - by_hand.certificate.setup_messages
-    assert extra == 2 * (20 + 8)
+    assert extra == 2 * (20 + 8) + (20 + 11 * 8) * (scale == "robust")
+    for each in (scaled, by_hand):
+        y = rows if each is scaled else (rows - mean) / deviation
+        assert np.array_equal(each.predict(y), np.concatenate(by_hand.labels))
+    np.testing.assert_allclose(
+        scaled.outlier_scores(rows), by_hand.outlier_scores((rows - mean) / deviation), rtol=1e-7
+    )
 
 
-@pytest.mark.parametrize("options", [{"init": "k-means++"}, {"init": "random", "rho": "auto"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"init": "k-means++"}, {"init": "random", "rho": "auto"}, {"scale": "robust"}],
+)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_scaled_runs_are_the_same_on_every_runtime(options, dtype):
     parts = [part.astype(dtype) for part in PARTS]

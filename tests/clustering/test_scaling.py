@@ -1,12 +1,13 @@
-"""Joint moments: those of the pooled rows, the same bits for every user, block and runtime."""
+"""Joint moments and scales: of the pooled rows, the same bits for every user, block and runtime."""
 
 import numpy as np
 import pytest
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import RobustScaler, StandardScaler
 
 from instances import GRAPHS, WEIGHTS
 from peerclust import graphs
-from peerclust.clustering.scaling import Scale, _sums, distributed_moments
+from peerclust.clustering import scaling
+from peerclust.clustering.scaling import Scale, _sums, agree_on_scale, distributed_moments
 from peerclust.errors import DataError
 from peerclust.runtimes import Loopback, Simulator
 from peerclust.users import Users
@@ -21,6 +22,14 @@ def agree(graph, rows=ROWS, offsets=OFFSETS, weights=1.0, runtime=Simulator):
     return distributed_moments(runtime(graph), Users(rows, offsets, weights=weights))[0]
 
 
+def scaled(kind, graph, rows=ROWS, offsets=OFFSETS, weights=1.0, runtime=Simulator):
+    """Return the scale, the moments and the traffic of the scale."""
+    users, runtime = Users(rows, offsets, weights=weights), runtime(graph)
+    moments = distributed_moments(runtime, users)[0]
+    scale, sent = agree_on_scale(runtime, users, kind, moments)
+    return scale, moments, sent
+
+
 @pytest.mark.parametrize("weights", WEIGHTS, ids=repr)
 @pytest.mark.parametrize("make", GRAPHS, ids=repr)
 def test_moments_are_those_of_the_pooled_rows(make, weights):
@@ -33,16 +42,82 @@ def test_moments_are_those_of_the_pooled_rows(make, weights):
     np.testing.assert_allclose(got.deviation, np.sqrt(variance), rtol=1e-9)
     assert got.weight == pytest.approx(each.sum(), rel=1e-12)
     assert got.spread == pytest.approx(np.sqrt(variance.sum()), rel=1e-9)
-    assert got.scaled_spread == pytest.approx(2.0, rel=1e-12)
+    assert got.spread_in(Scale(got.mean, got.deviation)) == pytest.approx(2.0, rel=1e-12)
 
 
 def test_scaling_is_that_of_scikit_learn():
     w = WEIGHTS[-1](len(ROWS))
     theirs = StandardScaler().fit(ROWS, sample_weight=w)
-    scale = agree(graphs.ring(len(SIZES)), weights=w).scale
-    scaled = scale.forward(ROWS)
-    np.testing.assert_allclose(scaled, theirs.transform(ROWS), rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(scale.back(scaled), ROWS, rtol=1e-12, atol=1e-9)
+    scale = scaled("standard", graphs.ring(len(SIZES)), weights=w)[0]
+    forward = scale.forward(ROWS)
+    np.testing.assert_allclose(forward, theirs.transform(ROWS), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(scale.back(forward), ROWS, rtol=1e-12, atol=1e-9)
+
+
+def test_a_robust_scale_is_that_of_scikit_learn_for_rows_whose_quartiles_are_rows():
+    # Of 4 n + 1 rows, scikit-learn need not interpolate.
+    offsets = np.minimum(OFFSETS, 301)
+    theirs = RobustScaler(unit_variance=True).fit(ROWS[:301])
+    scale, moments, _ = scaled("robust", graphs.ring(len(SIZES)), ROWS[:301], offsets)
+    np.testing.assert_array_equal(scale.mean, theirs.center_)
+    np.testing.assert_allclose(scale.deviation, theirs.scale_, rtol=1e-14)
+    spread = np.sqrt(((ROWS[:301] / scale.deviation).std(axis=0) ** 2).sum())
+    assert moments.spread_in(scale) == pytest.approx(spread, rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 3, 64])
+def test_a_robust_scale_counts_weights_as_repetitions_however_features_are_grouped(
+    size, monkeypatch
+):
+    monkeypatch.setattr(scaling, "_MAX_FEATURES", size)
+    times = RNG.integers(0, 4, len(ROWS))
+    scale, _, sent = scaled("robust", graphs.star(len(SIZES)), weights=times * 0.25)
+    repeated = np.repeat(ROWS, times, axis=0)
+    low, median, high = np.quantile(repeated, (0.25, 0.5, 0.75), axis=0, method="inverted_cdf")
+    assert np.array_equal(scale.mean, median)
+    np.testing.assert_allclose(scale.deviation, (high - low) / 1.3489795003921634, rtol=1e-14)
+    # A maximum over a star of 9 is two exchanges with 16 messages, a sum has 16.
+    assert sent.messages == -(-4 // size) * (32 + 11 * 16)
+
+
+def test_a_quarter_of_the_rows_hardly_changes_a_robust_scale():
+    rows = RNG.normal(size=(OFFSETS[-1], 1))
+    far = rows.copy()
+    far[::5] = 1e6
+    a, b = (scaled("robust", graphs.ring(len(SIZES)), each)[0] for each in (rows, far))
+    assert abs(b.mean - a.mean) < 0.5
+    assert b.deviation < 1.7 * a.deviation
+    standard = scaled("standard", graphs.ring(len(SIZES)), far)[0]
+    assert standard.deviation > 1e5
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_a_feature_with_equal_quartiles_has_the_unit_of_its_standard_deviation(value):
+    rows = np.full((OFFSETS[-1], 2), value)
+    rows[:10, 0] += 5.0
+    scale, moments, _ = scaled("robust", graphs.ring(len(SIZES)), rows)
+    assert scale.mean.tolist() == [value, value]
+    assert scale.deviation[0] == pytest.approx(rows[:, 0].std(), rel=1e-12)
+    assert scale.deviation[1] == 1.0
+    assert moments.spread_in(scale) == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("make", GRAPHS, ids=repr)
+def test_runtimes_agree_on_a_robust_scale_to_the_last_bit(make):
+    graph, weights = make(len(SIZES)), WEIGHTS[-1](len(ROWS))
+    (a, _, sent), (b, _, also) = (
+        scaled("robust", graph, weights=weights, runtime=each) for each in (Simulator, Loopback)
+    )
+    assert np.array_equal(a.mean, b.mean)
+    assert np.array_equal(a.deviation, b.deviation)
+    assert sent == also
+
+
+def test_no_scale_sends_nothing():
+    scale, moments, sent = scaled("none", graphs.ring(len(SIZES)))
+    assert scale is None
+    assert sent.messages == 0
+    assert moments.spread_in(None) == moments.spread
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -80,10 +155,11 @@ def test_float32_rows_have_the_moments_of_their_float64_twins():
     b = agree(graphs.ring(len(SIZES)), rows=single.astype(np.float64))
     assert np.array_equal(a.mean, b.mean)
     assert np.array_equal(a.deviation, b.deviation)
-    scaled = a.scale.forward(single)
-    assert scaled.dtype == np.float32
-    twin = b.scale.forward(single.astype(np.float64))
-    assert np.array_equal(scaled, twin.astype(np.float32))
+    scale = Scale(a.mean, a.deviation)
+    forward = scale.forward(single)
+    assert forward.dtype == np.float32
+    twin = scale.forward(single.astype(np.float64))
+    assert np.array_equal(forward, twin.astype(np.float32))
 
 
 def test_the_order_of_users_does_not_matter():
@@ -112,7 +188,7 @@ def test_a_constant_feature_has_the_deviation_1(value):
     assert got.deviation[1] == 1.0
     assert got.mean[1] == pytest.approx(value, rel=1e-12)
     assert got.deviation[0] == pytest.approx(ROWS[:, 0].std(), rel=1e-12)
-    assert got.scaled_spread == pytest.approx(1.0, rel=1e-12)
+    assert got.spread_in(Scale(got.mean, got.deviation)) == pytest.approx(1.0, rel=1e-12)
 
 
 def test_thousands_of_users_have_the_same_moments():
@@ -126,8 +202,9 @@ def test_thousands_of_users_have_the_same_moments():
 def test_rows_that_are_all_equal_have_a_spread(value, spread):
     got = agree(graphs.ring(3), rows=np.full((9, 2), value), offsets=np.array([0, 4, 4, 9]))
     assert got.spread == pytest.approx(spread)
-    assert got.scaled_spread == 1.0
-    np.testing.assert_allclose(got.scale.forward(np.full((1, 2), value)), 0.0, atol=1e-8)
+    scale = Scale(got.mean, got.deviation)
+    assert got.spread_in(scale) == 1.0
+    np.testing.assert_allclose(scale.forward(np.full((1, 2), value)), 0.0, atol=1e-8)
 
 
 def test_rows_that_cannot_be_scaled_get_one_sentence():

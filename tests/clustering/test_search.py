@@ -139,23 +139,22 @@ def test_one_center_has_nowhere_to_move():
     for solver in ("auto", "accelerated"):
         end = pc.cluster(PARTS, n_clusters=1, solver=solver, search="swaps", random_state=0)
         assert end.status.converged
-        assert (end.certificate.moves, end.certificate.search_rounds) == (0, 0)
+        assert end.certificate.moves == 0
         np.testing.assert_allclose(end.consensus[0], ROWS.mean(axis=0), atol=0.5)
 
 
 def test_a_search_never_costs_more_than_none():
     for seed in range(8):
-        options = {"n_clusters": 7, "random_state": seed, "init": "random"}
+        options = {"n_clusters": 7, "random_state": seed, "init": "random", "n_init": 1}
         none = pc.cluster(PARTS, search="none", **options)
         found = pc.cluster(PARTS, **options)
         assert found.status.converged
         assert found.certificate.pooled_cost <= none.certificate.pooled_cost
         same = found.certificate.pooled_cost == none.certificate.pooled_cost
         assert same == (found.certificate.moves_kept == 0)
-        # The first run is the same.
-        assert found.certificate.rounds == none.certificate.rounds
-        assert found.certificate.messages == none.certificate.messages
-        assert found.certificate.setup_messages == none.certificate.setup_messages
+        # The first run is the same, but a coarse one.
+        assert found.certificate.rounds <= none.certificate.rounds
+        assert found.certificate.messages <= none.certificate.messages
 
 
 def test_restarts_are_searched_from_the_best_one_only():
@@ -181,7 +180,8 @@ def test_its_rounds_are_traced_and_reported_after_those_of_the_first_run():
     certificate = end.certificate
     assert len(end.trace) == certificate.rounds + certificate.search_rounds == len(calls)
     starts = [i for i, (round_, _) in enumerate(calls) if round_ == 1]
-    assert len(starts) == 1 + certificate.moves
+    # The first run, one or two after each move, and the last.
+    assert 1 + certificate.moves < len(starts) <= 2 + 2 * certificate.moves
     assert starts[1] == certificate.rounds
     assert f"after {len(calls)} rounds" in end.status.advice
     lowest = end.trace.cost.min()
@@ -221,14 +221,15 @@ def test_a_run_resumes_to_the_same_bits_in_the_middle_of_a_search(options, tmp_p
     whole = pc.cluster(PARTS, **options)
     assert whole.certificate.moves > 2
     for number, move in enumerate((1, whole.certificate.moves)):
-        begun, late = 0, 0
+        begun, late, done = 0, 0, 0
 
         def progress(round_, _, move=move):
-            nonlocal begun, late
+            nonlocal begun, late, done
             begun += round_ == 1
             late += begun > move
             if late > 4:
                 raise InterruptedRunError
+            done += 1
 
         checkpoint = pc.Checkpoint(tmp_path / str(number), every=3, resume=True)
         with pytest.raises(InterruptedRunError):
@@ -241,8 +242,9 @@ def test_a_run_resumes_to_the_same_bits_in_the_middle_of_a_search(options, tmp_p
         resumed = pc.cluster(PARTS, progress=note, checkpoint=checkpoint, **options)
         assert bits(resumed) == bits(whole)
         assert resumed.status == whole.status
-        # It was resumed where it was interrupted, after the first round of the move.
-        assert calls[0][0] == 4
+        # At most three rounds were run again: it was resumed in the middle of the search.
+        total = whole.certificate.rounds + whole.certificate.search_rounds
+        assert total - done <= len(calls) <= total - done + 3
         if whole.trace is not None:
             for name, value in vars(whole.trace).items():
                 np.testing.assert_array_equal(value, getattr(resumed.trace, name), err_msg=name)

@@ -1,5 +1,10 @@
 """A solution saved and loaded is the same solution; a failed save leaves nothing behind."""
 
+import copy
+import pickle
+from dataclasses import replace
+
+import joblib
 import numpy as np
 import pytest
 
@@ -38,6 +43,7 @@ def test_a_loaded_solution_is_the_one_that_was_saved(tmp_path, options):
     rows = RNG.normal(size=(50, 2))
     assert np.array_equal(loaded.predict(rows), solution.predict(rows))
     assert np.array_equal(loaded.outlier_scores(rows), solution.outlier_scores(rows))
+    assert loaded.feature_names is None
     if solution.trace is not None:
         assert np.array_equal(loaded.trace.cost, solution.trace.cost)
 
@@ -111,3 +117,64 @@ def test_bad_files_and_rows_get_one_sentence(tmp_path):
         solve().predict(np.zeros((1, 3)))
     with pytest.raises(DataError, match="Row 1 of predict must be finite"):
         solve().predict(np.array([[0.0, 0.0], [np.nan, 0.0]]))
+
+
+def test_feature_names_are_saved(tmp_path):
+    replace(solve(), feature_names=("a", "b")).save(tmp_path / "solution.npz")
+    assert pc.Solution.load(tmp_path / "solution.npz").feature_names == ("a", "b")
+
+
+def through_joblib(solution, folder):
+    joblib.dump(solution, folder / "solution.joblib")
+    return joblib.load(folder / "solution.joblib")
+
+
+@pytest.mark.parametrize(
+    "carry",
+    [
+        lambda solution, _: pickle.loads(pickle.dumps(solution)),
+        lambda solution, _: pickle.loads(pickle.dumps(solution, protocol=0)),
+        through_joblib,
+        lambda solution, _: copy.deepcopy(solution),
+    ],
+)
+def test_a_pickled_solution_is_the_same_in_the_same_version(carry, tmp_path):
+    solution = solve(scale="standard", trace=True)
+    again = carry(solution, tmp_path)
+    assert vars(again).keys() == vars(solution).keys()
+    assert np.array_equal(again.centers, solution.centers)
+    assert (again.status, again.certificate) == (solution.status, solution.certificate)
+    assert np.array_equal(again.trace.cost, solution.trace.cost)
+    assert np.array_equal(again.predict(PARTS[0]), solution.predict(PARTS[0]))
+
+
+def test_a_pickle_of_another_version_is_refused_with_both_versions(monkeypatch, tmp_path):
+    model = pc.PeerClustering(2, random_state=0).fit(PARTS[0])
+    monkeypatch.setattr(pc, "__version__", "0.0.9")
+    joblib.dump(model.solution_, tmp_path / "solution.joblib")
+    written = pickle.dumps(model)
+    monkeypatch.setattr(pc, "__version__", "7.1")
+    for load in (
+        lambda: pickle.loads(written),
+        lambda: joblib.load(tmp_path / "solution.joblib"),
+    ):
+        with pytest.raises(DataError, match=r"pickled by peerclust 0\.0\.9, .* peerclust 7\.1\."):
+            load()
+
+
+def test_a_pickle_of_another_version_is_refused_before_its_contents_are_read(monkeypatch):
+    written = pickle.dumps(replace(solve(), part=WillBeGone()))
+    monkeypatch.delattr(f"{__name__}.WillBeGone")
+    monkeypatch.setattr(pc, "__version__", "7.1")
+    with pytest.raises(DataError, match="only the same version can load it"):
+        pickle.loads(written)
+
+
+class WillBeGone:
+    pass
+
+
+def test_a_pickle_without_a_version_is_refused():
+    solution = object.__new__(pc.Solution)
+    with pytest.raises(DataError, match="pickled by an earlier version of peerclust"):
+        solution.__setstate__(vars(solve()))

@@ -15,9 +15,6 @@ from reference_impl import same, squares
 NONE = np.empty(0)
 
 
-NO_SLOPE, NO_OFFSET = np.empty((0, 0, 0)), np.empty((0, 0))
-
-
 compiled = [loss for loss in LOSSES if hasattr(loss, "compiled")]
 
 
@@ -31,7 +28,7 @@ def run_nearest(rows, x, first=0, last=None):
     labels = np.full(len(rows), -7, np.int32)
     r2 = np.full(len(rows), -7.0)
     end = len(rows) if last is None else last
-    kernels.nearest(first, end, rows, x, np.empty((0, 0)), np.empty(0), labels, r2)
+    kernels.nearest(first, end, rows, x, None, None, labels, r2)
     return labels, r2
 
 
@@ -39,7 +36,7 @@ def run_assign(rows, x, first, last, code, parameter, weights=NONE):
     labels, changed = np.full(len(rows), -7, np.int32), np.full(4, -7)
     sums = no_sums(4, *x.shape[1:])
     data = tuple(RowData(rows, weights, 1.0, code, parameter))
-    kernels.assign(first, last, data, tuple(CHUNKS), x, NO_SLOPE, NO_OFFSET, labels, sums, changed)
+    kernels.assign(first, last, data, tuple(CHUNKS), x, None, None, labels, sums, changed)
     return labels, sums.hi0, sums.hi1, changed
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from assignment_modes import MODES, use_mode
-from peerclust.kernels import exact_sums
+from peerclust import kernels
 from peerclust.kernels.exact_sums import no_marks, no_sums
+from peerclust.kernels.loops import exact_sums
 from peerclust.users import Users
 
 ULP = 2.0**-52
@@ -77,3 +78,28 @@ def test_rows_of_very_different_size_leave_no_trace(mode, monkeypatch):
         _, s1 = users.gradient_terms(last, near)
         for found, truth in zip(s1[0, 0], true_sum(mine, np.ones(len(mine))), strict=True):
             assert abs(Fraction(found) - truth) <= abs(truth) * Fraction(ULP)
+
+
+def test_sums_of_entries_are_exact_and_rounded_once_in_any_order():
+    rng = np.random.default_rng(0)
+    ends, sizes, plain = np.array([0, 500, 500, 900]), np.array([200, 0, 150]), np.zeros(3, bool)
+    values = rng.normal(size=900) * 10.0 ** rng.uniform(-9, 9, 900)
+    cells = np.r_[rng.integers(0, 7, 500), rng.integers(7, 20, 400)]
+    hi, lo = kernels.sum_entries(values, cells, 21, ends, sizes, plain)
+    for cell in range(20):
+        truth = sum(map(Fraction, values[cells == cell].tolist()), Fraction(0))
+        assert hi[cell] == float(truth)
+        assert (
+            abs(Fraction(hi[cell]) + Fraction(lo[cell]) - truth) <= abs(truth) * Fraction(2) ** -100
+        )
+    assert hi[20] == 0.0
+    order = np.r_[rng.permutation(500), 500 + rng.permutation(400)]
+    again = kernels.sum_entries(values[order], cells[order], 21, ends, sizes, plain)
+    assert np.array_equal(again, (hi, lo))
+
+
+def test_entries_of_plain_users_are_added_in_their_order():
+    values, cells = np.array([1e16, 1.0, -1e16, 1e16, 1.0, -1e16]), np.repeat([0, 1], 3)
+    ends, sizes = np.array([0, 3, 6]), np.array([3, 3])
+    hi, _ = kernels.sum_entries(values, cells, 2, ends, sizes, np.array([True, False]))
+    assert hi.tolist() == [0.0, 1.0]

@@ -136,7 +136,7 @@ def test_rows_are_sorted_into_boxes_of_nearby_rows(kind, dtype):
     same(moved, rows[order])
     begin = np.append(np.arange(0, 5000, TILE), 5000)
     mid, half = np.empty((2, 79, 2))
-    kernels.transpose_boxes(0, 79, moved.reshape(-1), begin, mid, half)
+    kernels.transpose_boxes(moved, begin, mid, half)
     for b in range(79):
         here = rows[order[begin[b] : begin[b + 1]]]
         same(moved.reshape(-1)[2 * begin[b] : 2 * begin[b + 1]].reshape(2, -1), here.T.copy())

@@ -28,9 +28,10 @@ SEARCH = ("search_rounds", "moves", "moves_kept")
 
 def check_run(directory, loss, graph, rho=30.0, parts=None, n_clusters=3, **more):
     """Check that a run of real processes ends where the simulator does, to the last bit."""
-    given = {"loss": loss, "solver": "accelerated", "rho": rho, "tol": 1e-3, "rounds": 150} | more
+    given = {"solver": "accelerated", "rho": rho, "tol": 1e-3, "rounds": 150} | more
     stops = given["solver"] not in ("accelerated", "dgc")
     terms = given | {"n_clusters": n_clusters, "on_loss": "stop" if stops else "continue"}
+    terms |= {"loss": loss} if isinstance(loss, str) else {"loss": "huber", "delta": loss.delta}
     parts = iris(graph.m) if parts is None else parts
     with make_cluster(directory, graph.m, graph, parts=parts, **terms) as peers:
         peers.start()
@@ -40,9 +41,9 @@ def check_run(directory, loss, graph, rho=30.0, parts=None, n_clusters=3, **more
             n_clusters=n_clusters,
             graph=peers.contract.graph,
             init=KMeansPlusPlus(mean_of=5),
-            scale="standard",
             random_state=0,
-            **given,
+            loss=loss,
+            **{"scale": "standard"} | given,
         )
         end = solution.certificate
         for i, name in enumerate(peers.names):
@@ -67,6 +68,10 @@ def test_three_processes_end_where_the_simulator_does_to_the_last_bit(tmp_path):
 
 def test_rho_auto_of_processes_is_that_of_the_simulator_to_the_last_bit(tmp_path):
     check_run(tmp_path, "kmeans", pc.graphs.ring(5), rho="auto")
+
+
+def test_scale_and_delta_of_processes_are_those_of_the_simulator_to_the_last_bit(tmp_path):
+    check_run(tmp_path, pc.Huber("auto"), pc.graphs.ring(4), scale="robust")
 
 
 @pytest.mark.parametrize("solver", ["accelerated", "admm", "exact"])

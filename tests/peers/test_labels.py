@@ -41,7 +41,10 @@ def check_labels(out, rows):
         written = list(csv.DictReader(file))
     assert [int(line["row"]) for line in written] == list(range(len(rows)))
     assert [int(line["label"]) for line in written] == expected
-    assert pc.Solution.load(out / "solution.npz").labels[0].tolist() == expected
+    solution = pc.Solution.load(out / "solution.npz")
+    assert solution.labels[0].tolist() == expected
+    assert solution.feature_names == tuple(certificate["features"])
+    assert "agreed" in str(solution)
     assert certificate["cluster_sizes"] == np.bincount(expected, minlength=len(centers)).tolist()
     return expected
 
@@ -57,7 +60,7 @@ def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_pa
     sites = [Rows(part, np.array([0, len(part)]), 1.0, (i,)) for i, part in enumerate(parts)]
     joint = setup.join_rows(sites)
     agreed, _, x = setup.agree(contract, Simulator(contract.graph), joint, (0, 1, 2), [])
-    users = sites[0].users(contract, setup.make_scale(contract, agreed))
+    users = sites[0].users(contract, agreed)
     elsewhere = users.assign(x[:1, ::-1].copy()).labels.tolist()
     directory = SiteDirectory(tmp_path)
     directory.write_result(

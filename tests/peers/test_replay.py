@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 import peerclust as pc
+from command_line import good, run
 from peer_runs import check_replay, make_cluster
 
 pytestmark = pytest.mark.peers
@@ -23,3 +24,26 @@ def test_a_replay_needs_every_site_that_agreed_and_the_rows_of_the_run(tmp_path)
         shutil.rmtree(peers.out("p1"))
         with pytest.raises(pc.errors.DataError, match="Got none of p1"):
             peers.replay()
+
+
+def test_a_run_on_other_delimiters_and_decimal_signs_is_replayed(tmp_path):
+    with make_cluster(tmp_path, m=3, rho=30.0) as peers:
+        plain = {name: peers.data(name).read_text() for name in peers.names}
+        for name, text in plain.items():
+            peers.data(name).write_text(text.replace(",", ";").replace(".", ","))
+        signs = ("--delimiter", ";", "--decimal", "comma")
+        peers.start("p0", options=signs)
+        peers.start("p1", "p2")
+        peers.wait()
+        for name in peers.names:
+            said = f"Read with ';' as delimiter and ',' as decimal sign: {name}.csv."
+            assert said in peers.log(name)
+        assert all(each["same"] for each in peers.replay().values())
+        sites = [f"--site={name}={peers.data(name)}={peers.out(name)}" for name in peers.names]
+        words = ("peer", "replay", "--network", peers.network, *sites)
+        good(*words, *signs)
+        assert run(*words, "--delimiter", "tab").exit_code == 2
+        # The rows are those of the plain files, to the last bit.
+        for name, text in plain.items():
+            peers.data(name).write_text(text)
+        check_replay(peers, peers.names)

@@ -18,7 +18,7 @@ def rows_of(parts, weights=1.0):
 
 
 @pytest.mark.parametrize("runtime", [Simulator, Loopback])
-@pytest.mark.parametrize("scale", ["standard", "none"])
+@pytest.mark.parametrize("scale", ["standard", "robust", "none"])
 def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
     terms = make_path_contract(scale=scale, loss="huber", delta=0.5)
     parts = iris(4)
@@ -30,7 +30,7 @@ def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
         loss=pc.Huber(0.5),
         rho=20.0,
         init=KMeansPlusPlus(mean_of=5),
-        scale=None if scale == "none" else scale,
+        scale=scale,
         random_state=3,
         rounds=1,
     )
@@ -38,7 +38,8 @@ def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
     assert solution.certificate.largest_weight == agreed.W
     assert np.isclose(agreed.spread, solution.certificate.spread, rtol=1e-12)
     pooled = np.concatenate(parts)
-    mean = pooled.mean(axis=0) if scale == "standard" else np.zeros(4)
+    median = np.quantile(pooled, 0.5, axis=0, method="inverted_cdf")
+    mean = {"standard": pooled.mean(axis=0), "robust": median, "none": np.zeros(4)}[scale]
     assert np.allclose(agreed.mean, mean, rtol=1e-12)
     low = (pooled.min(axis=0) - np.array(agreed.mean)) / np.array(agreed.deviation)
     assert np.allclose(agreed.low, low, rtol=1e-9)
@@ -62,9 +63,25 @@ def test_rho_auto_start_and_step_are_those_of_cluster_to_the_last_bit(runtime, s
     assert agreed.alpha == (solution.alpha or 0.0)
     assert agreed.spread == solution.certificate.spread
     program = configuration.make_program(terms, agreed)
-    users = rows_of(parts).users(terms, setup.make_scale(terms, agreed))
+    users = rows_of(parts).users(terms, agreed)
     run = run_program(Simulator(terms.graph), program, users, x, rounds=1)
     assert np.array_equal(setup.make_scale(terms, agreed).back(run.x), solution.centers)
+
+
+@pytest.mark.parametrize("runtime", [Simulator, Loopback])
+def test_delta_auto_and_the_robust_scale_are_those_of_cluster_to_the_last_bit(runtime):
+    terms = make_path_contract(scale="robust", loss="huber", delta="auto")
+    parts = iris(4)
+    agreed, users, _ = setup.agree(terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
+    solution = pc.cluster(
+        parts, n_clusters=3, graph=terms.graph, loss=pc.Huber("auto"), rho=20.0, scale="robust",
+        init=KMeansPlusPlus(mean_of=5), random_state=3, rounds=1,
+    )  # fmt: skip
+    assert pc.Huber(agreed.delta) == solution.loss == users.loss
+    assert rows_of(parts).users(terms, agreed).loss == solution.loss
+    assert np.array_equal(agreed.mean, solution.scale.mean)
+    assert np.array_equal(agreed.deviation, solution.scale.deviation)
+    assert agreed.spread == solution.certificate.spread
 
 
 def test_sites_agree_on_eigenvalues_and_on_the_curvature_at_the_start():
@@ -105,16 +122,15 @@ def test_rows_of_a_site_that_joins_late_must_fit_what_was_agreed():
     terms = make_path_contract()
     parts = iris(4)
     agreed, _, _ = setup.agree(terms, Simulator(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
-    scale = setup.make_scale(terms, agreed)
     one = Rows(parts[0], np.array([0, len(parts[0])]), 1.0, (0,))
-    setup.check_fits(agreed, one.users(terms, scale))
+    setup.check_fits(agreed, one.users(terms, agreed))
     more = np.concatenate([parts[0], parts[0]])
     heavy = Rows(more, np.array([0, len(more)]), 1.0, (0,))
     with pytest.raises(DataError, match="is safe up to 38"):
-        setup.check_fits(agreed, heavy.users(terms, scale))
+        setup.check_fits(agreed, heavy.users(terms, agreed))
     far = Rows(parts[0][:3] + 100.0, np.array([0, 3]), 1.0, (0,))
     with pytest.raises(DataError, match="outside the box of the data"):
-        setup.check_fits(agreed, far.users(terms, scale))
+        setup.check_fits(agreed, far.users(terms, agreed))
 
 
 def test_a_box_is_wider_for_programs_that_may_overshoot():

@@ -25,7 +25,17 @@ def exact_sum(values):
     return float(sum(map(Fraction, values)))
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 10, 512, 513, 10**6, 1 << 22, (1 << 22) + 1, 1 << 40])
+def test_a_single_users_numbers_keep_all_their_bits():
+    values = np.array([[0.1, -1e-300, 7.0, -0.0]])
+    numbers = FixedPoint.for_bound(np.full(4, 8.0), 1)
+    assert numbers.decode(numbers.encode(values).sum(axis=0)).tobytes() == values.tobytes()
+    wrong = np.array([[np.nan, 0, 0, 0], [0, 0, np.inf, 0]])
+    assert not numbers.fits(wrong).any()
+    with pytest.raises(DivergedError):
+        numbers.encode(np.array([[np.nan, 0, 0, 0]]))
+
+
+@pytest.mark.parametrize("m", [2, 3, 10, 512, 513, 10**6, 1 << 22, (1 << 22) + 1, 1 << 40])
 def test_a_word_leaves_just_room_for_a_sum_of_m_numbers(m):
     numbers = FixedPoint.for_bound(np.array([1.0]), m)
     # A word is at most 2^bits in magnitude, and a sum of m of them must stay below 2^63.
@@ -196,7 +206,7 @@ def test_a_bound_of_zero_is_for_zeros(m):
 
 
 @pytest.mark.parametrize("bound", [1e308, 1e-300, 5e-324])
-@pytest.mark.parametrize("m", [1, 512, 1 << 30])
+@pytest.mark.parametrize("m", [2, 512, 1 << 30])
 def test_bounds_at_the_ends_of_the_doubles_work(bound, m):
     numbers = FixedPoint.for_bound(np.array([bound]), m)
     with np.errstate(all="raise", under="ignore"):

@@ -244,6 +244,7 @@ def test_any_two_of_ten_can_be_distinguished_without_color():
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
-    monkeypatch.delitem(sys.modules, "peerclust.report.figures")
+    for module in ("plots", "report.figures"):
+        monkeypatch.delitem(sys.modules, f"peerclust.{module}")
     with pytest.raises(MissingExtraError, match="extra `plots`"):
         importlib.import_module("peerclust.report.figures")

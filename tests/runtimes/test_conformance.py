@@ -237,7 +237,11 @@ def check_shorter_chunks(names, cases):
 # Costs, and users' total weights, are summed chunk by chunk.
 BY_CHUNK = {"certificate", "dgc, all noise"}
 # What the integers of a sum are scaled by depends on total weights, not what is summed.
-SCALES = {"exact": ("ranges", "largest"), "quantile": ("bound", "largest")}
+SCALES = {
+    "exact": ("ranges", "largest"),
+    "quantile": ("bound", "weights"),
+    "quantiles of features": ("bound", "weights"),
+}
 EXACT = [name for name in testing.PROGRAMS if name not in BY_CHUNK]
 
 

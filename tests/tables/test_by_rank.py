@@ -9,7 +9,7 @@ from bad_files import BAD_FILES, csv
 
 from peerclust import graphs, tables
 from peerclust.errors import DataError, ParameterError
-from peerclust.tables import by_rank, frames, reading
+from peerclust.tables import DETECT_ALL, by_rank, frames, reading
 from thread_group import run_group
 
 
@@ -18,7 +18,7 @@ def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def read_shared(n, files, *, columns=None, users_column=None, weights_column=None):
+def read_shared(n, files, *, columns=None, users_column=None, weights_column=None, csv=DETECT_ALL):
     """Return what each of n processes reads, or the error that it raises."""
     return run_group(
         n,
@@ -29,6 +29,7 @@ def read_shared(n, files, *, columns=None, users_column=None, weights_column=Non
             columns=columns,
             users_column=users_column,
             weights_column=weights_column,
+            csv=csv,
             make_graph=lambda names: graphs.ring(len(names)),
         ),
     )
@@ -82,9 +83,9 @@ def test_a_process_opens_only_the_files_of_its_own_users(monkeypatch):
     files, by_column = make_files()
     opened = []
 
-    def read_frame(path, users_column):
+    def read_frame(path, users_column, given):
         opened.append(path.name)
-        return frames.read_frame(path, users_column)
+        return frames.read_frame(path, users_column, given)
 
     monkeypatch.setattr(reading, "read_frame", read_frame)
     read_shared(3, files)
@@ -97,7 +98,7 @@ def test_a_process_opens_only_the_files_of_its_own_users(monkeypatch):
 def with_another(files):
     """Add a second user, so that there is one for each of two processes."""
     name, text = next(iter(files.items()))
-    return files | {Path(name).with_stem("z").name: text}
+    return files | {"z" + Path(name).name[1:]: text}
 
 
 # The sentences for missing files and rows name all files, or the ranks.

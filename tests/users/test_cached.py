@@ -165,7 +165,7 @@ def test_a_user_whose_centers_stay_is_left_alone(mode, monkeypatch):
 
 
 @modes
-def test_another_number_of_centers_or_no_last_assignment_means_reading_all(mode, monkeypatch):
+def test_another_number_of_centers_means_reading_all(mode, monkeypatch):
     use_mode(monkeypatch, mode)
     rng = np.random.default_rng(0)
     users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
@@ -176,8 +176,20 @@ def test_another_number_of_centers_or_no_last_assignment_means_reading_all(mode,
             assert last.rows_scanned == 300
         last = check_against_fresh(users, x[:, :K].copy(), last)
         assert last.rows_scanned == 0
-    anew = check_against_fresh(users, x)
-    assert anew.changed == anew.rows_scanned == 300
+
+
+@modes
+def test_without_a_last_assignment_all_labels_have_changed_but_the_cache_is_used(mode, monkeypatch):
+    use_mode(monkeypatch, mode)
+    rng = np.random.default_rng(0)
+    users = Users(rng.normal(size=(300, 2)), np.array([0, 100, 300]))
+    x = rng.normal(size=(2, 5, 2))
+    for _ in range(2):
+        last = check_against_fresh(users, x.copy())
+        assert last.changed == last.rows_scanned == 300
+    last = check_against_fresh(users, x.copy())
+    assert (last.changed, last.rows_scanned) == (300, 0)
+    check_against_fresh(users, x + rng.normal(size=x.shape))
 
 
 @modes

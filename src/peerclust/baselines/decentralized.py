@@ -76,7 +76,7 @@ class OverNetwork:
 
 def _scale(users: Users) -> float:
     """Return W s: the rows of the largest user times the spread of all rows."""
-    spread = np.sqrt(users.rows.var(axis=0, dtype=np.float64).sum())
+    spread = np.sqrt(np.asarray(users.rows).var(axis=0, dtype=np.float64).sum())
     return float(users.total_weights.max() * spread)
 
 

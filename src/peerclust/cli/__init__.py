@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from peerclust.cli import demo, fit, peer_run, peer_setup, reproduce
+from peerclust.cli import demo, fit, peer_run, peer_setup, reproduce, warm_up
 from peerclust.cli.app import app
 
-__all__ = ["app", "demo", "fit", "main", "peer_run", "peer_setup", "reproduce"]
+__all__ = ["app", "demo", "fit", "main", "peer_run", "peer_setup", "reproduce", "warm_up"]
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from peerclust import __version__
+from peerclust.cli.help import option
 from peerclust.cli.mpi_job import wait_for_root
 from peerclust.errors import PeerclustError
 from peerclust.files import explain
@@ -60,7 +61,9 @@ def _peerclust(
     """Cluster data held by many users, without pooling it and without a server."""
 
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="CSV or Parquet files.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="CSV, TSV or Parquet files.")]
+Delimiter = Annotated[str | None, option("delimiter", metavar="NAME|CHARACTER")]
+Decimal = Annotated[str | None, option("decimal", metavar="point|comma")]
 Clusters = Annotated[int, typer.Option(min=1, metavar="K", help="Number of clusters.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed; equal seeds give equal results.")]

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from peerclust.cli import mpi_job
-from peerclust.cli.app import Clusters, Files, Force, Json, Seed, app, print_json
+from peerclust.cli.app import (
+    Clusters,
+    Decimal,
+    Delimiter,
+    Files,
+    Force,
+    Json,
+    Seed,
+    app,
+    print_json,
+)
 from peerclust.cli.help import option
 from peerclust.doors import FIT
 from peerclust.errors import ParameterError
@@ -25,9 +35,11 @@ def fit(
     users_column: Annotated[str | None, option("users_column", metavar="COLUMN")] = None,
     columns: Annotated[str | None, option("columns", metavar="A,B,C")] = None,
     weights_column: Annotated[str | None, option("weights_column", metavar="COLUMN")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     scale: Annotated[str, option("scale")] = "standard",
     loss: Annotated[str, option("loss")] = "kmeans",
-    delta: Annotated[float | None, option("delta")] = None,
+    delta: Annotated[str | None, option("delta", metavar="auto|X")] = None,
     eta: Annotated[float | None, option("eta")] = None,
     distance: Annotated[str, option("distance")] = "euclidean",
     matrix: Annotated[Path | None, option("matrix", metavar="A.csv")] = None,
@@ -39,7 +51,7 @@ def fit(
     rounds: Annotated[int, option("rounds", min=1)] = 1000,
     tol: Annotated[float, option("tol")] = 1e-6,
     init: Annotated[str, option("init")] = "k-means++",
-    starts: Annotated[int, option("starts", min=1)] = 1,
+    starts: Annotated[str, option("starts", metavar="auto|N")] = "auto",
     search: Annotated[str, option("search")] = "auto",
     exchange: Annotated[str, option("exchange")] = "float64",
     seed: Seed = 0,
@@ -68,9 +80,10 @@ def fit(
         options.check_per_rank(per_rank, runtime)
         options.check_start(init)
         return {
+            "csv": options.parse_csv(delimiter, decimal, "fit"),
             "loss": options.make_loss(loss, delta=delta, eta=eta),
+            "n_init": options.parse_starts(starts),
             "distance": options.make_distance(distance, matrix),
-            "scale": options.parse_scale(scale),
             "rho": options.parse_number("--rho", rho, "auto"),
             "alpha": options.parse_number("--alpha", alpha, "auto", "paper"),
             "checkpoint": options.make_checkpoint(
@@ -88,14 +101,16 @@ def fit(
             columns=options.split_names(columns),
             users_column=users_column,
             weights_column=weights_column,
+            csv=parsed.pop("csv"),
             make_graph=partial(options.make_graph, graph),
             group=group,
         )
         result_directory.check_features(table)
-        with terminal.progress(rounds, quiet=as_json or group.rank > 0) as progress:
-            given = FIT.arguments(ctx.params) | parsed | options.cluster_input(table, group)
-            solution = cluster(**given | {"graph": network, "progress": progress, "gather": False})
-        solution = replace(solution, status=solution.status.renamed(FIT))
+        given = FIT.arguments(ctx.params) | parsed | options.cluster_input(table, group)
+        given |= {"graph": network, "progress": not as_json, "gather": False}
+        solution = cluster(**given)
+        status, names = solution.status.renamed(FIT), tuple(table.features)
+        solution = replace(solution, status=status, feature_names=names)
         record = result_directory.describe(solution, table, settings=ctx.params, group=group)
         result_directory.write(
             out, solution, table, record, group=group, per_rank=per_rank, force=force
@@ -108,6 +123,7 @@ def fit(
         terminal.show(
             terminal.clusters_table(solution, table.features, record["cluster_sizes"]),
             terminal.solution_table(solution, len(table.names)),
+            *table.describe_dialects(),
             f"Written to {out}.",
             # On a rank, stdout looks like a terminal even if mpiexec redirects it to a file.
             plain=group.size > 1,
@@ -121,11 +137,14 @@ def predict(
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="File for the labels, .csv or .parquet.")
     ],
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Label the rows of files by the joint centers of an earlier fit."""
     from peerclust import tables
+    from peerclust.cli import options
     from peerclust.files import new_file
     from peerclust.report import result_directory, terminal
 
@@ -134,8 +153,9 @@ def predict(
         raise ParameterError(
             f"`--out` of predict must be a new file, unless --force is given. Got {out}."
         )
+    csv = options.parse_csv(delimiter, decimal, "predict")
     solution, features = result_directory.read(directory)
-    table = tables.read(files, columns=features)
+    table = tables.read(files, columns=features, csv=csv)
     label, score = solution.predict(table.rows), solution.outlier_scores(table.rows)
     with new_file(out) as file:
         tables.write(file, table.origins() | {"label": label, "outlier_score": score})
@@ -145,5 +165,6 @@ def predict(
     else:
         terminal.show(
             terminal.clusters_table(solution, tuple(features), sizes),
+            *table.describe_dialects(),
             f"{len(label)} rows written to {out}.",
         )

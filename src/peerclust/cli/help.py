@@ -1,6 +1,6 @@
-"""The help texts of the options of fit and peer init, by panel.
+"""The help texts of the options of fit, predict and the peer commands, by panel.
 
-Where the two commands differ, the key of the text is not the name of the option.
+Where commands differ, the key of the text is not the name of the option.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ import typer
 HELP = {
     "Data": {
         "users_column": "Column with the user's name (default: one file per user).",
+        "delimiter": "Delimiter of CSV files: comma, semicolon, tab, pipe, space, or another"
+        " character (default: detected in each file).",
+        "decimal": "Decimal sign of CSV files: point or comma (default: detected in each file).",
         "columns": "Columns to cluster by (default: all other columns).",
         "weights_column": "Column with the rows' weights (default: every weight is 1).",
-        "scale": "standard: features in units of their standard deviation; none: as they are.",
+        "scale": "standard: features in units of their standard deviation; robust: of their"
+        " interquartile range; none: as they are.",
     },
     "Method": {
         "loss": "kmeans, huber, logistic or fair.",
         "delta": "Huber threshold: beyond this distance the loss is linear (default 1; --loss huber"
-        " only).",
+        " only). auto: about the size of a cluster, from the rows.",
         "eta": "Scale eta of the fair loss (default 1; --loss fair only).",
         "distance": "euclidean or mahalanobis.",
         "matrix": "Matrix of the Mahalanobis distance; CSV without a header.",
@@ -36,7 +40,8 @@ HELP = {
         "rounds": "Maximum number of rounds of a run; the moves of a search are runs, too.",
         "tol": "Stop when every residual is below this.",
         "init": "Initial centers: k-means++, k-means++-local or random.",
-        "starts": "Number of starts; the one with the lowest cost is used.",
+        "starts": "Number of starts; the one with the lowest cost is used. auto: 10 for"
+        " --init random without a search, else 1.",
         "search": "Move centers to find a better optimum: swaps, none, or auto (swaps if the start"
         " is drawn).",
         "mean_of": "Average this many rows per initial center; 1 reveals single rows.",

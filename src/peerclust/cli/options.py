@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from peerclust import distances, graphs, initialize, losses, tables
 from peerclust.clustering.checkpoint import Checkpoint
 from peerclust.errors import ParameterError
 from peerclust.ranks.group import ProcessGroup
+from peerclust.text import guess
 from peerclust.validation import check_name
 
 
@@ -29,6 +31,22 @@ def parse_number(name: str, value: str, *names: str) -> float | str:
         raise ParameterError(f"`{name}` of fit must be {must}. Got {value!r}.") from None
 
 
+def parse_starts(value: str) -> int | str:
+    """Return the value of --starts as a whole number, or "auto".
+
+    >>> parse_starts("3"), parse_starts("auto")
+    (3, 'auto')
+    """
+    if value == "auto":
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise ParameterError(
+            f"`--starts` of fit must be a whole number >= 1 or 'auto'. Got {value!r}."
+        ) from None
+
+
 def split_names(value: str | None) -> list[str] | None:
     """Return the names in a comma-separated list.
 
@@ -40,14 +58,38 @@ def split_names(value: str | None) -> list[str] | None:
     return [name.strip() for name in value.split(",")]
 
 
-def parse_scale(value: str) -> str | None:
-    """Return `scale` of `cluster`.
+_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
+_DECIMALS = {"point": ".", "comma": ","}
 
-    >>> parse_scale("standard"), parse_scale("none")
-    ('standard', None)
+
+def parse_csv(delimiter: str | None, decimal: str | None, command: str) -> tables.CsvOptions:
+    """Return what --delimiter and --decimal say about CSV files.
+
+    >>> parse_csv("semicolon", None, "fit"), parse_csv(":", "comma", "fit").decimal
+    (CsvOptions(delimiter=';', decimal=None), ',')
     """
-    known = check_name(value, ("standard", "none"), "--scale", "fit")
-    return None if known == "none" else known
+    # Shells pass on the two characters of \t.
+    given = tables.CsvOptions(
+        {**_DELIMITERS, "\\t": "\t"}.get(delimiter or "", delimiter),
+        _DECIMALS.get(decimal or "", decimal),
+    )
+    # Other characters are parts of numbers, names and quoted fields.
+    names = ", ".join(_DELIMITERS)
+    if given.delimiter not in {None, "\t", " ", *string.punctuation} - {*'".+-_'}:
+        raise ParameterError(
+            f"`--delimiter` of {command} must be a punctuation mark other than . + - _ and quotes,"
+            f" or one of {names}. Got {delimiter!r}.{guess(delimiter, _DELIMITERS)}"
+        )
+    if given.decimal not in (None, *_DECIMALS.values()):
+        raise ParameterError(
+            f"`--decimal` of {command} must be point or comma. Got {decimal!r}."
+            f"{guess(decimal, _DECIMALS)}"
+        )
+    if given.delimiter == given.decimal == ",":
+        raise ParameterError(
+            f"`--decimal` of {command} must differ from --delimiter. Got ',' for both."
+        )
+    return given
 
 
 def check_start(value: str) -> None:
@@ -55,14 +97,15 @@ def check_start(value: str) -> None:
     check_name(value, initialize.STARTS, "--init", "fit")
 
 
-def make_loss(name: str, *, delta: float | None, eta: float | None) -> losses.Loss:
+def make_loss(name: str, *, delta: str | None, eta: float | None) -> losses.Loss:
     """Return a loss by its name, with its one parameter.
 
-    >>> make_loss("huber", delta=2.0, eta=None)
-    Huber(delta=2.0)
+    >>> make_loss("huber", delta="2", eta=None), make_loss("huber", delta="auto", eta=None)
+    (Huber(delta=2.0), Huber(delta='auto'))
     """
     check_name(name, losses.LOSSES, "--loss", "fit")
-    given = {"delta": delta, "eta": eta}
+    number = None if delta is None else parse_number("--delta", delta, "auto")
+    given = {"delta": number, "eta": eta}
     for key, value in given.items():
         owner = losses.PARAMETERS[key]
         if value is not None and name != owner:

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from peerclust.clustering.progress import PAUSE, show_residual
 from peerclust.peers.check import Line
-from peerclust.report.terminal import PAUSE, show_residual
 
 
 @contextmanager

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from peerclust.cli.app import Force, Json, Seed, print_json, print_progress
+from peerclust.cli.app import Decimal, Delimiter, Force, Json, Seed, print_json, print_progress
 from peerclust.cli.peer_setup import peer
 from peerclust.errors import LeftError, ParameterError, PeerError
 
 if TYPE_CHECKING:
     from peerclust.peers.commands import SiteArguments
+    from peerclust.tables import CsvOptions
 
 Network = Annotated[Path, typer.Option(metavar="FILE", help="Network file, from peer init.")]
 Me = Annotated[str, typer.Option(metavar="NAME", help="Name of this site in the network file.")]
-Data = Annotated[Path, typer.Option(metavar="FILE", help="This site's rows, CSV or Parquet.")]
+Data = Annotated[Path, typer.Option(metavar="FILE", help="This site's rows, CSV, TSV or Parquet.")]
 Keys = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Directory of the key (default: that of the network file)."),
@@ -44,6 +45,8 @@ def check(
     keys: Keys = None,
     listen: Listen = None,
     dial: Dial = [],  # noqa: B006
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     seconds: Annotated[
         float, typer.Option(min=0, help="Seconds to wait for neighbors that do not answer.")
     ] = 10,
@@ -53,12 +56,13 @@ def check(
 
     Exit code 0: every check passed; 1: a check failed.
     """
-    from peerclust.cli import peer_display
+    from peerclust.cli import options, peer_display
     from peerclust.peers.check import check
     from peerclust.report import terminal
 
+    csv = options.parse_csv(delimiter, decimal, "peer check")
     with peer_display.waiting(quiet=as_json) as show_waiting:
-        given = _parse_site_arguments(network, me, data, keys, listen, dial)
+        given = _parse_site_arguments(network, me, data, keys, listen, dial, csv)
         lines = check(given, seconds=seconds, on_wait=show_waiting)
     ready = all(each.ok for each in lines)
     if as_json:
@@ -78,6 +82,8 @@ def run(
     keys: Keys = None,
     listen: Listen = None,
     dial: Dial = [],  # noqa: B006
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -86,13 +92,14 @@ def run(
     Exit code 0: converged, or joined late and received the result; 1: ended without converging;
     2: an error; 3: stopped by SIGTERM (the same command resumes from the checkpoint).
     """
-    from peerclust.cli import peer_display
+    from peerclust.cli import options, peer_display
     from peerclust.peers import commands
 
+    csv = options.parse_csv(delimiter, decimal, "peer run")
     try:
         with peer_display.rounds(quiet=as_json) as progress:
             record: dict[str, Any] = commands.run_site(
-                _parse_site_arguments(network, me, data, keys, listen, dial),
+                _parse_site_arguments(network, me, data, keys, listen, dial, csv),
                 out,
                 force=force,
                 progress=progress,
@@ -154,13 +161,15 @@ def replay(
             help="A site, its rows and its result directory; repeat for each site.",
         ),
     ],
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     as_json: Json = False,
 ) -> None:
     """Compute a run again from the sites' rows and journals.
 
     Exit code 0: all centers are equal to the last bit; 1: some differ.
     """
-    from peerclust.cli import peer_display
+    from peerclust.cli import options, peer_display
     from peerclust.peers import commands
     from peerclust.report import terminal
 
@@ -168,6 +177,7 @@ def replay(
         replayed = commands.replay(
             network,
             [_parse_site(each) for each in sites],
+            csv=options.parse_csv(delimiter, decimal, "peer replay"),
             on_round=lambda round_, here: progress(round_, None, len(here)),
         )
     if as_json:
@@ -218,13 +228,19 @@ def _parse_site(value: str) -> tuple[str, Path, Path]:
 
 
 def _parse_site_arguments(
-    network: Path, me: str, data: Path, keys: Path | None, listen: str | None, dial: list[str]
+    network: Path,
+    me: str,
+    data: Path,
+    keys: Path | None,
+    listen: str | None,
+    dial: list[str],
+    csv: CsvOptions,
 ) -> SiteArguments:
     from peerclust.peers.commands import SiteArguments
 
     endpoint = None if listen is None else parse_endpoint(listen, "listen")
     others = dict(_parse_dial(each) for each in dial)
-    return SiteArguments(network, me, data, keys=keys, listen=endpoint, dial=others)
+    return SiteArguments(network, me, data, keys=keys, listen=endpoint, dial=others, csv=csv)
 
 
 def parse_endpoint(value: str, name: str) -> tuple[str, int]:

@@ -64,7 +64,7 @@ def init(
     weights_column: Annotated[str | None, option("weights_column", metavar="COLUMN")] = None,
     scale: Annotated[str, option("scale")] = "standard",
     loss: Annotated[str, option("loss")] = "kmeans",
-    delta: Annotated[float | None, option("delta")] = None,
+    delta: Annotated[str | None, option("delta", metavar="auto|X")] = None,
     eta: Annotated[float | None, option("eta")] = None,
     matrix: Annotated[Path | None, option("matrix", metavar="A.csv")] = None,
     solver: Annotated[str, option("peer_solver")] = "accelerated",
@@ -113,9 +113,9 @@ def init(
         "n_clusters": clusters,
         "matrix": None if matrix is None else tables.read_matrix(matrix).tolist(),
         # Defaults are written out, so that the file is complete.
-        "delta": 1.0 if delta is None and loss == "huber" else delta,
+        "delta": 1.0 if delta is None and loss == "huber" else _parse_number(delta),
         "eta": 1.0 if eta is None and loss == "fair" else eta,
-        "rho": rho if rho == "auto" else _parse_number(rho),
+        "rho": _parse_number(rho),
         "on_loss": on_loss or ("stop" if stops else "continue"),
         **{"weights_column": weights_column, "scale": scale, "loss": loss, "solver": solver},
         **{"B": updates, "exchange": exchange, "rounds": rounds, "tol": tol},
@@ -142,10 +142,10 @@ def init(
     )
 
 
-def _parse_number(value: str) -> float | str:
-    """Return the number, or the text unchanged, which `make_contract` then rejects."""
+def _parse_number(value: str | None) -> float | str | None:
+    """Return the number, or what is none unchanged: `make_contract` rejects it, unless "auto"."""
     try:
-        return float(value)
+        return value and float(value)
     except ValueError:
         return value
 

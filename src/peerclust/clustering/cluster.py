@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 
 from peerclust import distances, initialize, losses, runtimes
 from peerclust.clustering import message_format
 from peerclust.clustering.checkpoint import Checkpoint, Journal
 from peerclust.clustering.problem import Problem, prepare
+from peerclust.clustering.progress import OnProgress, check_progress, reporting
 from peerclust.clustering.restarts import RunSettings, run_restarts, select_best
 from peerclust.clustering.solution import Solution
 from peerclust.clustering.solvers import SolverRequest, choose
@@ -19,6 +19,7 @@ from peerclust.losses import Loss
 from peerclust.programs.solver_spec import ProgramFactory, SolverSpec
 from peerclust.ranks.fingerprint import check_same, digest, fingerprint
 from peerclust.ranks.group import ProcessGroup
+from peerclust.sparse import arrays_of
 from peerclust.text import guess, mention, parameter, setting, show
 from peerclust.validation import RandomState, check_count, check_name, check_number
 
@@ -37,16 +38,16 @@ def cluster(
     rounds: int = 1000,
     tol: float = 1e-6,
     init: object = "k-means++",
-    n_init: int = 1,
+    n_init: int | str = "auto",
     search: str = "auto",
     weights: object = "unit",
-    scale: str | None = None,
+    scale: str = "none",
     consensus_factor: float | str = 1.0,
     exchange: object = "float64",
     runtime: object = "simulator",
     random_state: RandomState = None,
     trace: bool = False,
-    progress: Callable[[int, float], None] | None = None,
+    progress: bool | OnProgress | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     gather: bool = True,
 ) -> Solution:
@@ -63,9 +64,10 @@ def cluster(
     ----------
     parts : list of (N_i, d) arrays, (rows, offsets), or dict
         The users' rows. A list is copied once into flat form. Flat rows are never copied: user i
-        has rows[offsets[i]:offsets[i+1]]. Users may differ in size and may be empty. With MPI each
-        rank reads only its own users' rows (memory maps are supported), or passes a dict of them,
-        keyed by the user's number.
+        has rows[offsets[i]:offsets[i+1]]. Users may differ in size and may be empty. Rows may be
+        sparse arrays of scipy, which are never made dense as a whole. With MPI each rank reads only
+        its own users' rows (memory maps are supported), or passes a dict of them, keyed by the
+        user's number; these must be dense.
     n_clusters : int
         K.
     graph : str, Graph or networkx graph
@@ -73,7 +75,8 @@ def cluster(
         see `peerclust.graphs`. "auto" is complete up to 16 users, and exponential above.
     loss : str or object
         "kmeans", "huber", "logistic", "fair", a loss such as Huber(delta=5), a Bregman loss, or an
-        object with value(r2), gamma(r2) and smoothness.
+        object with value(r2), gamma(r2) and smoothness. For Huber(delta="auto") the users choose
+        delta from their rows (see `clustering.auto_delta`); `solution.loss` has it.
     distance : "euclidean" or Mahalanobis(A)
         A Bregman loss is its own distance.
     solver : str, SolverSpec or callable
@@ -100,19 +103,20 @@ def cluster(
     init : str, array or object
         "k-means++", "k-means++-local", "random", centers (K, d) or (m, K, d), or see
         `peerclust.initialize`.
-    n_init : int
-        Number of restarts; the one with the lowest pooled cost is used.
+    n_init : int or "auto"
+        Number of restarts; the one with the lowest pooled cost is used. "auto" is 1 where a search
+        follows, and otherwise 10 if the start is random rows, 1 if it is not.
     search : "auto", "swaps" or "none"
         Whether to look for a better optimum by moving centers, one at a time, from where their
         removal costs least to where the cost is highest (`clustering.search`). "auto" does so where
         the start is drawn, unless `tol` is 0; not where centers or classes are given.
     weights : "unit", "normalized" or list of arrays
         1 for each row, 1/N for each row, or given: nonnegative, in the form of the parts.
-    scale : None or "standard"
-        "standard": the users agree on the mean and deviation of each feature over all rows (see
-        `clustering.scaling`) and cluster in units of these. A Mahalanobis distance, the certificate
-        and the trace are in these units, too. `init` and the resulting centers are in the rows'
-        own units.
+    scale : "none", "standard" or "robust"
+        The users agree on units for each feature over all rows (see `clustering.scaling`), and
+        cluster in these: "standard" is its mean and standard deviation, "robust" its median and
+        interquartile range. The loss, a Mahalanobis distance, the certificate and the trace are in
+        these units, too. `init` and the resulting centers are in the rows' own units.
     consensus_factor : float or "1-1/rho"
         The factor c.
     exchange : "float64", "float32", "float16", "8-bit" or dict
@@ -126,10 +130,10 @@ def cluster(
         The same seed gives the same result on every runtime.
     trace : bool
         Whether to record cost, disagreement and changed labels of every round.
-    progress : callable, optional
-        Called after each round with (round, largest residual); the round is 0 during the pilot
-        runs of rho="auto", and counts from 1 again in each run of a search. With MPI only rank 0's
-        is called, after every tenth round.
+    progress : bool or callable, optional
+        True shows the progress on stderr. A callable is called after each round with (round,
+        largest residual); the round is 0 during the pilot runs of rho="auto", and counts from 1
+        again in each run of a search. With MPI only rank 0's is called, after every tenth round.
     checkpoint : path or Checkpoint, optional
         Folder for checkpoints, written every 100 rounds. `Checkpoint(folder, every=...,
         resume=True)` resumes from there, with the same result to the last bit.
@@ -163,7 +167,7 @@ def cluster(
             _check_consensus_factor(consensus_factor, rho)
             check_count(B, "B", "cluster")
             check_count(rounds, "rounds", "cluster")
-            check_count(n_init, "n_init", "cluster")
+            check_progress(progress)
             check_name(search, ("auto", "swaps", "none"), "search", "cluster")
             check_number(tol, "tol", "cluster", at_least=0)
             f, metric = losses.resolve(loss), distances.resolve(distance)
@@ -173,6 +177,7 @@ def cluster(
             format_ = None if plain else message_format.resolve(exchange, chosen.spec)
             start = initialize.resolve(init)
             searched = _choose_search(search, start, tol)
+            restarts = _choose_restarts(n_init, start, searched)
         # Prepare: users on a graph, and a runtime that delivers their messages.
         problem = prepare(
             parts,
@@ -184,18 +189,17 @@ def cluster(
             scale=scale,
             runtime=runtime,
             random_state=random_state,
+            mean_of=start.mean_of if isinstance(start, initialize.KMeansPlusPlus) else 1,
         )
         if checkpoint is not None:
             problem = replace(problem, journal=_open_journal(checkpoint, problem, given))
-        if group.size > 1:
-            progress = _on_root(progress, group)
-        # Run.
-        settings = RunSettings(
-            request, chosen, start, format_, rounds, tol, searched, trace, progress
-        )
-        restarts = run_restarts(problem, settings, n_init)
-        # Judge: the best run, its certificate and its status.
-        solution = select_best(problem, settings, restarts)
+        # Run, and judge: the best run, its certificate and its status.
+        with reporting(progress, rounds, group) as report:
+            settings = RunSettings(
+                request, chosen, start, format_, rounds, tol, searched, trace, report
+            )
+            runs = run_restarts(problem, settings, restarts)
+            solution = select_best(problem, settings, runs)
         if problem.journal is not None:
             problem.journal.finish()
         if gather and solution.part is not None:
@@ -213,14 +217,6 @@ def _check_same_arguments(group: ProcessGroup, given: dict[str, object]) -> None
     excluded |= {"parts", "runtime", "progress", "random_state"}
     common = {name: value for name, value in given.items() if name not in excluded}
     check_same(group, common, "cluster")
-
-
-def _on_root(
-    progress: Callable[[int, float], None] | None, group: ProcessGroup
-) -> Callable[[int, float], None] | None:
-    """Return rank 0's callback on rank 0, and one that does nothing on the others."""
-    reported: bool = group.bcast(progress is not None)
-    return (progress if group.rank == 0 else lambda *_: None) if reported else None
 
 
 def _open_journal(checkpoint: object, problem: Problem, given: dict[str, object]) -> Journal:
@@ -246,7 +242,7 @@ def _open_journal(checkpoint: object, problem: Problem, given: dict[str, object]
     given["runtime"] = runtime if isinstance(runtime, str) else type(problem.runtime).__name__
     identity = {name: fingerprint(value) for name, value in given.items() if name not in excluded}
     users = problem.users
-    own = digest([users.rows, users.offsets, users.weights])
+    own = digest([*arrays_of(users.rows), users.offsets, users.weights])
     return Journal(checkpoint, problem.distribution.group, identity=identity, own=own)
 
 
@@ -261,6 +257,14 @@ def _choose_search(search: str, start: initialize.Start, tol: float) -> bool:
         )
     given = isinstance(start, initialize.Given | initialize.Warm)
     return search == "swaps" or (search == "auto" and tol > 0 and not given)
+
+
+def _choose_restarts(n_init: int | str, start: initialize.Start, searched: bool) -> int:
+    """Return the number of restarts; "auto" follows scikit-learn where no search follows."""
+    if not isinstance(n_init, str):
+        return check_count(n_init, "n_init", "cluster")
+    check_name(n_init, ("auto",), "n_init", "cluster", other="a whole number >= 1")
+    return 10 if isinstance(start, initialize.Random) and not searched else 1
 
 
 def _check_consensus_factor(consensus_factor: float | str, rho: float | str) -> None:

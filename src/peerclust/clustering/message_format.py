@@ -48,7 +48,8 @@ class MessageFormat:
             # The exponent of two is one byte.
             "8-bit": (1e-30, 1e30),
         }[self.dtype]
-        largest = max(np.abs(problem.users.rows).max(initial=0.0), np.abs(x).max())
+        low, high = problem.users.ranges
+        largest = max(high.max(), -low.min(), np.abs(x).max())
         size = problem.distribution.max_over_ranks(largest)
         if size > most or problem.scales.spread < least:
             raise DataError(

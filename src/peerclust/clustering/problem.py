@@ -15,12 +15,13 @@ import numpy as np
 
 from peerclust import graphs, runtimes, theory
 from peerclust.arrays import Array
+from peerclust.clustering.auto_delta import choose_delta, is_auto
 from peerclust.clustering.checkpoint import Journal
-from peerclust.clustering.scaling import Moments, Scale, distributed_moments
+from peerclust.clustering.scaling import SCALES, Moments, Scale, agree_on_scale, distributed_moments
 from peerclust.distances import Distance, Euclidean, Geometry
-from peerclust.errors import DataError, ParameterError
+from peerclust.errors import DataError, FewRowsError, ParameterError
 from peerclust.graphs import Graph
-from peerclust.losses import KMeans, Loss, geometry_of
+from peerclust.losses import Huber, KMeans, Loss, geometry_of
 from peerclust.programs.protocol import UNKNOWN, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.inputs import read_shared
@@ -34,9 +35,11 @@ from peerclust.runtimes.protocol import (
     Snapshot,
     Traffic,
 )
+from peerclust.sparse import AnyRows, SparseRows
 from peerclust.text import mention, parameter
 from peerclust.theory import Curvature, Scales
 from peerclust.users import Users
+from peerclust.users.rows import hash_rows
 from peerclust.validation import (
     RandomState,
     check_count,
@@ -45,8 +48,6 @@ from peerclust.validation import (
     check_parts,
     check_weights,
 )
-
-SCALES = ("standard",)
 
 # Squares of differences below the first number underflow; sums of squares of roots up to the second
 # do not overflow.
@@ -67,8 +68,8 @@ class Problem:
     """Users on a graph, the runtime that runs their program, K, and the scales of the data.
 
     `users` are those of this process, by `distribution`; all else is the same in every process.
-    With a `scale`, users' rows and all measures are in its coordinates, and `sent` is the traffic
-    of agreeing on it. A `journal` writes checkpoints of the runs.
+    With a `scale`, users' rows and all measures are in its coordinates. `sent` is the traffic of
+    agreeing on the scale and on the loss. A `journal` writes checkpoints of the runs.
     """
 
     users: Users
@@ -186,9 +187,13 @@ def prepare(
     weights: object,
     runtime: object,
     random_state: RandomState,
-    scale: str | None = None,
+    scale: str = "none",
+    mean_of: int = 1,
 ) -> Problem:
-    """Check the arguments and return the problem; see `cluster` for the parameters."""
+    """Check the arguments and return the problem; see `cluster` for the parameters.
+
+    `mean_of` is that of the start by which a Huber loss is chosen, if its delta is "auto".
+    """
     group = runtimes.process_group(runtime)
     with group.raise_on_all():
         K = check_count(n_clusters, "n_clusters", "cluster")
@@ -204,31 +209,35 @@ def prepare(
         distribution, rows, offsets, given = read_shared(parts, graph, weights, group, common)
         network, seed = distribution.graph, group.bcast(seed)
     with group.raise_on_all():
-        if scale is not None:
-            _check_scale(scale, geometry)
+        _check_scale(scale, geometry, rows)
         geometry.check_rows(rows, "cluster")
     resolved = runtimes.resolve(runtime, distribution)
-    moments: Moments | None = None
-    sent = Traffic()
     make = partial(Users, offsets=offsets, weights=given, ids=distribution.local.tolist())
-    if scale is not None:
-        moments, sent = distributed_moments(resolved, make(rows))
-        rows = moments.scale.forward(rows)
-    users = make(rows, loss=loss, distance=distance)
+    moments: Moments | None = None
+    units: Scale | None = None
+    sent = Traffic()
+    if scale != "none":
+        plain = make(rows)
+        moments, sent = distributed_moments(resolved, plain)
+        units, more = agree_on_scale(resolved, plain, scale, moments)
+        sent += more
+        rows = rows if units is None else units.forward(rows)
+    users = make(rows, loss=KMeans() if is_auto(loss) else loss, distance=distance)
     if (distinct := _count_distinct(users, distribution, K)) < K:
-        raise DataError(
+        n = sum(group.allgather(len(rows)))
+        raise FewRowsError(
             parameter("n_clusters", "cluster") + " must be at most the number of distinct rows"
-            f" (n_samples={sum(group.allgather(len(rows)))}, {distinct} of them distinct). Got {K}."
+            f" (n_samples={n}, {distinct} of them distinct). Got {K}.",
+            distinct,
         )
     totals = distribution.gather_users(users.total_weights)
     W_total = float(totals.sum())
     _check_magnitude(users, distribution, W_total)
-    scales = Scales(
-        W=float(totals.max()),
-        W_total=W_total,
-        beta=users.smoothness,
-        spread=_spread(users, distribution, W_total) if moments is None else moments.scaled_spread,
-    )
+    spread = moments.spread_in(units) if moments else _spread(users, distribution, W_total)
+    if is_auto(loss):
+        delta, more = choose_delta(resolved, users, K, seed=seed, spread=spread, mean_of=mean_of)
+        users, sent = make(rows, loss=Huber(delta), distance=distance), sent + more
+    scales = Scales(W=float(totals.max()), W_total=W_total, beta=users.smoothness, spread=spread)
     return Problem(
         users=users,
         distribution=distribution,
@@ -236,18 +245,23 @@ def prepare(
         K=K,
         seed=seed,
         scales=scales,
-        scale=None if moments is None else moments.scale,
+        scale=units,
         sent=sent,
     )
 
 
-def _check_scale(scale: str, geometry: Geometry) -> None:
+def _check_scale(scale: str, geometry: Geometry, rows: AnyRows) -> None:
     check_name(scale, SCALES, "scale", "cluster")
-    if geometry.divergence is not None:
+    if scale != "none" and geometry.divergence is not None:
         raise ParameterError(
             parameter("scale", "cluster")
-            + " must be left out with a Bregman loss, whose domain and divergence"
-            f" belong to the rows' own units. Got {scale!r} and the {geometry.name} loss."
+            + " must be 'none' with a Bregman loss, whose domain and divergence belong to the rows'"
+            f" own units. Got {scale!r} and the {geometry.name} loss."
+        )
+    if scale != "none" and isinstance(rows, SparseRows):
+        raise ParameterError(
+            parameter("scale", "cluster") + " must be 'none' with sparse rows, whose zeros would be"
+            f" lost as features are centered. Got {scale!r}."
         )
 
 
@@ -258,7 +272,8 @@ def _check_magnitude(users: Users, distribution: Distribution, weight: float) ->
     """
     largest = np.zeros(2)
     if users.rows.size:
-        high, low = users.rows.max(axis=0), users.rows.min(axis=0)
+        low, high = (each[np.isfinite(each[:, 0])] for each in users.ranges)
+        low, high = low.min(axis=0), high.max(axis=0)
         largest[:] = (high - low).max(), max(high.max(), -low.min())
     width, far = distribution.max_over_ranks(largest)
     if 0 < width < _SMALLEST_WIDTH:
@@ -295,6 +310,9 @@ def _spread(users: Users, distribution: Distribution, total: float) -> float:
 
 def _count_distinct(users: Users, distribution: Distribution, enough: int) -> int:
     """Count distinct rows of positive weight, up to at least `enough`."""
+    if isinstance(users.rows, SparseRows):
+        weighted = np.broadcast_to(users.weights, len(users.rows)) > 0
+        return len(np.unique(hash_rows(users.rows)[weighted]))
     weights = users.weights if not isinstance(users.weights, float) else None
     first = slice(0, 16 * enough)
     for here in (first, slice(None)):

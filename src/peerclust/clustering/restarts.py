@@ -25,6 +25,7 @@ from peerclust.clustering.solvers import (
 from peerclust.clustering.status import Ending, decide_status
 from peerclust.clustering.trace import Tracer
 from peerclust.errors import DivergedError
+from peerclust.programs import swaps
 from peerclust.programs.protocol import AnyProgram
 from peerclust.runtimes.convergence import (
     CheckedRun,
@@ -51,6 +52,11 @@ class RunSettings:
     search: bool
     trace: bool
     progress: Callable[[int, float], None] | None
+
+    @property
+    def coarse_tol(self) -> float:
+        """The tolerance of the runs that a search compares."""
+        return max(self.tol, swaps.TOL)
 
     def report_as_round_0(self, _: int, residual: float) -> None:
         """Report the progress of a pilot run."""
@@ -117,7 +123,8 @@ def run_restart(problem: Problem, settings: RunSettings, seed: int) -> Restart:
     tuned, tracer = ready.tuned, None
     if settings.trace or settings.progress:
         tracer = Tracer(problem, tuned, record=settings.trace, progress=settings.progress)
-    plan = plan_solver(problem, settings, tuned, ready.x, ready.curvature, seed)
+    tol = settings.coarse_tol if settings.search else settings.tol
+    plan = plan_solver(problem, settings, tuned, ready.x, ready.curvature, seed, tol)
     try:
         end = problem.carry_out(plan, tracer)
     except DivergedError as error:
@@ -136,12 +143,13 @@ def plan_solver(
     x: Array,
     curvature: Curvature,
     seed: int,
+    tol: float,
 ) -> Plan[CheckedRun]:
-    """Return the plan of a run with all settings; see `plan_run`."""
+    """Return the plan of a run with all settings but its tolerance; see `plan_run`."""
     program = tuned.program
     if settings.format is not None:
         program = settings.format.wrap(program, seed)
-    return plan_run(problem, tuned, program, x, curvature, rounds=settings.rounds, tol=settings.tol)
+    return plan_run(problem, tuned, program, x, curvature, rounds=settings.rounds, tol=tol)
 
 
 def search_rho(
@@ -194,15 +202,21 @@ def search_from(problem: Problem, settings: RunSettings, restart: Restart) -> Se
     """Search for a better optimum from the end of a run."""
     if not settings.search:
         return Searched(restart.end)
-    tuned = restart.tuned
+    tuned, spread = restart.tuned, problem.scales.spread
+
+    def run(x: Array, curvature: Curvature, threshold: float) -> Plan[CheckedRun]:
+        tol = threshold / spread
+        return plan_solver(problem, settings, tuned, x, curvature, restart.seed, tol)
+
     plan = search(
         restart.end,
         problem.users,
         problem.graph.m,
         restart.seed,
-        run=lambda x, H: plan_solver(problem, settings, tuned, x, H, restart.seed),
+        run=run,
         penalized=tuned.spec.penalized,
-        threshold=settings.tol * problem.scales.spread,
+        threshold=settings.tol * spread,
+        coarse=settings.coarse_tol * spread,
     )
     return problem.carry_out(plan, restart.tracer)
 

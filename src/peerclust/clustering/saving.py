@@ -1,4 +1,4 @@
-"""A solution in one .npz file; nothing in it is unpickled."""
+"""A solution in one .npz file, without pickles; and in a pickle, for the same version only."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 import zipfile
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+import peerclust
 from peerclust import losses
 from peerclust.clustering.scaling import Scale
 from peerclust.clustering.solution import Certificate, Partial, Solution, Status, Trace
@@ -28,8 +30,9 @@ def write(solution: Solution, path: Path) -> None:
         "alpha": solution.alpha,
         "why": solution.why,
         "solver": solution.solver,
-        "loss": _describe_loss(solution.loss),
+        "loss": describe_loss(solution.loss),
         "distance": type(solution.distance).__name__,
+        "feature_names": solution.feature_names,
     }
     arrays: dict[str, ArrayLike] = {
         "header": np.array(json.dumps(header)),
@@ -72,6 +75,7 @@ def read(path: Path, *, loss: Loss | None = None, distance: Distance | None = No
         trace = None
         if "trace_cost" in arrays:
             trace = Trace(**{f.name: arrays[f"trace_{f.name}"] for f in fields(Trace)})
+        names = header.get("feature_names")
         return Solution(
             centers=arrays["centers"],
             labels=np.split(arrays["labels"], np.cumsum(arrays["sizes"])[:-1]),
@@ -86,6 +90,7 @@ def read(path: Path, *, loss: Loss | None = None, distance: Distance | None = No
             scale=scale,
             solver=header.get("solver", "dgc"),
             part=part,
+            feature_names=None if names is None else tuple(names),
         )
     except FileNotFoundError:
         raise DataError(f"There is no file {path}.") from None
@@ -93,7 +98,31 @@ def read(path: Path, *, loss: Loss | None = None, distance: Distance | None = No
         raise DataError(f"{path} is not a solution that peerclust saved.") from None
 
 
-def _describe_loss(loss: object) -> dict[str, object]:
+def unpickle(version: str) -> Solution:
+    """Return a solution without contents; a pickle calls this before it reads any.
+
+    So a pickle of another version is refused even if its contents can no longer be read. Its name
+    and arguments must stay.
+    """
+    if version != peerclust.__version__:
+        refuse_pickle(f"peerclust {version}")
+    return object.__new__(Solution)
+
+
+def refuse_pickle(writer: str) -> NoReturn:
+    """Raise because another version wrote a pickle."""
+    raise DataError(
+        f"This solution was pickled by {writer}, and only the same version can load it. This is"
+        f" peerclust {peerclust.__version__}."
+    )
+
+
+def describe_loss(loss: object) -> dict[str, object]:
+    """Return the name and the parameters of a loss; a custom loss has its name only.
+
+    >>> describe_loss(losses.Huber(2.0))
+    {'name': 'huber', 'parameters': {'delta': 2.0}}
+    """
     for name, kind in losses.LOSSES.items():
         if isinstance(loss, kind):
             return {"name": name, "parameters": vars(loss)}

@@ -1,43 +1,68 @@
-"""Scaling by the mean and deviation of each feature over all users' rows, without a server.
+"""Scaling of each feature by its distribution over all users' rows, without a server.
 
-With W = sum w the total weight and y the rows, two sums over the network (`programs.consensus`),
+"standard" is by the mean and the standard deviation. With W = sum w the total weight and y the
+rows, two sums over the network (`programs.consensus`),
 
     first = 1/W sum w y,    then    e = 1/W sum w (y - first),    s = 1/W sum w (y - first)^2,
 
 yield mean = first + e and deviation^2 = s - e^2. Without rounding errors e would be zero; it
-corrects for them. All users compute the same bits. What others learn: all users learn the joint
-weight, means and deviations. A user's parent in the tree hears the weight and sums of its subtree;
-for a leaf, these are its own.
+corrects for them.
+
+"robust" is by the median and the interquartile range, (q75 - q25) / 1.349, which is the standard
+deviation if the feature is normal. Rows that are far away, up to a quarter of the weight, hardly
+change either. The quantiles are found by counting (`programs.quantile`). If half of the rows or
+more have the same value, the range may be 0; the unit is then the standard deviation.
+
+All users compute the same bits. What others learn: all users learn the joint weight, means and
+deviations, with "robust" also the three quartiles of each feature and the largest weight of a user.
+A user's parent in the tree hears the weight, sums and counts of its subtree; for a leaf, these are
+its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import kernels, theory
-from peerclust.arrays import Array
+from peerclust.arrays import Array, Rows
+from peerclust.distances import Linear
 from peerclust.errors import DataError, DivergedError
 from peerclust.programs.consensus import Total
+from peerclust.programs.quantile import Quantile
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.users import Users
 from peerclust.users.rows import plan_chunks
+from peerclust.validation import refuse_sparse
 
 F = TypeVar("F", np.float32, np.float64)
 
+SCALES = ("none", "standard", "robust")
+
 # Number of rows that are scaled at a time.
 CHUNK = 1 << 14
+
+# The quartiles of a normal feature differ by this many standard deviations.
+NORMAL_RANGE = 1.3489795003921634
+
+# Quantiles of at most this many features are computed at a time, of fewer among many users: all
+# their counts are in memory at once.
+_MAX_FEATURES = 64
+_MAX_COUNTED = 1 << 15
 
 _OVERFLOW = "The rows to be scaled are so large that the sum of squares overflows."
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """Coordinates in which each feature has mean 0 and deviation 1 over the joint rows.
+    """Coordinates (y - mean) / deviation, for each feature by itself.
+
+    If robust, `mean` has the medians, and `deviation` the interquartile ranges over 1.349.
 
     >>> scale = Scale(mean=np.array([10.0, 0.0]), deviation=np.array([2.0, 1.0]))
     >>> scale.forward(np.array([[14.0, 3.0]])).tolist(), scale.back(np.array([[2.0, 3.0]])).tolist()
@@ -48,18 +73,47 @@ class Scale:
     deviation: Array
 
     def forward(self, rows: NDArray[F]) -> NDArray[F]:
-        """Convert rows or centers (..., d) to these coordinates, in C order; keep the dtype."""
+        """Convert rows or centers (..., d) to these coordinates, in C order; keep the dtype.
+
+        They are computed in float64 and rounded once. So the numbers of float32 rows, in units of
+        their deviation, have an error of the size that rounding to float32 had left in them.
+        """
         out = np.empty(rows.shape, rows.dtype)
         flat, scaled = rows.reshape(-1, rows.shape[-1]), out.reshape(-1, rows.shape[-1])
         for start in range(0, len(flat), CHUNK):
             here = slice(start, start + CHUNK)
-            # The mean is float64, and so is the difference, until it is rounded.
             scaled[here] = (flat[here] - self.mean) / self.deviation
         return out
 
     def back(self, centers: Array) -> Array:
         """Convert centers (..., d) back to the rows' own units, in C order."""
         return np.ascontiguousarray(centers * self.deviation + self.mean)
+
+
+@dataclass(frozen=True)
+class Scaled(Linear):
+    """The geometry of a distance between rows and centers that are scaled first.
+
+    >>> from peerclust.distances import Euclidean
+    >>> scale = Scale(mean=np.array([10.0]), deviation=np.array([2.0]))
+    >>> Scaled(Euclidean(), scale).forward(np.array([[14.0]])).tolist()
+    [[2.0]]
+    """
+
+    scale: Scale
+
+    def forward(self, points: Rows) -> Rows:
+        """Return F of each scaled point."""
+        return super().forward(self.scale.forward(points))
+
+    def place(self, x: Array) -> tuple[Array, tuple[()]]:
+        """Return F of the scaled centers."""
+        return super().place(self.scale.forward(x))
+
+    def check_rows(self, rows: Rows, of: str) -> None:
+        """Raise if the rows (N, d) do not fit."""
+        refuse_sparse(rows, of, "a scale")
+        super().check_rows(rows, of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,24 +124,56 @@ class Moments:
     ----------
     mean, deviation : (d,) arrays
         A constant feature has the deviation 1.
+    variance : (d,) array
+        A constant feature has the variance 0.
     spread : float
         The RMS distance of the rows from their mean; never 0.
     weight : float
         The total weight of all rows.
-    scaled_spread : float
-        The spread of the scaled rows; never 0.
     """
 
     mean: Array
     deviation: Array
+    variance: Array
     spread: float
     weight: float
-    scaled_spread: float
 
-    @property
-    def scale(self) -> Scale:
-        """The coordinates that these moments define."""
-        return Scale(self.mean, self.deviation)
+    def spread_in(self, scale: Scale | None) -> float:
+        """Return the spread of the rows in a scale; never 0.
+
+        >>> moments = Moments(np.zeros(2), np.array([3.0, 1.0]), np.array([9.0, 0.0]), 3.0, 1.0)
+        >>> moments.spread_in(Scale(moments.mean, moments.deviation)), moments.spread_in(None)
+        (1.0, 3.0)
+        """
+        if scale is None:
+            return self.spread
+        return float(np.sqrt((self.variance / scale.deviation**2).sum())) or 1.0
+
+
+def agree_on_scale(
+    runtime: Runtime, users: Users, scale: str, moments: Moments
+) -> tuple[Scale | None, Traffic]:
+    """Return the scale of a name, None for "none", and the traffic that finding it took.
+
+    >>> from peerclust.graphs import path
+    >>> from peerclust.runtimes import Simulator
+    >>> runtime, users = Simulator(path(2)), Users(np.arange(9.0)[:, None], np.array([0, 2, 9]))
+    >>> moments, _ = distributed_moments(runtime, users)
+    >>> agree_on_scale(runtime, users, "robust", moments)[0].mean
+    array([4.])
+    """
+    if scale == "none":
+        return None, Traffic()
+    if scale == "standard":
+        return Scale(moments.mean, moments.deviation), Traffic()
+    quartiles, sent = _quartiles(runtime, users)
+    low, median, high = quartiles.T
+    with np.errstate(over="ignore"):
+        deviation = (high - low) / NORMAL_RANGE
+    if not np.isfinite(deviation).all():
+        raise DataError(_OVERFLOW)
+    varies = deviation > theory.CONSTANT * np.abs(median)
+    return Scale(median, np.where(varies, deviation, moments.deviation)), sent
 
 
 def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffic]:
@@ -117,14 +203,12 @@ def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffi
     if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
         raise DataError(_OVERFLOW)
     varies = np.sqrt(variance) > theory.CONSTANT * np.abs(mean)
-    deviation = np.where(varies, np.sqrt(variance), 1.0)
-    scaled = float(np.sqrt((variance / deviation**2).sum()))
     moments = Moments(
         mean=mean,
-        deviation=deviation,
+        deviation=np.where(varies, np.sqrt(variance), 1.0),
+        variance=np.where(varies, variance, 0.0),
         spread=theory.nonzero_spread(float(np.sqrt(variance.sum())), mean),
         weight=float(weight),
-        scaled_spread=scaled if varies.any() else 1.0,
     )
     return moments, sent + more
 
@@ -141,6 +225,24 @@ def _sums(users: Users, origin: Array, power: int) -> Array:
     total = np.zeros((users.m, users.d))
     kernels.by_user(chunks.owner, parts, total)
     return total
+
+
+def _quartiles(runtime: Runtime, users: Users) -> tuple[Array, Traffic]:
+    """Return the quartiles of each feature over the rows of all users, (d, 3)."""
+    m, found, sent = runtime.distribution.graph.m, [], Traffic()
+    size = max(1, min(_MAX_FEATURES, _MAX_COUNTED // m))
+    x = np.empty((users.m, 0, users.d))
+    for start in range(0, users.d, size):
+        program = Quantile(m, (0.25, 0.5, 0.75), partial(_features, start, size))
+        run = run_program(runtime, program, users, x, rounds=program.rounds)
+        found.append(run.states[0].found.reshape(-1, 3))
+        sent += run.traffic
+    return np.concatenate(found), sent
+
+
+def _features(start: int, size: int, users: Users, x: Array) -> Rows:  # noqa: ARG001
+    """Return some features of the users' rows."""
+    return users.rows[:, start : start + size]
 
 
 def _total(runtime: Runtime, users: Users, own: Array) -> tuple[Array, Traffic]:

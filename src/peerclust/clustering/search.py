@@ -1,10 +1,14 @@
-"""The swap search: from a converged run, centers are moved to where they are missing.
+"""The swap search: centers are moved to where they are missing.
 
 A run of K-means, or of any of its relatives, ends in a local optimum: two centers may share one
 group of rows while a third lies between two groups. Two sums per cluster (`programs.swaps`) show
 it: its cost E, and by how much the cost would rise without its center, U. The center whose removal
 costs least moves beside the one whose cluster costs most, and the solver continues from there. The
 move is kept if the cost fell. After some failures in a row the search ends.
+
+Which optimum a run approaches shows long before it is there. So the runs that are compared are
+coarse: they end at a tolerance of `swaps.TOL`, and before that where a move looks hopeless. Only
+the best one continues to the tolerance that was asked for.
 
 Everything is decided by exact sums over all users, so all of them decide the same on every runtime.
 """
@@ -23,7 +27,6 @@ from peerclust.runtimes.convergence import (
     CheckedRun,
     Plan,
     add_up,
-    agree_on_curvature,
 )
 from peerclust.runtimes.protocol import Traffic
 from peerclust.theory import Curvature
@@ -32,7 +35,7 @@ from peerclust.users import Users
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """The best run, and what the search took: its rounds, moves, those kept, and traffic."""
+    """The best run, and what came after the first: rounds, moves, those kept, and traffic."""
 
     end: CheckedRun
     rounds: int = 0
@@ -47,25 +50,27 @@ def search(
     m: int,
     seed: int,
     *,
-    run: Callable[[Array, Curvature], Plan[CheckedRun]],
+    run: Callable[[Array, Curvature, float], Plan[CheckedRun]],
     penalized: bool,
     threshold: float,
+    coarse: float,
     unchanged: Callable[[], bool] = lambda: True,
 ) -> Plan[Searched]:
-    """Move centers of a run that has converged as long as that lowers the cost.
+    """Move centers of a coarse run as long as that lowers the cost; then finish the best run.
 
     `users` are those of this process, m is the number of all. `run` returns the plan of a run from
-    centers (u, K, d) where costs have some curvature, after the present one. Runs are compared by
-    J_rho if the solver is `penalized`, else by the pooled cost. One whose residual is above
-    `threshold` is not kept, and a first one is not searched. `unchanged` is whether the network
-    was, in the last sum, the one of the first run. If it was not, costs cannot be compared, and the
-    search ends with the run that was going on.
+    centers (u, K, d) where costs have some curvature, after the present one, to a threshold: to
+    `coarse` while runs are compared, to `threshold` in the end. Runs are compared by J_rho if the
+    solver is `penalized`, else by the pooled cost. One whose residual is above the threshold is not
+    kept, and a first one is not searched. `unchanged` is whether the network was, in the last sum,
+    the one of the first run. If it was not, costs cannot be compared, and the run that was going on
+    is finished.
     """
 
     def cost(found: Found) -> float:
         return found.cost if penalized else found.pooled_cost
 
-    if not first.has_converged(threshold):
+    if not first.has_converged(coarse):
         return Searched(first)
     best, rounds, moves, kept, failures, sent = first, 0, 0, 0, 0, Traffic()
     split: set[int] = set()
@@ -84,15 +89,22 @@ def search(
         centers = swaps.split_center(best.found.mean, swap, users.geometry, seed, moves)
         moved = users.broadcast_centers(centers)
         moves += 1
-        curvature, more = yield from agree_on_curvature(users, moved, m)
-        end = yield from run(moved, curvature)
-        rounds, sent = rounds + end.rounds, sent + more + end.run.traffic + end.checks
+        curvature = swaps.split_curvature(best.curvature, swap)
+        end = yield from run(moved, curvature, swaps.ROUGH * coarse)
+        rounds, sent = rounds + end.rounds, sent + end.run.traffic + end.checks
+        if cost(end.found) <= swaps.HOPELESS * cost(best.found) and unchanged():
+            end = yield from run(end.run.x, end.curvature, coarse)
+            rounds, sent = rounds + end.rounds, sent + end.run.traffic + end.checks
         if not unchanged():
-            return Searched(end, rounds, moves, kept, sent)
+            best = end
+            break
         lower = cost(end.found) < (1.0 - swaps.MIN_DROP) * cost(best.found)
-        if lower and end.has_converged(threshold):
+        if lower and end.has_converged(coarse):
             best, costs, failures, kept = end, None, 0, kept + 1
             split.clear()
         else:
             failures += 1
+    if not best.has_converged(threshold):
+        best = yield from run(best.run.x, best.curvature, threshold)
+        rounds, sent = rounds + best.rounds, sent + best.run.traffic + best.checks
     return Searched(best, rounds, moves, kept, sent)

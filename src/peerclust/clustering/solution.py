@@ -1,25 +1,35 @@
-"""The result of a clustering: centers, labels, status, certificate and trace, saved and loaded."""
+"""The result of a clustering: centers, labels, status, certificate and trace.
+
+What is made of it is in files of its own: `saving`, `display`, `plotting` and `export`.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+import peerclust
 from peerclust import distances, losses
 from peerclust.arrays import Array
-from peerclust.clustering.scaling import Scale
+from peerclust.clustering.scaling import Scale, Scaled
 from peerclust.distances import Distance, Euclidean, Geometry
 from peerclust.doors import Door
 from peerclust.errors import DataError, ParameterError
 from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
+from peerclust.sparse import is_sparse
 from peerclust.users.nearest import nearest
-from peerclust.validation import check_rows
+from peerclust.validation import check_any_rows
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from peerclust.plots import Axes
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,7 @@ class Status:
         return replace(self, advice=str(door.translate(self.advice)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """The numbers that show how good a result is; in scaled units if the rows were scaled.
 
@@ -82,8 +92,8 @@ class Certificate:
     rounds, messages, bytes : int
         What the run took; a message is from one user to one neighbor.
     setup_rounds, setup_messages, setup_bytes : int
-        What scaling, initialization, other restarts, the choice of rho and certificates took in
-        addition; the rounds are those of the choice of rho only.
+        What scaling, initialization, other restarts, the choice of delta and rho, and certificates
+        took in addition; the rounds are those of the choice of rho only.
     search_rounds, search_messages, search_bytes, moves, moves_kept : int
         What the search for a better optimum took in addition, the number of its moves, and of those
         that lowered the cost.
@@ -113,6 +123,16 @@ class Certificate:
     moves_kept: int
     spread: float
     largest_weight: float
+
+    def __repr__(self) -> str:
+        from peerclust.clustering import display
+
+        return display.certificate_text(self)
+
+    def _repr_html_(self) -> str:
+        from peerclust.clustering import display
+
+        return display.certificate_html(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,6 +194,8 @@ class Solution:
         The name of the solver.
     part : Partial or None
         If this solution has the centers and labels of some users only: which, `part.users`.
+    feature_names : tuple of str or None
+        The names of the features, if the rows had any: from an estimator, `fit` or a peer.
 
     Examples
     --------
@@ -182,6 +204,8 @@ class Solution:
     >>> solution = pc.cluster(parts, n_clusters=2, rho=50, random_state=0)
     >>> np.sort(solution.consensus.ravel()).round(1).tolist(), solution.status.name
     ([0.1, 9.9], 'converged')
+    >>> solution
+    <Solution: m=2, K=2, d=1, converged after ... rounds>
     """
 
     centers: Array
@@ -197,6 +221,7 @@ class Solution:
     scale: Scale | None = None
     solver: str = "dgc"
     part: Partial | None = None
+    feature_names: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         m, K, d = self.centers.shape
@@ -204,12 +229,29 @@ class Solution:
         name = "Solution" if self.part is None else "Part of a solution"
         return f"<{name}: m={m}, K={K}, d={d}, {self.status.name} after {rounds} rounds>"
 
+    def __str__(self) -> str:
+        from peerclust.clustering import display
+
+        return display.solution_text(self)
+
+    def _repr_html_(self) -> str:
+        from peerclust.clustering import display
+
+        return display.solution_html(self)
+
     @property
     def consensus(self) -> Array:
         """The mean of all users' centers, (K, d)."""
         return (
             add_up(self.centers) / len(self.centers) if self.part is None else self.part.consensus
         )
+
+    @property
+    def cluster_sizes(self) -> list[int]:
+        """The number of rows of each cluster, of the users that are here."""
+        labels = np.concatenate(self.labels)
+        sizes: list[int] = np.bincount(labels, minlength=self.centers.shape[1]).tolist()
+        return sizes
 
     def gathered(self, distribution: Distribution) -> Solution:
         """Return the whole solution, gathered from all processes."""
@@ -222,12 +264,17 @@ class Solution:
 
     @property
     def geometry(self) -> Geometry:
-        """How rows and centers are compared; raises if the loss or the distance is not known."""
+        """How rows and centers, in the rows' own units, are compared.
+
+        Raises if the loss or the distance is not known.
+        """
         if self.loss is None or self.distance is None:
             raise ParameterError(
                 "This solution was made with a custom loss or distance; load it with"
                 " Solution.load(path, loss=..., distance=...)."
             )
+        if self.scale is not None:
+            return Scaled(self.distance, self.scale)
         return geometry_of(self.loss, self.distance)
 
     def predict(self, rows: ArrayLike) -> NDArray[np.int32]:
@@ -244,13 +291,13 @@ class Solution:
         )
 
     def _nearest(self, rows: ArrayLike, centers: Array) -> tuple[NDArray[np.int32], Array]:
-        y = check_rows(rows, "predict")
+        y = check_any_rows(rows, "predict")
         d = self.centers.shape[2]
         if y.shape[1] != d:
             raise DataError(f"The rows of predict must have {d} features. Got {y.shape[1]}.")
         geometry = self.geometry
-        if self.scale is not None:
-            y, centers = self.scale.forward(y), np.asarray(self.scale.forward(centers))
+        if is_sparse(y):
+            geometry.check_rows(y, "predict")
         return nearest(y, centers, geometry)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -278,3 +325,73 @@ class Solution:
             loss=None if loss is None else losses.resolve(loss, "Solution.load"),
             distance=None if distance is None else distances.resolve(distance, "Solution.load"),
         )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        from peerclust.clustering import saving
+
+        return saving.unpickle, (peerclust.__version__,), (vars(self),)
+
+    def __setstate__(self, state: tuple[dict[str, object]]) -> None:
+        from peerclust.clustering import saving
+
+        # Pickles had a dict, and no version.
+        if isinstance(state, dict):
+            saving.refuse_pickle("an earlier version of peerclust")
+        vars(self).update(state[0])
+
+    def to_sklearn(self) -> BaseEstimator:
+        """Return a fitted KMeans of scikit-learn with the joint centers, for tools that read one.
+
+        It predicts what `predict` does, except for rows about equally near to two centers, as
+        scikit-learn computes distances by another formula. If the rows were scaled, it is a
+        pipeline of a StandardScaler and a KMeans in scaled units, so that it takes rows as they are
+        and still measures distances as the clustering did. `labels_` are the users' labels, user
+        after user. `inertia_` is that of all rows, and NaN for other losses than K-means. Raise if
+        distances are not Euclidean.
+
+        >>> import peerclust as pc
+        >>> parts = [np.array([[0.0], [0.2]]), np.array([[9.8], [10.0]])]
+        >>> model = pc.cluster(parts, n_clusters=2, random_state=0).to_sklearn()
+        >>> model.cluster_centers_[model.predict([[9.0]])].round(1).tolist()
+        [[9.9]]
+        """
+        from peerclust.clustering import export
+
+        return export.to_sklearn(self)
+
+    def plot(self, rows: object = None, *, ax: Axes | None = None) -> Axes:
+        """Plot rows by cluster, with the joint centers, and return the axes.
+
+        `rows` are an (N, d) array or a list or dict of users' rows; each is in the cluster that
+        `predict` returns. Without rows the users' own centers are plotted. More than two features
+        are projected to the first two principal components, in scaled units if the rows were
+        scaled; of one feature there is a histogram. At most about 5000 rows are drawn, at equal
+        intervals. Without `ax`, a new figure of pyplot is made. Needs matplotlib (the extra
+        `plots`).
+
+        >>> import peerclust as pc
+        >>> X, _ = pc.datasets.iris()
+        >>> axes = pc.cluster([X], n_clusters=3, random_state=0).plot(X)
+        >>> axes.get_xlabel()
+        'first principal component'
+        """
+        from peerclust.clustering import plotting
+
+        return plotting.plot(self, rows, ax)
+
+    def plot_trace(self, *, ax: Axes | None = None) -> Axes:
+        """Plot cost, residual and disagreement by round, and return the axes.
+
+        Needs a solution of `cluster(trace=True)`. Residual and disagreement are fractions of the
+        data's spread, on a logarithmic axis to the right. Without `ax`, a new figure of pyplot is
+        made. Needs matplotlib (the extra `plots`).
+
+        >>> import peerclust as pc
+        >>> X, _ = pc.datasets.iris()
+        >>> solution = pc.cluster([X[::2], X[1::2]], n_clusters=3, trace=True, random_state=0)
+        >>> solution.plot_trace().get_xlabel()
+        'round'
+        """
+        from peerclust.clustering import plotting
+
+        return plotting.plot_trace(self, ax)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,16 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from peerclust.arrays import Array
+from peerclust.clustering.auto_delta import CAP
 from peerclust.clustering.solution import Solution
 from peerclust.estimators.base import Estimator
-from peerclust.initialize import KMeansPlusPlus
+from peerclust.initialize import Given, KMeansPlusPlus, Warm, resolve
 from peerclust.losses import Huber
-from peerclust.outliers import CAP, SHARED, estimate_delta, find_threshold
-from peerclust.runtimes.protocol import Traffic
+from peerclust.outliers import find_robust_threshold, find_threshold
 from peerclust.validation import check_name, check_number
+
+# n_init="auto" if the start is drawn: no search follows that would make up for a bad one.
+RESTARTS = 5
 
 
 class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
@@ -31,16 +33,20 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
     ----------
     n_clusters : int, default=3
         Number of clusters of inliers.
-    contamination : float in (0, 0.5], default=0.1
-        The fraction of the rows of `fit` to label as outliers; sets `offset_`.
+    contamination : float in (0, 0.5] or "auto", default=0.1
+        The fraction of the rows of `fit` to label as outliers; sets `offset_`. "auto" labels the
+        rows that are farther from their center than median + 3 x 1.4826 x MAD of all rows'
+        distances, where MAD is the median absolute deviation from the median.
+    scale : "none", "standard" or "robust", default="robust"
+        Units of the features, as in `peerclust.cluster`; outliers hardly change "robust" ones.
     delta : float or "auto", default="auto"
-        Threshold of the Huber loss; "auto" is the median distance of the rows to a start's centers,
-        on which the users agree.
+        Threshold of the Huber loss, in these units; "auto" is the median distance of the rows to a
+        start's centers, on which the users agree.
     init : str, array or object, default="auto"
         "auto" is k-means++ with D^2 capped at its 90 % quantile; else as in `peerclust.cluster`.
-    n_init : int, default=5
-        Number of restarts.
-    distance, graph, solver, rho, alpha, B, max_iter, tol, runtime, random_state
+    n_init : int or "auto", default="auto"
+        Number of restarts. "auto" is 5, or 1 if `init` gives centers or classes.
+    distance, graph, solver, rho, alpha, B, max_iter, tol, runtime, verbose, random_state
         As in `PeerClustering`.
 
     Attributes
@@ -48,7 +54,7 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
     offset_ : float
         Rows whose `score_samples` is below this are outliers.
     delta_ : float
-        The delta that was used.
+        The delta that was used, in units of the scale.
     cluster_centers_, user_centers_, labels_, n_iter_, solution_, user_names_
         As in `PeerClustering`.
 
@@ -61,11 +67,14 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
     [95, 96, 97, 98, 99]
     """
 
+    loss = "huber"
+
     def __init__(
         self,
         n_clusters: int = 3,
         *,
-        contamination: float = 0.1,
+        contamination: float | str = 0.1,
+        scale: str = "robust",
         delta: float | str = "auto",
         distance: Any = "euclidean",
         graph: Any = "auto",
@@ -76,12 +85,14 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         max_iter: int = 1000,
         tol: float = 1e-4,
         init: Any = "auto",
-        n_init: int = 5,
+        n_init: int | str = "auto",
         runtime: Any = "simulator",
+        verbose: int = 0,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.contamination = contamination
+        self.scale = scale
         self.delta = delta
         self.distance = distance
         self.graph = graph
@@ -94,30 +105,42 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         self.init = init
         self.n_init = n_init
         self.runtime = runtime
+        self.verbose = verbose
         self.random_state = random_state
 
     def _cluster(self, parts: Any, given: dict[str, Any]) -> Solution:
         of = type(self).__name__
-        check_number(self.contamination, "contamination", of, above=0, at_most=0.5)
-        delta: Any = self.delta
-        sent = Traffic()
-        if isinstance(delta, str):
-            check_name(delta, ("auto",), "delta", of)
-            delta, sent = estimate_delta(parts, **{name: given[name] for name in SHARED})
-        if isinstance(self.init, str) and self.init == "auto":
-            given = given | {"init": KMeansPlusPlus(cap=CAP)}
-        self.delta_ = delta
+        if isinstance(self.contamination, str):
+            fraction = "a number > 0 and <= 0.5"
+            check_name(self.contamination, ("auto",), "contamination", of, other=fraction)
+        else:
+            check_number(self.contamination, "contamination", of, above=0, at_most=0.5)
+        init, n_init = given["init"], given["n_init"]
+        start = resolve(
+            KMeansPlusPlus(cap=CAP) if isinstance(init, str) and init == "auto" else init
+        )
+        if isinstance(n_init, str) and n_init == "auto":
+            n_init = 1 if isinstance(start, Given | Warm) else RESTARTS
         # Moves seek compact groups, and a group of outliers is one.
-        given = given | {"loss": Huber(delta), "search": "none"}
-        return _add_setup_traffic(super()._cluster(parts, given), sent)
+        given = given | {"search": "none", "init": start, "n_init": n_init}
+        solution = super()._cluster(parts, given | {"loss": Huber(self.delta)})
+        assert isinstance(solution.loss, Huber)
+        self.delta_ = solution.loss.delta
+        return solution
 
     def _measure(self, rows: NDArray[Any], weights: Array | None) -> None:
         scores = -np.sqrt(self._nearest(rows)[1])
         weights = np.ones(len(scores)) if weights is None else weights
-        self.offset_ = find_threshold(scores, weights, self.contamination)
+        if isinstance(self.contamination, str):
+            self.offset_ = find_robust_threshold(scores, weights)
+        else:
+            self.offset_ = find_threshold(scores, weights, self.contamination)
 
     def score_samples(self, X: Any) -> Array:
-        """Return minus the distance of each row to the nearest center; lower is more abnormal."""
+        """Return minus the distance of each row to the nearest center; lower is more abnormal.
+
+        In scaled units, unless `scale` is "none".
+        """
         return -np.sqrt(self._nearest(self._check_fitted(X))[1])
 
     def decision_function(self, X: Any) -> Array:
@@ -131,18 +154,5 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
     def fit_predict(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None
     ) -> NDArray[np.int64]:
-        """Fit to X and return -1 for its outliers and 1 for its inliers."""
+        """Fit to X and return -1 for its outliers and 1 for its inliers; see `fit`."""
         return self.fit(X, y, sample_weight, users=users).predict(X)
-
-
-def _add_setup_traffic(solution: Solution, sent: Traffic) -> Solution:
-    """Add the traffic of estimating delta to the set-up."""
-    certificate = solution.certificate
-    return replace(
-        solution,
-        certificate=replace(
-            certificate,
-            setup_messages=certificate.setup_messages + sent.messages,
-            setup_bytes=certificate.setup_bytes + sent.bytes,
-        ),
-    )

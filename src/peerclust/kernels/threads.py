@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 T = TypeVar("T")
 
 # Below this much work (row x center x feature) waking a thread costs more than it saves.
-MIN_WORK_PER_THREAD = 200_000
+MIN_WORK_PER_THREAD = 1_000_000
 
 
 def cores() -> int:

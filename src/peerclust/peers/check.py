@@ -10,7 +10,6 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from peerclust.errors import InputError, PeerclustError
 from peerclust.peers.commands import SiteArguments, read_table
@@ -72,7 +71,7 @@ def check(
         asyncio.run(probe.run(seconds, on_wait))
     lines.append(_clock(contract, {} if probe is None else probe.results, now))
     lines.append(_port(given.listen or contract.peers[contract.number(me)].endpoint, probe))
-    lines.append(_data(contract, given.data))
+    lines.append(_data(contract, given))
     if probe is None:
         detail = "not tried: neighbors answer only a site that has its key"
         return lines + [Line(name, False, detail) for name in contract.neighbors(me)]
@@ -138,13 +137,13 @@ def _port(endpoint: tuple[str, int], probe: Probe | None) -> Line:
     )
 
 
-def _data(contract: Contract, data: Path) -> Line:
+def _data(contract: Contract, given: SiteArguments) -> Line:
     try:
-        table = read_table(contract, data)
+        table = read_table(contract, given.data, given.csv)
     except PeerclustError as error:
         return Line("data", False, str(error))
     N = len(table.rows)
-    detail = f"{data}, {N:,} rows of finite numbers in {', '.join(contract.features)}"
+    detail = f"{table.titles[0]}, {N:,} rows of finite numbers in {', '.join(contract.features)}"
     if table.weights is not None:
         detail += f", weights in {contract.weights_column} with sum {table.weights.sum():g}"
         if N and not table.weights.any():

@@ -26,7 +26,7 @@ from peerclust.runtimes.network.identity import (
     read_certificate,
 )
 from peerclust.runtimes.network.journal import read_journal
-from peerclust.tables import Table
+from peerclust.tables import DETECT_ALL, CsvOptions, Table
 from peerclust.text import guess
 
 
@@ -40,6 +40,7 @@ class SiteArguments:
     keys: Path | None = None
     listen: tuple[str, int] | None = None
     dial: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    csv: CsvOptions = DETECT_ALL
 
     def read_contract(self) -> Contract:
         """Read the network file; raise if it lacks this site or one that it is to dial."""
@@ -78,9 +79,11 @@ def run_site(
     contract, me = given.read_contract(), given.me
     identity = given.load_identity(contract)
     check_dates(identity, datetime.now(UTC))
-    table = read_table(contract, given.data)
+    table = read_table(contract, given.data, given.csv)
     directory = SiteDirectory(out, force=force, on_log=on_log)
     try:
+        for sentence in table.describe_dialects():
+            directory.log(sentence)
         site = Site(
             contract,
             me,
@@ -117,6 +120,8 @@ def replay(
     network: Path,
     sites: Sequence[tuple[str, Path, Path]],
     on_round: Callable[[int, dict[int, Array]], None] = lambda *_: None,
+    *,
+    csv: CsvOptions = DETECT_ALL,
 ) -> dict[str, dict[str, int | bool]]:
     """Compute a run again; `sites` are (name, rows, directory). Return each site's end by name."""
     contract = contract_file.read(network)
@@ -124,7 +129,7 @@ def replay(
     for name, data, directory in sites:
         check_member(contract, name, "--site")
         number = contract.number(name)
-        rows[number] = read_rows(contract, name, read_table(contract, data))
+        rows[number] = read_rows(contract, name, read_table(contract, data, csv))
         # A site that was lost before the first round has none, but its rows may be in the setup.
         if (directory / "journal.jsonl").exists():
             journals[number] = read_journal(directory / "journal.jsonl")
@@ -168,13 +173,14 @@ def check_dates(identity: Identity, now: datetime) -> None:
         )
 
 
-def read_table(contract: Contract, data: Path) -> Table:
+def read_table(contract: Contract, data: Path, csv: CsvOptions = DETECT_ALL) -> Table:
     """Read the columns that the contract names; the table may have no rows."""
     try:
         return tables.read(
             [data],
             columns=contract.features,
             weights_column=contract.weights_column,
+            csv=csv,
             may_be_empty=True,
         )
     except DataError as error:

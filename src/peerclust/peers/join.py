@@ -62,7 +62,7 @@ class JoinProcedure:
 
     def scaled(self, agreed: Agreed) -> Users:
         """Return this site's rows in the agreed scale."""
-        return self.rows.users(self.contract, setup.make_scale(self.contract, agreed))
+        return self.rows.users(self.contract, agreed)
 
     def _agree(self) -> JoinResult:
         """Agree on scale, step and start, or on resuming from the checkpoints of all sites."""
@@ -89,6 +89,8 @@ class JoinProcedure:
             for name, value in (("rho", agreed.rho), ("alpha", agreed.alpha))
             if self.contract.spec.takes(name) and value > 0
         ]
+        if self.contract.delta == "auto":
+            parameters.append(f"delta {agreed.delta:.6g}")
         chosen = f": {', '.join(parameters)}" if parameters else ""
         self.directory.log(f"Agreed with {names}{chosen}.")
         if saved is not None:

@@ -99,10 +99,9 @@ def replay(
     _check_heard(contract, events)
     _check_rows(contract, rows, events)
     agreed, starts = _agree_again(contract, rows, events)
-    scale = setup.make_scale(contract, agreed)
     program = configuration.make_program(contract, agreed)
     sites = {
-        i: _Site(rows[i].users(contract, scale), *_read_segments(each))
+        i: _Site(rows[i].users(contract, agreed), *_read_segments(each))
         for i, each in events.items()
     }
     for i, site in sites.items():

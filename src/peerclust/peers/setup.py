@@ -14,20 +14,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from peerclust import graphs
 from peerclust.arrays import Array
+from peerclust.clustering.auto_delta import choose_delta
 from peerclust.clustering.problem import Problem, draw_seed
 from peerclust.clustering.restarts import RunSettings, prepare_run
-from peerclust.clustering.scaling import Scale, distributed_moments
+from peerclust.clustering.scaling import Scale, agree_on_scale, distributed_moments
 from peerclust.clustering.solvers import SolverChoice, SolverRequest
 from peerclust.errors import DataError
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import Known
 from peerclust.initialize import KMeansPlusPlus
-from peerclust.programs.certificate import Certify
 from peerclust.programs.consensus import Maximum
-from peerclust.programs.solver_spec import Tuning
-from peerclust.runtimes import Simulator, run_program
+from peerclust.runtimes import run_program
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract
@@ -43,9 +41,6 @@ _LARGEST_ROW = 1e80
 
 # The total weight of all sites may be rounded by this fraction of it.
 _ROUNDING = 1e-9
-
-# Rows used to compile the loops; users with more rows need no other loops (see `users.cached`).
-_WARM_UP_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,34 +59,22 @@ class Rows:
         data.update(np.ascontiguousarray(self.weights).data)
         return data.digest()
 
-    def users(self, contract: Contract, scale: Scale | None = None) -> Users:
-        """Return the users of these rows, scaled or not."""
+    def users(self, contract: Contract, agreed: Agreed | None = None) -> Users:
+        """Return the users of these rows, in the agreed scale and with the agreed loss, if any."""
+        if agreed is None:
+            return self.scaled(contract, None)
+        return self.scaled(contract, make_scale(contract, agreed), agreed.delta)
+
+    def scaled(self, contract: Contract, scale: Scale | None, delta: float = 1.0) -> Users:
+        """Return the users of these rows, scaled or not; `delta` is what "auto" stands for."""
         return Users(
             self.rows if scale is None else np.asarray(scale.forward(self.rows), np.float64),
             self.offsets,
             weights=self.weights,
-            loss=contract.make_loss(),
+            loss=contract.make_loss(delta),
             distance=contract.make_distance(),
             ids=self.numbers,
         )
-
-    def warm_up(self, contract: Contract) -> None:
-        """Run a few rounds alone on some of the rows: no peer should wait while loops compile."""
-        n = min(len(self.rows), _WARM_UP_ROWS)
-        weights = self.weights if isinstance(self.weights, float) else self.weights[:n]
-        some = Rows(self.rows[:n], np.array([0, n]), weights, (0,))
-        x = np.zeros((1, contract.n_clusters, self.rows.shape[1]))
-        graph, users = graphs.path(1), some.users(contract)
-        # Any numbers will do; with an alpha of 0 each center has a step that cannot overflow.
-        tuning = Tuning(
-            make_graph=lambda: graph, curvature=np.ones(contract.n_clusters), B=contract.B
-        )
-        alone = Simulator(graph)
-        run_program(alone, contract.spec.make(tuning), users, x, rounds=4)
-        certify = Certify(m=1)
-        run_program(alone, certify, users, x, rounds=certify.rounds)
-        if contract.searches:
-            users.swap_costs(users.assign(x), x)
 
 
 def agree(
@@ -101,16 +84,16 @@ def agree(
     members: tuple[int, ...],
     lost: list[tuple[int, int]],
 ) -> tuple[Agreed, Users, Array]:
-    """Agree on scale, rho, step and start; return all of it, the scaled users and their centers.
+    """Agree on scale, delta, rho, step and start; return all of it, scaled users and their centers.
 
-    Start and rho, with its pilot runs, are those of `cluster`.
+    Scale, delta, start, and rho with its pilot runs, are those of `cluster`.
     """
     if rows.rows.size and np.abs(rows.rows).max() > _LARGEST_ROW:
         raise DataError(f"Rows must have no numbers above {_LARGEST_ROW:g} in magnitude.")
-    moments, _ = distributed_moments(runtime, rows.users(contract))
-    standard = contract.scale == "standard"
-    scale = moments.scale if standard else None
-    users = rows.users(contract, scale)
+    plain = rows.users(contract)
+    moments, _ = distributed_moments(runtime, plain)
+    scale, _ = agree_on_scale(runtime, plain, contract.scale, moments)
+    users, K, seed = rows.scaled(contract, scale), contract.n_clusters, draw_seed(contract.seed)
     if contract.weights_column is None and contract.n_clusters > round(moments.weight):
         raise DataError(
             parameter("n_clusters", "the network file")
@@ -126,28 +109,35 @@ def agree(
             f"A site has the total weight {W:g}, but all sites together have {moments.weight:g}:"
             " one of them reported a wrong number. The run cannot start."
         )
-    spread = moments.scaled_spread if standard else moments.spread
+    spread, delta = moments.spread_in(scale), 1.0
+    if contract.delta == "auto":
+        # A start of its own, which reveals no more than that of the run.
+        delta, _ = choose_delta(
+            runtime, users, K, seed=seed, spread=spread, mean_of=contract.mean_of
+        )
+        users = rows.scaled(contract, scale, delta)
     graph = _known_graph(runtime.distribution.graph, lambda_max, lambda_2)
     problem = Problem(
         users=users,
         distribution=replace(runtime.distribution, graph=graph),
         runtime=runtime,
-        K=contract.n_clusters,
-        seed=draw_seed(contract.seed),
+        K=K,
+        seed=seed,
         scales=Scales(W=W, W_total=moments.weight, beta=users.smoothness, spread=spread),
     )
     ready = prepare_run(problem, _run_settings(contract), problem.seed)
-    zeros, ones = np.zeros(users.d), np.ones(users.d)
+    units = scale or Scale(np.zeros(users.d), np.ones(users.d))
     agreed = Agreed(
         members=list(members),
         lost=lost,
-        mean=(moments.mean if standard else zeros).tolist(),
-        deviation=(moments.deviation if standard else ones).tolist(),
+        mean=units.mean.tolist(),
+        deviation=units.deviation.tolist(),
         low=low.tolist(),
         high=high.tolist(),
         spread=spread,
         weight=moments.weight,
         W=W,
+        delta=delta,
         rho=1.0 if ready.tuned.rho is None else ready.tuned.rho,
         alpha=ready.tuned.alpha or 0.0,
         curvature=ready.curvature.mean.tolist(),

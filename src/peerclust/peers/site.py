@@ -87,7 +87,6 @@ class Site:
         for each in (signal.SIGTERM, signal.SIGINT):
             node.loop.add_signal_handler(each, node.interrupt, Leaving())
         try:
-            self.rows.warm_up(self.contract)
             node.open()
             node.loop.run_until_complete(self._status.open())
             return self._take_part()
@@ -173,7 +172,7 @@ class Site:
             ) from None
 
     def _plan(self, start: Snapshot[State]) -> Plan[CheckedRun]:
-        """Run the solver until it has converged, then search for a better optimum."""
+        """Run the solver until it has converged, with a search for a better optimum in between."""
         running, contract = self._running, self.contract
         assert running is not None
         first = yield from running.plan_run(start)
@@ -184,9 +183,10 @@ class Site:
             running.users,
             contract.graph.m,
             draw_seed(contract.seed),
-            run=running.plan_move,
+            run=running.plan_next,
             penalized=contract.spec.penalized,
             threshold=running.threshold,
+            coarse=running.coarse,
             unchanged=lambda: running.is_unchanged,
         )
         return self._searched.end

@@ -141,6 +141,7 @@ class SiteDirectory:
             loss=users.loss,
             distance=users.distance,
             scale=scale,
+            feature_names=tuple(contract.features),
         )
         scores = solution.outlier_scores(table.rows) if len(table.rows) else np.empty(0)
         record: Record = {

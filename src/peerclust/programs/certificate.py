@@ -256,12 +256,16 @@ class Certify:
             part = ((state.x - mean) * state.difference).sum(axis=2).sum(axis=1)
             cost = cost / self.rho + 0.5 * self.c * part
         everywhere = users.broadcast_centers(mean)
-        assignment = users.assign(everywhere, state.assignment)
-        gradient = users.gradient(assignment, everywhere).reshape(users.m, -1)
+        assignment, cost_at_mean = state.assignment, state.cost
+        assert assignment is not None
+        if not np.array_equal(everywhere, state.x):
+            assignment = users.assign(everywhere, assignment)
+            cost_at_mean = users.cost(assignment, everywhere)
+        gradient = users.gradient(assignment, assignment.x).reshape(users.m, -1)
         return replace(
             state,
             stiffness=curvature.stiffness(self.penalty_curvature),
-            values=np.column_stack([gradient, users.cost(assignment, everywhere), cost]),
+            values=np.column_stack([gradient, cost_at_mean, cost]),
         )
 
     def _compare(self, state: CertifyState) -> CertifyState:

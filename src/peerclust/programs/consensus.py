@@ -66,12 +66,13 @@ class Total:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds: a maximum, unless the bound is known, and a sum."""
-        return 2 if self.bound is None else 1
+        """The number of rounds: a maximum, unless the bound is known or not needed, and a sum."""
+        return 2 if self.bound is None and self.m > 1 else 1
 
     def start(self, users: Users, x: Array) -> TotalState:  # noqa: ARG002
         """Start at each user's own numbers x, (u, k, w)."""
-        known = None if self.bound is None else np.full(x.shape[1:], float(self.bound))
+        bound = 0.0 if self.m == 1 else self.bound
+        known = None if bound is None else np.full(x.shape[1:], float(bound))
         return TotalState(x=x, bound=known)
 
     def say(self, state: TotalState) -> Message[HeardMax | HeardTotal]:

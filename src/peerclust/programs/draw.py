@@ -21,6 +21,7 @@ import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.programs.protocol import HeardMax, NetworkMax, State
+from peerclust.sparse import AnyRows
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
 
@@ -65,7 +66,7 @@ class Draw:
         """Draw each user's candidates; x, (u, k, d), are the centers agreed so far, if any."""
         rows, weights, offsets = users.distinct
         agreed = x[0]
-        far = users.nearest(agreed)[1][rows] if len(agreed) else np.ones(len(rows))
+        far = users.nearest_distance2(agreed)[rows] if len(agreed) else np.ones(len(rows))
         mass = weights * np.minimum(far, self.cap)
         if users.geometry.divergence is not None:
             # A row outside the domain of a loss cannot be a center.
@@ -85,17 +86,19 @@ class Draw:
             if self.mean_of == 1:
                 values[i] = users.rows[rows[chosen]]
             else:
-                own = users.rows[rows[here]].astype(np.float64)
+                own = users.rows[rows[here]]
                 values[i] = [
                     self._mean(users, own, weights[here], at - offsets[i]) for at in chosen
                 ]
         return DrawState(x=x, keys=keys, values=values)
 
-    def _mean(self, users: Users, own: Array, weights: Array, at: int) -> Array:
+    def _mean(self, users: Users, own: AnyRows, weights: Array, at: int) -> Array:
         """Return the weighted mean of the distinct rows nearest to the row own[at]."""
-        far = nearest(own, own[at : at + 1], users.geometry)[1]
+        drawn = np.asarray(own[at : at + 1], dtype=np.float64)
+        far = nearest(own, drawn, users.geometry)[1]
         near = np.argsort(far, kind="stable")[: self.mean_of]
-        return np.asarray(np.average(own[near], axis=0, weights=weights[near]))
+        rows = np.asarray(own[near], dtype=np.float64)
+        return np.asarray(np.average(rows, axis=0, weights=weights[near]))
 
     def say(self, state: DrawState) -> NetworkMax:
         """Send the keys; then the values of those that won."""

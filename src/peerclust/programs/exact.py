@@ -27,6 +27,7 @@ in which a leaf has one row reveals that row. Use `admm` where that is not accep
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -118,23 +119,27 @@ class Exact:
         # Not in round 0 if peers resume.
         if state.ranges.ndim == 2:
             return NetworkMax(state.ranges)
-        numbers, values = self._numbers(state), state.sums.reshape(len(state.sums), -1)
-        fits = numbers.fits(values)
         # The first number counts the users whose numbers do not fit.
-        counted = np.column_stack([~fits, np.where(fits[:, None], values, 0.0)])
-        return NetworkSum(self._numbers(state, count=True).encode(counted))
+        values = np.zeros((len(state.sums), 1 + state.sums[0].size))
+        values[:, 1:] = state.sums.reshape(len(values), -1)
+        numbers = self._numbers(state)
+        fits = numbers.fits(values)
+        if not fits.all():
+            values[~fits] = 0.0
+            values[~fits, 0] = 1.0
+        return NetworkSum(numbers.encode(values))
 
     def hear(self, users: Users, state: ExactState, heard: HeardMax | HeardTotal) -> ExactState:
         """Take the step of the totals, then sum the rows again."""
         now = state.round + 1
         if isinstance(heard, HeardMax):
             return replace(state, ranges=heard.v, round=now)
-        missing, *flat = self._numbers(state, count=True).decode(heard.v)
-        if missing > 0:
+        total = self._numbers(state).decode(heard.v)
+        if total[0] > 0:
             if (state.largest >= _MAX_ROOM * state.ranges[0]).all():
                 raise DivergedError("A gradient is larger than the rows permit: the run diverged.")
             return replace(state, largest=self._limit(state, _GROWTH * state.largest), round=now)
-        total = np.array(flat).reshape(state.x.shape[1], -1)
+        total = total[1:].reshape(state.x.shape[1], -1)
         x, present, residual = state.x[0], state.present, state.residual
         largest = np.broadcast_to(np.asarray(self.curvature), len(x))
         if state.present == 0:
@@ -167,28 +172,28 @@ class Exact:
         """Return the bound on curvatures, which is at most a multiple of beta W."""
         return np.asarray(np.minimum(largest, _MAX_ROOM * state.ranges[0]))
 
-    def _numbers(self, state: ExactState, *, count: bool = False) -> FixedPoint:
-        """Return the integers for what is summed in this round; `count` is of those in front."""
-        high, low = np.split(state.ranges[1:], 2)
+    def _numbers(self, state: ExactState) -> FixedPoint:
+        """Return the integers for a count of users and what is summed in this round."""
+        K, d = state.x.shape[1:]
+        if self.m == 1:
+            return FixedPoint.for_bound(np.empty(0), 1)
+        high, low = state.ranges[1 : 1 + d], state.ranges[1 + d :]
+        bounds = np.ones(1 + K * (1 + d))
+        each = bounds[1:].reshape(K, 1 + d)
         if state.present == 0:
-            bound = np.append(1.0, np.maximum(np.abs(high), np.abs(low)))
-            bounds = np.tile(bound, state.x.shape[1])
+            each[:, 1:] = np.maximum(np.abs(high), np.abs(low))
         else:
             # No row is further from a center than the box is wide.
-            width = np.sqrt(((high + low) ** 2).sum())
-            bounds = np.outer(state.largest, np.append(1.0, np.full(len(high), width))).ravel()
-        return FixedPoint.for_bound(np.append(1.0, bounds) if count else bounds, self.m)
+            each[:, 1:] = math.sqrt(((high + low) ** 2).sum())
+            each *= state.largest[:, None]
+        return FixedPoint.for_bound(bounds, self.m)
 
 
 def _ranges(users: Users, x: Array) -> Array:
     """Return each user's beta W, and the maxima of its rows and starts and of their negatives."""
-    ranges = np.concatenate([x.max(axis=1), -x.min(axis=1)], axis=1)
-    for i in range(users.m):
-        rows = users.rows[users.offsets[i] : users.offsets[i + 1]]
-        if len(rows):
-            own = np.concatenate([rows.max(axis=0), -rows.min(axis=0)])
-            ranges[i] = np.maximum(ranges[i], own)
-    return np.column_stack([users.smoothness * users.total_weights, ranges])
+    low, high = users.ranges
+    ranges = np.maximum(high, x.max(axis=1)), np.maximum(-low, -x.min(axis=1))
+    return np.column_stack([users.smoothness * users.total_weights, *ranges])
 
 
 SPEC = SolverSpec(

@@ -8,7 +8,7 @@ room for the sum of m of them:
 Sums of such integers are exact, also modulo 2^64, so every order of summation and every runtime
 gives the same bits. The bound may be public, or a maximum over the network. For up to 512 users q
 has all digits of a double near its bound. Where fewer than `MIN_BITS` bits would remain, a second
-word takes what rounding leaves.
+word takes what rounding leaves. A single user's numbers remain as they are.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class FixedPoint:
     bits : int
         The number of bits of a word, without those for the sum.
     words : int
-        The number of words per number, 1 or 2.
+        The number of words per number, 1 or 2. With 0 there is nothing to add: words are the bits
+        of the numbers themselves, one each.
 
     Examples
     --------
@@ -76,10 +77,13 @@ class FixedPoint:
                 "A sum over all users overflows: the rows are too large, or the run diverged."
             )
         bits = 62 - (m - 1).bit_length()
-        return cls(np.frexp(bound)[1], bits, 1 if bits >= MIN_BITS else 2)
+        words = 0 if m == 1 else 1 if bits >= MIN_BITS else 2
+        return cls(np.frexp(bound)[1], bits, words)
 
     def fits(self, values: Array) -> NDArray[np.bool_]:
         """Return which of the vectors, (u, w), do not exceed the bound, (u,)."""
+        if self.words == 0:
+            return np.asarray(np.isfinite(values).all(axis=1))
         # Not |v| <= 2^exponent: 2^1024 would be infinite, and infinity would fit.
         return np.asarray((np.ldexp(np.abs(values), -self.exponent) <= 1.0).all(axis=1))
 
@@ -87,6 +91,8 @@ class FixedPoint:
         """Return the integers, (u, words w), for values (u, w); raise if one does not fit."""
         if not self.fits(values).all():
             raise DivergedError("A number is larger than its bound: the run diverged.")
+        if self.words == 0:
+            return np.ascontiguousarray(values, np.float64).view(np.uint64)
         q = np.rint(np.ldexp(values, self.bits - self.exponent))
         if self.words == 2:
             rest = values - np.ldexp(q, self.exponent - self.bits)
@@ -95,6 +101,8 @@ class FixedPoint:
 
     def decode(self, total: Words) -> Array:
         """Return the numbers, (w,), for a sum of integers, (words w,)."""
+        if self.words == 0:
+            return total.view(np.float64)
         signed = total.view(np.int64).reshape(self.words, -1).astype(np.float64)
         value = np.ldexp(signed[0], self.exponent - self.bits)
         if self.words == 2:

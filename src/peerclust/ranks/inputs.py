@@ -6,7 +6,7 @@ So of a list of memory maps a rank asks all for their lengths, but reads only it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -27,6 +27,7 @@ from peerclust.validation import (
     check_parts,
     check_weights,
     is_flat_pair,
+    refuse_sparse,
 )
 
 
@@ -51,6 +52,9 @@ def read_shared(
 def count_users(parts: Any, group: ProcessGroup) -> int:
     """Return the number of users in all processes."""
     with group.raise_on_all():
+        given = parts.values() if isinstance(parts, Mapping) else parts
+        for each in given if isinstance(given, Iterable) else ():
+            refuse_sparse(each, "cluster", "a dict of users, or several ranks")
         # The number of users, and a digest of their sizes; none for a mapping of a rank's own.
         if isinstance(parts, Mapping):
             own: tuple[int, str] = len(parts), ""
@@ -59,15 +63,15 @@ def count_users(parts: Any, group: ProcessGroup) -> int:
                 check_offsets(parts[1], len(parts[0]))
             sizes = _find_sizes(parts)
             own = len(sizes), digest([sizes])
-    given = group.allgather(own)
-    for rank, each in enumerate(given):
-        if each != given[0] and not each[1] == given[0][1] == "":
+    of_ranks = group.allgather(own)
+    for rank, each in enumerate(of_ranks):
+        if each != of_ranks[0] and not each[1] == of_ranks[0][1] == "":
             raise ParameterError(
                 parameter("parts", "cluster")
                 + " must be the same in all ranks, or a dict of each rank's own"
                 f" users. Rank {rank}'s users or row counts differ from rank 0's."
             )
-    m = own[0] if own[1] else sum(each[0] for each in given)
+    m = own[0] if own[1] else sum(each[0] for each in of_ranks)
     if m < 1:
         raise DataError(NO_ROWS)
     return m

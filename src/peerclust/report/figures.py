@@ -1,7 +1,7 @@
 """Draws the pictures of `report.pictures` into PNG files.
 
-That module has the contents, this one the look: colors that all readers can distinguish, and line
-styles, markers and hatches that work without color. Nothing here changes pyplot or its settings.
+That module has the contents, this one the look, in the colors and markers of `plots`. Nothing here
+changes pyplot or its settings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.errors import MissingExtraError
+from peerclust.plots import AREAS, DASHES, HATCHES, LINES, MARKERS, Axes
 from peerclust.report.pictures import (
     CurvePanel,
     Curves,
@@ -26,15 +26,11 @@ from peerclust.report.pictures import (
     Stacks,
 )
 
-try:
-    from matplotlib.axes import Axes
-    from matplotlib.collections import LineCollection
-    from matplotlib.figure import Figure
-    from matplotlib.patheffects import withStroke
-except ImportError:
-    raise MissingExtraError(
-        "Pictures need matplotlib, which is not installed; it comes with the extra `plots`."
-    ) from None
+# isort: split
+# Below what says that matplotlib is missing.
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from peerclust.report.panels import (
     WIDTHS,
@@ -47,14 +43,6 @@ from peerclust.report.panels import (
     wrap_texts,
 )
 
-# The colors of Okabe and Ito. Yellow is too faint for a line, black too heavy for an area. The
-# numbers of colors, dashes, hatches and markers are coprime, so that pairs seldom repeat.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
-LINES = (*COLORS, "#000000")
-AREAS = (*COLORS, "#F0E442")
-DASHES = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.2)), (0, (8, 1.5, 1, 1.5, 1, 1.5)))
-HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx")
-MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">")
 OUTLIERS = "outliers"
 GRAY = "#8C8C8C"
 # Shape, area and face of each method's centers. Three at the same place are visible inside each

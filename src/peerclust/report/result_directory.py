@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 import peerclust
 from peerclust import tables
 from peerclust.arrays import Array
+from peerclust.clustering.saving import describe_loss
 from peerclust.clustering.solution import Solution
 from peerclust.errors import DataError, ParameterError
 from peerclust.files import explain, new_directory, new_file
@@ -53,12 +54,12 @@ def describe(
 
     Collective: each process passes its own users' solution.
     """
-    sizes = count(np.concatenate(solution.labels), solution.centers.shape[1])
-    sizes = np.sum(group.allgather(sizes), axis=0).tolist()
+    sizes = np.sum(group.allgather(solution.cluster_sizes), axis=0).tolist()
     return {
         "status": asdict(solution.status),
         "certificate": asdict(solution.certificate),
         "solver": solution.solver,
+        "loss": describe_loss(solution.loss),
         "rho": solution.rho,
         "alpha": solution.alpha,
         "why": solution.why,
@@ -66,6 +67,7 @@ def describe(
         "features": list(table.features),
         "scale": solution.scale and {n: v.tolist() for n, v in vars(solution.scale).items()},
         "users": table.count_rows(),
+        "dialects": table.record_dialects(),
         "settings": {
             name: value
             for name, value in sorted(plain_settings(settings).items())

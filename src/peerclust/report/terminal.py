@@ -1,4 +1,4 @@
-"""What a terminal shows: tables of results on stdout, progress on stderr."""
+"""What a terminal shows: tables of results on stdout, progress of experiments on stderr."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     TaskProgressColumn,
     TextColumn,
@@ -21,10 +19,10 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from peerclust.clustering.solution import Certificate, Solution
+from peerclust.clustering.display import summarize
+from peerclust.clustering.progress import PAUSE
+from peerclust.clustering.solution import Solution
 
-# Seconds between two lines of progress if stderr is not a terminal.
-PAUSE = 2.0
 # A table of centers shows at most this many features.
 MAX_FEATURES = 6
 
@@ -38,26 +36,6 @@ def show(*things: Any, plain: bool = False) -> None:
     console = Console(markup=False, emoji=False, highlight=False, force_terminal=terminal)
     for thing in things:
         console.print(thing, soft_wrap=isinstance(thing, str))
-
-
-@contextmanager
-def progress(rounds: int, *, quiet: bool) -> Iterator[Callable[[int, float], None] | None]:
-    """Yield a `progress` callback for `cluster`: a bar on a terminal, else a line now and then."""
-    console = Console(stderr=True)
-    if quiet:
-        yield None
-    elif console.is_terminal:
-        columns = (TextColumn("round"), MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(),
-                   TextColumn("{task.fields[residual]}"))  # fmt: skip
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("", total=rounds, residual="")
-            yield lambda round_, residual: bar.update(
-                task, completed=round_, residual=f"residual {show_residual(residual)}"
-            )
-    else:
-        lines = _Lines(console)
-        yield lines
-        lines.end()
 
 
 @contextmanager
@@ -100,24 +78,6 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-class _Lines:
-    """Print a line at the first round, every few seconds, and at the last round."""
-
-    def __init__(self, console: Console) -> None:
-        self._console, self._due, self._last, self._printed = console, 0.0, "", ""
-
-    def __call__(self, round_: int, residual: float) -> None:
-        self._last = f"round {round_}: residual {show_residual(residual)}"
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + PAUSE
-            self.end()
-
-    def end(self) -> None:
-        if self._last != self._printed:
-            self._console.print(self._last, highlight=False)
-            self._printed = self._last
-
-
 def clusters_table(solution: Solution, features: tuple[str, ...], sizes: list[int]) -> Table:
     """Return a table of the joint centers, with the number of rows of each."""
     shown = features[:MAX_FEATURES]
@@ -134,34 +94,10 @@ def clusters_table(solution: Solution, features: tuple[str, ...], sizes: list[in
 
 def solution_table(solution: Solution, users: int) -> Table:
     """Return a table of the status and the certificate of a solution, one line per number."""
-    certificate = solution.certificate
-    unit = "data's spread" if solution.scale is None else "spread of the scaled data"
-    relative = certificate.disagreement / certificate.spread
-    bound = "" if certificate.disagreement_exact else "at most "
-    sent = certificate.bytes + certificate.setup_bytes + certificate.search_bytes
     table = Table(show_header=False)
-    for name, value in (
-        ("status", str(solution.status)),
-        ("users", f"{users:,}"),
-        ("rounds", f"{certificate.rounds:,}"),
-        *([("search", _describe_search(certificate))] if certificate.moves else []),
-        ("residual", f"{certificate.residual:.3g}"),
-        ("disagreement", f"{bound}{certificate.disagreement:.3g} ({relative:.2%} of the {unit})"),
-        ("pooled cost", f"{certificate.pooled_cost:.6g} of all rows at the joint centers"),
-        ("solver", f"{solution.solver}: {solution.why['solver']}"),
-        *([("rho", f"{solution.rho:.6g}: {solution.why['rho']}")] if solution.rho else []),
-        ("sent", f"{sent:,} bytes between the users"),
-    ):
+    for name, value in summarize(solution, users):
         table.add_row(name, value)
     return table
-
-
-def _describe_search(certificate: Certificate) -> str:
-    """Return what a search for a better optimum did."""
-    return (
-        f"{certificate.moves_kept} of {certificate.moves} moves of a center lowered the cost, in"
-        f" {certificate.search_rounds:,} more rounds"
-    )
 
 
 def experiments_table(rows: Sequence[tuple[str, str, int, tuple[str, ...]]]) -> Table:
@@ -170,12 +106,3 @@ def experiments_table(rows: Sequence[tuple[str, str, int, tuple[str, ...]]]) -> 
     for name, title, runs, needs in rows:
         table.add_row(name, title, str(runs), ", ".join(needs))
     return table
-
-
-def show_residual(residual: float) -> str:
-    """Format a residual, which some solvers do not know in every round.
-
-    >>> show_residual(0.0123), show_residual(float("nan"))
-    ('0.012', 'not known yet')
-    """
-    return f"{residual:.2g}" if np.isfinite(residual) else "not known yet"

@@ -1,6 +1,7 @@
 """Tables of rows in CSV and Parquet files, read, checked and written; polars is used only here.
 
 - `table`: the rows of some files, and their users.
+- `dialect`: the delimiter and the decimal sign of a CSV file, given or detected.
 - `frames`: one file, as polars reads and writes it.
 - `columns`: what columns must contain, and the errors if they do not.
 - `reading`: files read into one table.
@@ -21,8 +22,19 @@ except ImportError:
     ) from None
 
 from peerclust.tables.by_rank import read_own
+from peerclust.tables.dialect import DETECT_ALL, CsvOptions
 from peerclust.tables.frames import check_suffix, read_matrix, write
 from peerclust.tables.reading import read
 from peerclust.tables.table import ByUser, Table
 
-__all__ = ["ByUser", "Table", "check_suffix", "read", "read_matrix", "read_own", "write"]
+__all__ = [
+    "DETECT_ALL",
+    "ByUser",
+    "CsvOptions",
+    "Table",
+    "check_suffix",
+    "read",
+    "read_matrix",
+    "read_own",
+    "write",
+]

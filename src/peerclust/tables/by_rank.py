@@ -31,9 +31,10 @@ from peerclust.tables.columns import (
     parse_users,
     raise_first,
 )
-from peerclust.tables.frames import Scan, Schema, scan_file
+from peerclust.tables.dialect import DETECT_ALL, CsvOptions, title
+from peerclust.tables.frames import Known, Scan, scan_file
 from peerclust.tables.reading import ReadRequest, combine, index_users, no_rows, read, read_pieces
-from peerclust.tables.table import Table, check_names
+from peerclust.tables.table import Table, check_names, name_files
 from peerclust.text import sort_names
 
 T = TypeVar("T")
@@ -49,6 +50,7 @@ def read_own(
     columns: Sequence[str] | None,
     users_column: str | None,
     weights_column: str | None,
+    csv: CsvOptions = DETECT_ALL,
     make_graph: MakeGraph,
     group: ProcessGroup,
 ) -> tuple[Table, Graph]:
@@ -58,10 +60,14 @@ def read_own(
     """
     if group.size == 1:
         table = read(
-            files, columns=columns, users_column=users_column, weights_column=weights_column
+            files,
+            columns=columns,
+            users_column=users_column,
+            weights_column=weights_column,
+            csv=csv,
         )
         return table, make_graph(table.names)
-    request = ReadRequest(files, columns, users_column, weights_column)
+    request = ReadRequest(files, columns, users_column, weights_column, csv)
     found = _find_files(files, group)
     if users_column is None:
         return _read_files(request, found, make_graph, group)
@@ -100,20 +106,21 @@ def _read_files(
     request: ReadRequest, found: Ints, make_graph: MakeGraph, group: ProcessGroup
 ) -> tuple[Table, Graph]:
     """Read the files of this rank's users; each file is one user."""
-    names = tuple(path.stem for path in request.files)
+    names = name_files(request.files)
     check_names(names, request.files)
     own, graph = _distribute(names, found.max(axis=0), make_graph, group)
     _check_here(request.files, found, {i: names[i] for i in own}, group)
     pieces = read_pieces(request, own, group)
-    here = [(each.number, each.frame.columns, each.frame.height) for each in pieces]
-    everywhere = sorted(each for part in group.allgather(here) for each in part)
-    columns = [columns for _, columns, _ in everywhere]
-    features = choose_features(request.files, columns, request.columns, request.non_features)
+    here = {each.number: (each.frame.columns, each.frame.height, each.dialect) for each in pieces}
+    columns, heights, dialects = zip(*_merge(group, here), strict=True)
+    titles = [*map(title, request.files, dialects)]
+    features = choose_features(titles, columns, request.columns, request.non_features)
     table = Table(
         names=names,
         user=np.repeat(own, [each.frame.height for each in pieces]),
         own=tuple(own),
-        sizes=np.array([height for *_, height in everywhere]),
+        sizes=np.array(heights),
+        dialects=dialects,
         **combine(request, pieces, features, group),
     )
     return table, graph
@@ -138,9 +145,9 @@ def _read_rows(
     wanted = list(dict.fromkeys([*survey.features, *request.non_features]))
 
     def read_some(i: int) -> Piece:
-        scan = scan_file(request.files[i], column, survey.schema[i])
+        scan = scan_file(request.files[i], column, request.csv, survey.known[i])
         frame, row = scan.fetch_rows(name_users(column).is_in(users[i]), wanted)
-        return Piece(i, request.files[i], frame, row)
+        return Piece(i, request.files[i], frame, row, scan.dialect)
 
     pieces = list(open_each([i for i in users if users[i]], read_some, group).values())
     table = Table(
@@ -148,6 +155,7 @@ def _read_rows(
         user=index_users(pieces, column, names),
         own=tuple(own),
         sizes=sizes,
+        dialects=tuple(known and known[0] for known in survey.known),
         **combine(request, pieces, survey.features, group),
     )
     return table, graph
@@ -155,11 +163,11 @@ def _read_rows(
 
 @dataclass(frozen=True, eq=False)
 class _Survey:
-    """The features of all files, and for each file its users' numbers of rows and its schema."""
+    """The features of all files, and for each file its users' numbers of rows and what is known."""
 
     features: list[str]
     counts: list[Mapping[str, int]]
-    schema: list[Schema | None]
+    known: list[Known | None]
 
 
 def _survey(request: ReadRequest, column: str, found: Ints, group: ProcessGroup) -> _Survey:
@@ -167,21 +175,25 @@ def _survey(request: ReadRequest, column: str, found: Ints, group: ProcessGroup)
     files = range(len(request.files))
     scans = open_each(
         [i for i in files if _find_surveyor(i, found[:, i]) == group.rank],
-        lambda i: scan_file(request.files[i], column),
+        lambda i: scan_file(request.files[i], column, request.csv),
         group,
     )
-    schemas = _merge(group, {i: (scan.columns, scan.schema) for i, scan in scans.items()})
-    columns = [columns for columns, _ in schemas]
-    features = choose_features(request.files, columns, request.columns, request.non_features)
+    surveyed = _merge(group, {i: (scan.columns, scan.known) for i, scan in scans.items()})
+    columns = [columns for columns, _ in surveyed]
+    known = [each for _, each in surveyed]
+    titles = [
+        title(path, each and each[0]) for path, each in zip(request.files, known, strict=True)
+    ]
+    features = choose_features(titles, columns, request.columns, request.non_features)
     errors: list[LocatedError] = []
 
     def count(i: int, scan: Scan) -> dict[str, int]:
-        users = parse_users(i, scan.path, scan.fetch(column), column, errors)
+        users = parse_users(i, titles[i], scan.fetch(column), column, errors)
         return dict(users.value_counts().iter_rows())
 
     counts = open_each(scans, lambda i: count(i, scans[i]), group)
     raise_first(group, errors)
-    return _Survey(features, _merge(group, counts), [schema for _, schema in schemas])
+    return _Survey(features, _merge(group, counts), known)
 
 
 def _find_surveyor(i: int, found: Ints) -> int:

@@ -17,6 +17,7 @@ import polars as pl
 from peerclust.arrays import Array, Ints
 from peerclust.errors import DataError, ParameterError
 from peerclust.ranks.group import ProcessGroup
+from peerclust.tables.dialect import Dialect, title
 from peerclust.text import guess, shorten
 
 T = TypeVar("T")
@@ -39,6 +40,12 @@ class Piece:
     path: Path
     frame: pl.DataFrame
     row: Ints
+    dialect: Dialect | None
+
+    @property
+    def title(self) -> str:
+        """The name of the file in errors."""
+        return title(self.path, self.dialect)
 
 
 def raise_first(group: ProcessGroup, errors: Collection[LocatedError]) -> None:
@@ -63,12 +70,15 @@ def open_each(files: Iterable[int], open_: Callable[[int], T], group: ProcessGro
 
 
 def choose_features(
-    files: Sequence[Path],
+    files: Sequence[str],
     columns_of_files: Sequence[Sequence[str]],
     columns: Sequence[str] | None,
     non_features: Collection[str],
 ) -> list[str]:
-    """Return the features: `columns`, or all columns of the files except `non_features`."""
+    """Return the features: `columns`, or all columns of the files except `non_features`.
+
+    `files` are the files' names in errors.
+    """
     for path, names in zip(files, columns_of_files, strict=True):
         for name in [*(columns or ()), *non_features]:
             if name not in names:
@@ -106,7 +116,12 @@ def parse_numbers(
     column = piece.frame[name]
     if column.dtype == pl.String:
         column = column.str.strip_chars()
-        numbers = column.cast(pl.Float64, strict=False)
+        text = column
+        if piece.dialect is not None and piece.dialect.decimal == ",":
+            # A point becomes something that no number has: 1.234 is not 1.234 here.
+            text = text.str.replace_all(".", "?", literal=True)
+            text = text.str.replace_all(",", ".", literal=True)
+        numbers = text.cast(pl.Float64, strict=False)
     elif column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null):
         numbers = column.cast(pl.Float64)
     else:
@@ -121,8 +136,9 @@ def parse_numbers(
         elif number is not None:
             why = f"finite numbers. Got {number} in row {row}."
         else:
-            why = f"numbers. Got {str(got)!r} in row {row}{hint}."
-        sentence = f"Column {name!r} of {piece.path} must be {why}"
+            advice = "" if piece.dialect is None else piece.dialect.advise(str(got))
+            why = f"numbers. Got {str(got)!r} in row {row}{advice or hint}."
+        sentence = f"Column {name!r} of {piece.title} must be {why}"
         errors.append(LocatedError(piece.number, at, row, sentence))
     return values
 
@@ -134,7 +150,7 @@ def parse_weights(piece: Piece, name: str, errors: list[LocatedError]) -> Array:
         first = int((weights < 0).argmax())
         row = int(piece.row[first])
         sentence = (
-            f"Column {name!r} of {piece.path} must be weights >= 0. Got {weights[first]} in row"
+            f"Column {name!r} of {piece.title} must be weights >= 0. Got {weights[first]} in row"
             f" {row}."
         )
         errors.append(LocatedError(piece.number, 1, row, sentence))
@@ -147,7 +163,7 @@ def name_users(name: str) -> pl.Expr:
 
 
 def parse_users(
-    number: int, path: Path, frame: pl.DataFrame, name: str, errors: list[LocatedError]
+    number: int, file: str, frame: pl.DataFrame, name: str, errors: list[LocatedError]
 ) -> pl.Series:
     """Return the name of each row's user in a whole file."""
     column = frame.select(name_users(name)).to_series()
@@ -155,7 +171,7 @@ def parse_users(
     if blank.any():
         row = int(blank.to_numpy().argmax())
         sentence = (
-            f"Column {name!r} of {path} must name a user in each row. Got nothing in row {row}."
+            f"Column {name!r} of {file} must name a user in each row. Got nothing in row {row}."
         )
         errors.append(LocatedError(number, 0, row, sentence))
     return column

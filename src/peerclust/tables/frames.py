@@ -1,8 +1,15 @@
-"""One file, as polars reads and writes it, and the errors of files that are not tables."""
+"""One file, as polars reads and writes it, and the errors of files that are not tables.
+
+A CSV file may be compressed with gzip, whatever its suffix says. It is then decompressed in memory
+as a whole, because gzip has no index: a part of it cannot be found without reading all before it.
+"""
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,71 +21,89 @@ import polars as pl
 
 from peerclust.arrays import Array
 from peerclust.errors import DataError
+from peerclust.tables.dialect import SAMPLE_BYTES, CsvOptions, Dialect, detect, title
 
-Schema = dict[str, Any]
+Known = tuple[Dialect, dict[str, Any]]
 
 
 def check_suffix(path: Path) -> None:
-    """Raise unless a table can be read from, or written to, a file of this name."""
+    """Raise unless a table can be written to a file of this name."""
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise DataError(f"The file {path} must end in .csv or .parquet.")
 
 
-def read_frame(path: Path, users_column: str | None) -> pl.DataFrame:
-    """Read a whole file; the names of its columns are stripped of blanks."""
+def read_frame(
+    path: Path, users_column: str | None, given: CsvOptions
+) -> tuple[pl.DataFrame, Dialect | None]:
+    """Read a whole file, and the dialect of a CSV file; columns' names are stripped of blanks."""
     with _readable_errors(path):
-        if path.suffix.lower() == ".parquet":
-            return pl.read_parquet(path)
-        # A user's name is text even if it schemas like a number: 007 is not 7.
+        if _is_parquet(path):
+            return pl.read_parquet(path), None
+        source = _open(path)
+        dialect = detect(_head(source), path, given)
+    with _readable_errors(path, dialect):
+        # A user's name is text even if it looks like a number: 007 is not 7.
         names = {} if users_column is None else {users_column: pl.String}
-        frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=names)
+        frame = pl.read_csv(
+            source, infer_schema_length=None, schema_overrides=names, **_signs(dialect)
+        )
         frame = frame.rename({name: name.strip() for name in frame.columns})
-        _check_header(path, frame.columns)
-        return frame
+        _check_header(path, frame.columns, dialect)
+        return frame, dialect
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
     """A file that is read lazily: only the requested columns and rows.
 
-    `schema` has the types of a CSV file's columns, which depend on all of its rows. A process that
-    gets it from another need not read all rows to infer it.
+    `known` is of a CSV file: its dialect, and the types of its columns, which depend on all of its
+    rows. A process that gets it from another need not read all rows to infer it.
     """
 
     path: Path
     frame: pl.LazyFrame
     columns: list[str]
-    schema: Schema | None
+    known: Known | None
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """The dialect of a CSV file."""
+        return self.known and self.known[0]
 
     def fetch(self, *columns: Any) -> pl.DataFrame:
         """Read some columns."""
-        with _readable_errors(self.path):
+        with _readable_errors(self.path, self.dialect):
             return self.frame.select(*columns).collect()
 
     def fetch_rows(self, where: Any, columns: Sequence[str]) -> tuple[pl.DataFrame, Any]:
         """Read some columns of the rows that match `where`; return the rows' indices, too."""
         index = max(self.columns, key=len) + "+"  # longer than any column's name
-        with _readable_errors(self.path):
+        with _readable_errors(self.path, self.dialect):
             rows = self.frame.with_row_index(index).filter(where)
             frame = rows.select(index, *columns).collect()
         return frame.drop(index), frame[index].to_numpy().astype(np.int64)
 
 
-def scan_file(path: Path, users_column: str, schema: Schema | None = None) -> Scan:
+def scan_file(path: Path, users_column: str, given: CsvOptions, known: Known | None = None) -> Scan:
     """Open a file without reading its rows; the columns are as in `read_frame`."""
     with _readable_errors(path):
-        if path.suffix.lower() == ".parquet":
+        if _is_parquet(path):
             frame = pl.scan_parquet(path)
             return Scan(path, frame, frame.collect_schema().names(), None)
-        given = {users_column: pl.String} if schema is None else schema
+        source = _open(path)
+        dialect = detect(_head(source), path, given) if known is None else known[0]
+    with _readable_errors(path, dialect):
         frame = pl.scan_csv(
-            path, infer_schema_length=None if schema is None else 0, schema_overrides=given
+            source,
+            infer_schema_length=None if known is None else 0,
+            schema_overrides={users_column: pl.String} if known is None else known[1],
+            **_signs(dialect),
         )
         schema = dict(frame.collect_schema())
         columns = [name.strip() for name in schema]
-        _check_header(path, columns)
+        _check_header(path, columns, dialect)
         frame = frame.rename({name: name.strip() for name in schema if name != name.strip()})
-        return Scan(path, frame, columns, schema)
+        return Scan(path, frame, columns, (dialect, schema))
 
 
 def read_matrix(path: Path) -> Array:
@@ -110,33 +135,69 @@ def _check_file(path: Path) -> None:
         raise DataError(f"There is no file {path}.")
 
 
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"
+
+
+def _open(path: Path) -> Path | io.BytesIO:
+    """Return what polars reads: the file, or its content if that is compressed.
+
+    Not left to polars, which in some versions reads an incomplete gzip file as if it were text.
+    """
+    with path.open("rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            return path
+    with gzip.open(path) as compressed:
+        return io.BytesIO(compressed.read())
+
+
+def _head(source: Path | io.BytesIO) -> bytes:
+    if isinstance(source, io.BytesIO):
+        return bytes(source.getbuffer()[:SAMPLE_BYTES])
+    with source.open("rb") as file:
+        return file.read(SAMPLE_BYTES)
+
+
+def _signs(dialect: Dialect) -> dict[str, Any]:
+    return {"separator": dialect.delimiter, "decimal_comma": dialect.decimal == ","}
+
+
 @contextmanager
-def _readable_errors(path: Path) -> Iterator[None]:
+def _readable_errors(path: Path, dialect: Dialect | None = None) -> Iterator[None]:
     """Raise one sentence if a file cannot be read."""
     _check_file(path)
-    check_suffix(path)
+    suffix = re.search(r"\.(csv|tsv|parquet)$|\.(csv|tsv)\.gz$", path.name, re.IGNORECASE)
+    if suffix is None:
+        raise DataError(f"The file {path} must end in .csv, .tsv, .csv.gz, .tsv.gz or .parquet.")
     try:
         yield
     except pl.exceptions.NoDataError:
         raise DataError(f"The file {path} is empty.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise DataError(f"The file {path} must be a complete gzip file.") from None
     except OSError as error:
         raise DataError(f"The file {path} cannot be read: {error.strerror or error}.") from None
     except pl.exceptions.PolarsError as error:
-        kind, why = path.suffix[1:].upper(), str(error).splitlines()[0].rstrip(".")
-        raise DataError(f"The file {path} is not a readable {kind} table: {why}.") from None
+        kind, why = (suffix[1] or suffix[2]).upper(), str(error).splitlines()[0].rstrip(".")
+        raise DataError(
+            f"The file {title(path, dialect)} is not a readable {kind} table: {why}."
+        ) from None
 
 
-def _check_header(path: Path, names: Sequence[str]) -> None:
+def _check_header(path: Path, names: Sequence[str], dialect: Dialect) -> None:
     for name in names:
         second = re.fullmatch(r"(.*)_duplicated_\d+", name)  # how polars renames a second one
         if second and second[1] in names:
             raise DataError(
-                f"The columns of {path} must have different names. Got {second[1]!r} twice."
+                f"The columns of {title(path, dialect)} must have different names. Got"
+                f" {second[1]!r} twice."
             )
-    numbers = all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", name, re.IGNORECASE) for name in names)
+    signs = "." if dialect.plain else ".,"
+    number = re.compile(rf"[-+]?[\d{signs}]+(e[-+]?\d+)?", re.IGNORECASE)
     # Consecutive whole numbers, such as years, are a header; other numbers are a row.
     counted = [str(int(names[0]) + i) for i in range(len(names))] if names[0].isdecimal() else []
-    if numbers and list(names) != counted:
+    if all(map(number.fullmatch, names)) and list(names) != counted:
         raise DataError(
-            f"The first line of {path} must name the columns. Got {', '.join(names[:4])}."
+            f"The first line of {title(path, dialect)} must name the columns. Got"
+            f" {', '.join(names[:4])}."
         )

@@ -24,8 +24,9 @@ from peerclust.tables.columns import (
     parse_weights,
     raise_first,
 )
+from peerclust.tables.dialect import DETECT_ALL, CsvOptions
 from peerclust.tables.frames import read_frame
-from peerclust.tables.table import Table
+from peerclust.tables.table import Table, name_files
 from peerclust.text import shorten, sort_names
 
 
@@ -37,6 +38,7 @@ class ReadRequest:
     columns: Sequence[str] | None
     users_column: str | None
     weights_column: str | None
+    csv: CsvOptions
 
     @property
     def non_features(self) -> list[str]:
@@ -50,25 +52,31 @@ def read(
     columns: Sequence[str] | None = None,
     users_column: str | None = None,
     weights_column: str | None = None,
+    csv: CsvOptions = DETECT_ALL,
     may_be_empty: bool = False,
 ) -> Table:
     """Read files that have the same columns, in any order, into one table.
 
     The features are `columns`, or else all columns except the users' and the weights'. Without a
     `users_column` each file is a user, named by the file without its folder and suffix. A user
-    whose file has only a header has no rows.
+    whose file has only a header has no rows. `csv` is what is known of CSV files in advance.
     """
-    request, group = ReadRequest(files, columns, users_column, weights_column), SingleProcess()
+    request = ReadRequest(files, columns, users_column, weights_column, csv)
+    group = SingleProcess()
     pieces = read_pieces(request, range(len(files)), group)
     features = choose_features(
-        files, [each.frame.columns for each in pieces], columns, request.non_features
+        [each.title for each in pieces],
+        [each.frame.columns for each in pieces],
+        columns,
+        request.non_features,
     )
     fields = combine(request, pieces, features, group, may_be_empty=may_be_empty)
+    fields["dialects"] = tuple(each.dialect for each in pieces)
     if users_column is None:
-        return Table(names=tuple(path.stem for path in files), user=fields["file"], **fields)
+        return Table(names=name_files(files), user=fields["file"], **fields)
     errors: list[LocatedError] = []
     column = pl.concat(
-        [parse_users(p.number, p.path, p.frame, users_column, errors) for p in pieces]
+        [parse_users(p.number, p.title, p.frame, users_column, errors) for p in pieces]
     )
     raise_first(group, errors)
     names = sort_names(column.unique().to_list())
@@ -79,8 +87,8 @@ def read_pieces(request: ReadRequest, files: Iterable[int], group: ProcessGroup)
     """Read whole files. Collective: each process reads its own files."""
 
     def read_whole(i: int) -> Piece:
-        frame = read_frame(request.files[i], request.users_column)
-        return Piece(i, request.files[i], frame, np.arange(frame.height))
+        frame, dialect = read_frame(request.files[i], request.users_column, request.csv)
+        return Piece(i, request.files[i], frame, np.arange(frame.height), dialect)
 
     return list(open_each(files, read_whole, group).values())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 
 from peerclust.arrays import Array, Ints
 from peerclust.errors import DataError
+from peerclust.tables.dialect import Dialect, title
+from peerclust.text import shorten
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,8 @@ class Table:
     own, sizes
         If the table has only some users' rows: their indices among the names, in ascending order,
         and the number of rows of every user; else None.
+    dialects
+        How each of `files` was read; None for a Parquet file.
     """
 
     features: tuple[str, ...]
@@ -63,6 +68,7 @@ class Table:
     weights: Array | None = None
     own: tuple[int, ...] | None = None
     sizes: Ints | None = None
+    dialects: tuple[Dialect | None, ...] = ()
 
     def users(self) -> ByUser:
         """Return the rows by user, each user's in the order of the files."""
@@ -79,6 +85,27 @@ class Table:
             sizes = np.bincount(self.user, minlength=len(self.names))
         return dict(zip(self.names, sizes.tolist(), strict=True))
 
+    @property
+    def titles(self) -> list[str]:
+        """The names of the files in sentences, with their dialects."""
+        return [*map(title, self.files, self.dialects)]
+
+    def record_dialects(self) -> dict[str, dict[str, str]]:
+        """Return the delimiter and the decimal sign of each CSV file, by name."""
+        return {
+            file: {"delimiter": dialect.delimiter, "decimal": dialect.decimal}
+            for file, dialect in zip(self.files, self.dialects, strict=True)
+            if dialect is not None
+        }
+
+    def describe_dialects(self) -> list[str]:
+        """Return a sentence for each dialect other than that of comma-separated values."""
+        files: dict[str, list[str]] = {}
+        for file, dialect in zip(self.files, self.dialects, strict=True):
+            if dialect is not None and not dialect.plain:
+                files.setdefault(str(dialect), []).append(file)
+        return [f"Read with {dialect}: {shorten(some)}." for dialect, some in files.items()]
+
     def origins(self) -> dict[str, Any]:
         """Return the columns for where each row came from: file and row."""
         return {"file": self.name_files(self.file), "row": self.row}
@@ -92,12 +119,21 @@ class Table:
         return pl.Series(self.names).gather(user)
 
 
+def name_files(files: Sequence[str | Path]) -> tuple[str, ...]:
+    """Return the names of users who have a file each: without folder and suffix.
+
+    >>> name_files(["data/oslo.csv", "rome.tsv.gz"])
+    ('oslo', 'rome')
+    """
+    return tuple(Path(re.sub(r"\.gz$", "", str(f), flags=re.IGNORECASE)).stem for f in files)
+
+
 def check_names(names: Sequence[str], files: Sequence[str | Path]) -> None:
     """Raise if two users, named by their files, have the same name."""
     if len(set(names)) == len(names):
         return
     name = next(name for name in names if names.count(name) > 1)
-    same = [file for file in files if Path(file).stem == name]
+    same = [file for file, own in zip(files, name_files(files), strict=True) if own == name]
     raise DataError(
         f"Each file must be a different user, named by the file. Got {same[0]} and {same[1]};"
         " rename one, or name the users in a column, with --users-column."

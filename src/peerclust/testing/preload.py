@@ -1,6 +1,6 @@
 """Imported by the fork server of `local_cluster`, so that peers start without delay.
 
-It computes a little of everything that a peer computes, which loads the compiled kernels.
+It computes a little of everything that a peer computes, which imports all modules.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from peerclust.runtimes.network.rounds import Box
 
 
 def warm_up() -> None:
-    """Load the compiled kernels by clustering a few rows, and a few more, with each loss.
-
-    Peers with many rows or features load further kernels themselves (see `users.cached`).
-    """
+    """Cluster a few rows, and a few more, with each loss."""
     for half in (6, 30):
         rows = np.arange(4.0 * half).reshape(-1, 2)
         for loss in ("kmeans", "huber", "logistic", "fair"):

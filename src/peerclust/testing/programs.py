@@ -115,7 +115,12 @@ PROGRAMS = {
     "nk-means": Trial(lambda case: NKMeans(rho=20.0, alpha=case.relative_step(20.0))),
     "lsp2p": Trial(lambda _: LSP2P()),
     "draw": Trial(lambda _: Draw(seed=3, step=1, n=5), True, 2, -1.0),
-    "quantile": Trial(lambda case: Quantile(case.graph.m, q=0.7), True, 12, -1.0),
+    "quantile": Trial(lambda case: Quantile(case.graph.m, (0.7,)), True, 12, -1.0),
+    "quantiles of features": Trial(
+        lambda case: Quantile(case.graph.m, (0.25, 0.5), lambda users, _: np.asarray(users.rows)),
+        rounds=12,
+        threshold=-1.0,
+    ),
     "total": Trial(lambda case: Total(case.graph.m), rounds=2, threshold=-1.0),
     "total of bounded numbers": Trial(
         lambda case: Total(case.graph.m, bound=64.0), rounds=1, threshold=-1.0

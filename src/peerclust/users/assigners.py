@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,21 +30,31 @@ MIN_ROWS_BOXED = 512
 FEW_FEATURES = 8
 # From this many features on, a bound per row and center (Elkan 2003) saves more than it costs.
 MANY_FEATURES = 16
+# Work is counted in rows x centers x features. Adding a row to a sum costs this much per feature.
+SUM_WORK = 8.0
 # Up to this many features, the loop over small users is compiled for each number of features.
 _MAX_UNROLLED = 4
-# The affine scores of a loss that is not a Bregman loss: none.
-_NO_SLOPE, _NO_OFFSET = np.empty((0, 0, 0)), np.empty((0, 0))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Data:
     """The rows of a block of users, in coordinates where distance is Euclidean.
 
-    User i has rows offsets[i] to offsets[i + 1].
+    User i has rows offsets[i] to offsets[i + 1]. `spent` is the work of all assignments so far that
+    read every row (see `cached.caching_pays`).
     """
 
     row_data: RowData
     offsets: Ints
+    spent: float = 0.0
+    # Of all blocks of this process.
+    spent_by_all: ClassVar[float] = 0.0
+
+    @cached_property
+    def of_loops(self) -> tuple[object, ...]:
+        """The row data as arguments of loops, with the parameter None if gamma is always 1."""
+        data = self.row_data
+        return (*data[:4], None if data.code == kernels.KMEANS else data.parameter)
 
     @cached_property
     def m(self) -> int:
@@ -89,6 +100,11 @@ class Data:
     def bounded(self) -> bool:
         """Whether a bound per row and center is worth it."""
         return self.d >= MANY_FEATURES
+
+    @property
+    def has_layout(self) -> bool:
+        """Whether the rows have been sorted into boxes."""
+        return "box_layout" in vars(self)
 
     @cached_property
     def box_layout(self) -> BoxLayout:
@@ -156,7 +172,7 @@ class FullAssigner(Assigner):
     def __init__(self, data: Data, members: Ints, K: int) -> None:
         chunks = plan_chunks(data.offsets, members)
         super().__init__(data, chunks.owner, [no_sums(len(chunks.owner), K, data.d)])
-        self._rows = tuple(data.row_data), tuple(chunks)
+        self._rows = data.of_loops, tuple(chunks)
         # All rows, in every assignment.
         self.rows_scanned = chunks.stop - chunks.start
         self._ends = np.cumsum(self.rows_scanned)
@@ -165,12 +181,16 @@ class FullAssigner(Assigner):
         self,
         z: Array,
         labels: NDArray[np.int32],
-        slope: Array = _NO_SLOPE,
-        offset: Array = _NO_OFFSET,
+        slope: Array | None = None,
+        offset: Array | None = None,
     ) -> None:
         """Assign to the centers z, or by the affine scores of a Bregman loss."""
         changed = np.empty_like(self.rows_scanned)
-        work = float(self.rows_scanned.sum() * z[0].size)
+        n, (K, d) = float(self.rows_scanned.sum()), z.shape[1:]
+        work = n * K * d
+        spent = work + n * SUM_WORK * (d + 1)
+        self._data.spent += spent
+        Data.spent_by_all += spent
         into = slope, offset, labels, self.sums[0], changed
         parallel_for(kernels.assign, self._ends, work, *self._rows, z, *into)
         self.changed = changed
@@ -227,6 +247,11 @@ class SmallUsersAssigner(Assigner):
 def first_pass(data: Data, K: int) -> list[Assigner]:
     """Return assigners for a first assignment, which may be the only one: they read all rows."""
     return make_assigners(data, K, (SmallUsersAssigner, data.small), (FullAssigner, ~data.small))
+
+
+def reads_all(assigners: Sequence[Assigner]) -> bool:
+    """Return whether some of the assigners read every row, though they could cache."""
+    return any(isinstance(each, FullAssigner) for each in assigners)
 
 
 def make_assigners(

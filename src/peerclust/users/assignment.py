@@ -75,13 +75,13 @@ def _no_labels(_: Assignment) -> Labels:
 class AssignmentCache:
     """What the assigners know of the latest assignment; it only saves work.
 
-    `token` is that of the assignment, and `passes` counts those before it. `labels` are written to
-    by the next assignment. `terms` are the last sums, with the token of their assignment and the
+    `token` is that of the assignment, and `shape` that of its centers. `labels` are written to by
+    the next assignment. `terms` are the last sums, with the token of their assignment and the
     centers at which they are.
     """
 
     labels: Labels
     token: object = None
+    shape: tuple[int, ...] = ()
     assigners: list[Assigner] = field(default_factory=list)
-    passes: int = 0
     terms: tuple[object, Array, Terms] | None = None

@@ -49,8 +49,7 @@ def sort_rows(data: RowData, offsets: Ints, members: Ints) -> BoxLayout:
     sizes, d = np.diff(offsets)[members], data.rows.shape[1]
     ends = np.concatenate([[0], np.cumsum(sizes)])
     rows, order = _sort(data.rows, offsets, members, ends)
-    weights = np.empty(len(order) if data.weights.size else 0)
-    kernels.take(data.weights, order[: len(weights)], weights)
+    weights = data.weights[order] if data.weights.size else data.weights
     # Boxes start at each user's first row, and chunks at its first box.
     boxes = -(-sizes // kernels.TILE)
     firsts = np.concatenate([[0], np.cumsum(boxes)])
@@ -58,11 +57,11 @@ def sort_rows(data: RowData, offsets: Ints, members: Ints) -> BoxLayout:
     begin = np.append(np.repeat(ends[:-1], boxes) + inside * kernels.TILE, ends[-1])
     length = max(1, kernels.CHUNK_ROWS // kernels.TILE)
     owner, start, stop = plan_chunks(firsts, length=length)
-    tiles, (mid, half) = rows.reshape(-1), np.empty((2, len(inside), d))
-    parallel_for(kernels.transpose_boxes, len(inside), tiles.size, tiles, begin, mid, half)
+    mid, half = np.empty((2, len(inside), d))
+    kernels.transpose_boxes(rows, begin, mid, half)
     return BoxLayout(
         order,
-        data._replace(rows=tiles, weights=weights),
+        data._replace(rows=rows.reshape(-1), weights=weights),
         Boxes(begin, mid, half),
         Chunks(members[owner], start, stop),
     )

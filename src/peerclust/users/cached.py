@@ -29,6 +29,13 @@ from peerclust.kernels.threads import parallel_for
 from peerclust.users.assigners import Assigner, Data, SmallUsersAssigner, make_assigners
 from peerclust.users.rows import plan_chunks
 
+# What sorting costs per row and level of the tree (see `SUM_WORK`), and compiling per second.
+SORT_WORK, SORT_WORK_PER_FEATURE = 25.0, 10.0
+WORK_PER_SECOND = 4e9
+# How many times as long as compiling all full assignments together take before loops are compiled:
+# caching saves a part of them only.
+PATIENCE = 2.0
+
 
 class CachedAssigner(Assigner):
     """Tracks the drift of centers, and updates sums as rows enter and leave clusters."""
@@ -40,12 +47,14 @@ class CachedAssigner(Assigner):
         n = len(chunks.owner)
         sums = CachedSums(
             constant=no_sums(n, K, data.d),
-            varying=no_sums(n if data.varies else 0, K, data.d),
+            varying=no_sums(n, K, data.d) if data.varies else None,
             marks=no_marks(n, K, data.d),
         )
-        kept = [sums.constant, sums.varying] if data.varies else [sums.constant]
+        kept = [each for each in (sums.constant, sums.varying) if each is not None]
         super().__init__(data, chunks.owner, kept)
         self._members = members
+        # None leaves out of the loops what rows with varying gamma need.
+        self._parameter = data.row_data.parameter if data.varies else None
         self._ends = np.cumsum(chunks.stop - chunks.start)
         self._cold = True
         N = len(data.row_data.rows)
@@ -59,13 +68,15 @@ class CachedAssigner(Assigner):
             max_drift=np.zeros(data.m),
         )
         self._centers, *self._lengths = drift
-        self._cached_sums = tuple(map(tuple, sums))
+        self._cached_sums = tuple(each if each is None else tuple(each) for each in sums)
 
     def _track_drift(self, z: Array) -> tuple[Array, ...]:
-        """Accumulate how far the centers moved to z, which is not copied; return the `Drift`."""
-        if not self._cold:
+        """Accumulate how far the centers moved to z; return the `Drift`."""
+        if self._cold:
+            self._centers = z.copy()
+        else:
             kernels.add_drift(z, self._members, self._centers, *self._lengths)
-        self._centers = z
+            np.copyto(self._centers, z)
         return (z, *self._lengths)
 
     def _work(self) -> float:
@@ -86,9 +97,9 @@ class BoundedAssigner(CachedAssigner):
             place=self._ends - (chunks.stop - chunks.start),
             valid_until=np.empty(rows),
             in_sums=np.zeros(rows if data.mixed_gamma else 0, np.bool_),
-            bounds=np.empty((rows if data.bounded and K > 1 else 0, K), np.float32),
+            bounds=np.empty((rows, K), np.float32) if data.bounded and K > 1 else None,
         )
-        self._rows = tuple(data.row_data), tuple(chunks)
+        self._rows = (*data.row_data[:4], self._parameter), tuple(chunks)
         self._cache = tuple(cache), self._cached_sums
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
@@ -119,14 +130,15 @@ class BoxAssigner(CachedAssigner):
             uniform_label=np.full(len(sizes), -1, np.int32),
             n_varying=sizes.astype(np.int32) * np.int32(data.varies),
         )
-        self._rows = tuple(layout.row_data), tuple(layout.boxes), tuple(layout.chunks)
+        row_data = *layout.row_data[:4], self._parameter
+        self._rows = row_data, tuple(layout.boxes), tuple(layout.chunks)
         self._cache = tuple(cache), self._cached_sums
 
     def assign(self, z: Array, labels: NDArray[np.int32]) -> None:
         """Assign to the centers z; `labels` are read only if cold, and written by `write`."""
         drift = self._track_drift(z)
         if self._cold:
-            kernels.take(labels, self._order, self._labels)
+            self._labels[:] = labels[self._order]
         counts = np.empty((2, len(self.owner)), np.int64)
         arguments = *self._rows, drift, *self._cache, self._cold, counts
         parallel_for(kernels.assign_boxes, self._ends, self._work(), *arguments)
@@ -135,7 +147,37 @@ class BoxAssigner(CachedAssigner):
 
     def write(self, labels: NDArray[np.int32]) -> None:
         """Write the labels in the original order of the rows."""
-        kernels.scatter(self._labels, self._order, labels)
+        labels[self._order] = self._labels
+
+
+def caching_pays(data: Data) -> bool:
+    """Return whether the assignments so far cost as much as caching: to sort rows, to compile.
+
+    A block that will be assigned a few times only never pays for sorting, and any other at most
+    twice what it had to (the ski rental problem). Compiling is paid for by all blocks together.
+    """
+    boxed = data.boxed
+    if data.spent < _sorting_work(data, boxed):
+        return False
+    needed = [kernels.add_drift]
+    if boxed.any():
+        needed += [kernels.sort_into_boxes, kernels.assign_boxes]
+    if (~data.small & ~boxed).any():
+        needed.append(kernels.assign_bounded)
+    seconds = Data.spent_by_all / WORK_PER_SECOND
+    price = PATIENCE * sum(kernel.delay(seconds) for kernel in needed)
+    if 0.0 < 0.5 * price <= seconds:
+        kernels.Kernel.near.add(needed[-1])
+    return seconds >= price
+
+
+def _sorting_work(data: Data, boxed: NDArray[np.bool_]) -> float:
+    """Estimate the work of sorting rows into boxes: one pass over them per level of the tree."""
+    if data.has_layout:
+        return 0.0
+    sizes = data.sizes[boxed]
+    levels = np.log2(np.maximum(sizes / kernels.TILE, 1.0))
+    return float((sizes * levels).sum()) * (SORT_WORK + SORT_WORK_PER_FEATURE * data.d)
 
 
 def cached_pass(data: Data, K: int) -> list[Assigner]:

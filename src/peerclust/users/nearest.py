@@ -14,12 +14,14 @@ from peerclust import kernels
 from peerclust.arrays import Array, Rows
 from peerclust.distances import Geometry
 from peerclust.kernels.threads import parallel_for
+from peerclust.sparse import AnyRows, SparseRows
+from peerclust.users.sparse import dense_length, find_nearest, own_distance2
 
 BATCH_ROWS = 1 << 17
 
 
 def nearest(
-    rows: Rows, centers: Array, geometry: Geometry, *, transformed: Rows | None = None
+    rows: AnyRows, centers: Array, geometry: Geometry, *, transformed: AnyRows | None = None
 ) -> tuple[NDArray[np.int32], Array]:
     """Return each row's nearest center among (K, d), and its squared distance (or divergence).
 
@@ -31,10 +33,14 @@ def nearest(
     >>> label.tolist(), r2.tolist()
     ([0, 1], [0.0, 1.0])
     """
+    if isinstance(rows, SparseRows):
+        one, z = np.array([0, len(rows)]), np.ascontiguousarray(centers, dtype=np.float64)[None]
+        label = find_nearest(rows, one, z)
+        return label, own_distance2(rows, one, z, label)
     labels = np.zeros(len(rows), np.int32)
     r2 = np.full(len(rows), np.inf)
     z, scores = geometry.place(np.asarray(centers, dtype=np.float64))
-    slope, offset = scores or (np.empty((0, 0)), np.empty(0))
+    slope, offset = scores or (None, None)
     for start in range(0, len(rows), BATCH_ROWS):
         here = slice(start, start + BATCH_ROWS)
         y = geometry.forward(rows[here]) if transformed is None else transformed[here]
@@ -45,7 +51,7 @@ def nearest(
     return labels, r2
 
 
-def measure(rows: Rows, centers: Array, geometry: Geometry) -> Array:
+def measure(rows: AnyRows, centers: Array, geometry: Geometry) -> Array:
     """Return each row's squared distance (or divergence) to each of the centers (K, d), (N, K).
 
     >>> from peerclust.distances import Euclidean, Linear
@@ -55,13 +61,14 @@ def measure(rows: Rows, centers: Array, geometry: Geometry) -> Array:
     """
     r2 = np.empty((len(rows), len(centers)))
     z = geometry.place(centers)[0]
-    for start in range(0, len(rows), BATCH_ROWS):
-        here = slice(start, start + BATCH_ROWS)
+    step = dense_length(rows.shape[1]) if isinstance(rows, SparseRows) else BATCH_ROWS
+    for start in range(0, len(rows), step):
+        here = slice(start, start + step)
         if geometry.divergence is not None:
             for k, center in enumerate(centers):
                 r2[here, k] = _measure(geometry.divergence, center, rows[here])
         else:
-            y = geometry.forward(rows[here])
+            y = geometry.forward(np.asarray(rows[here]))
             parallel_for(kernels.distances2, len(y), y.size * len(z), y, z, r2[here])
     return r2
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +21,33 @@ from peerclust.kernels import buffers
 from peerclust.kernels.exact_sums import no_sums
 from peerclust.kernels.threads import parallel_for
 from peerclust.losses import KMeans, Loss, compiled_loss, curvature_ratio, geometry_of
+from peerclust.sparse import AnyRows, SparseRows
 from peerclust.users.assigners import (
     Assigner,
     Data,
     FullAssigner,
     SmallUsersAssigner,
     first_pass,
+    reads_all,
     sum_by_user,
 )
 from peerclust.users.assignment import Assignment, AssignmentCache, Labels, Terms
-from peerclust.users.cached import cached_pass
+from peerclust.users.cached import cached_pass, caching_pays
 from peerclust.users.nearest import nearest
-from peerclust.users.rows import distinct_rows, plan_batches, plan_chunks, sum_by_label
+from peerclust.users.rows import (
+    column_ranges,
+    distinct_rows,
+    plan_batches,
+    plan_chunks,
+    sum_by_label,
+)
+from peerclust.users.sparse import (
+    SparseAssigner,
+    find_nearest,
+    lower_distance2,
+    own_distance2,
+    sum_rows,
+)
 
 
 class Step(NamedTuple):
@@ -51,8 +66,9 @@ class Users:
 
     Parameters
     ----------
-    rows : (N, d) array
-        float32 or float64 in C order; used as is, never copied or written to.
+    rows : (N, d) array or SparseRows
+        float32 or float64 in C order; used as is, never copied or written to. Sparse rows need a
+        Euclidean distance.
     offsets : (u + 1,) int array
         The first row of each user, and N at the end; a user may have no rows.
     weights : float or (N,) array
@@ -84,7 +100,7 @@ class Users:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: AnyRows,
         offsets: NDArray[np.int64],
         *,
         weights: float | Array = 1.0,
@@ -102,12 +118,14 @@ class Users:
         self.geometry, compiled = geometry_of(self.loss, self.distance), compiled_loss(self.loss)
         self.smoothness = theory.smoothness(self.loss, self.distance)
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
-        self._y = self.geometry.forward(rows)
+        self._y = rows if isinstance(rows, SparseRows) else self.geometry.forward(rows)
         self._weights = np.empty(0) if isinstance(weights, float) else weights
         self._unit = weights if isinstance(weights, float) else 1.0
         self._code = compiled[0]
         self._curvature_ratio = curvature_ratio(self.loss)
-        row_data = kernels.RowData(self._y, self._weights, float(self._unit), *compiled)
+        # No kernel is given sparse rows.
+        y = cast("Rows", self._y)
+        row_data = kernels.RowData(y, self._weights, float(self._unit), *compiled)
         self._data = Data(row_data, offsets)
         self._owner, self._start, self._stop = self._chunks = plan_chunks(offsets)
         self._ends = np.cumsum(self._stop - self._start)
@@ -115,6 +133,7 @@ class Users:
         # Whether the rows' own coordinates are those of the geometry.
         self._euclidean = isinstance(self.distance, Euclidean) and self.geometry.divergence is None
         self._cache = AssignmentCache(labels=np.empty(0, np.int32))
+        self._nearest_distance2 = np.empty((0, self.d)), np.empty(0)
         self._noise: Callable[[tuple[int, ...]], Array] | None = None
 
     @cached_property
@@ -127,6 +146,16 @@ class Users:
             ones = np.ones(here.stop - here.start)
             kernels.weighted_sum(first, last, ones, *self._weighting, total)
         return total
+
+    @cached_property
+    def ranges(self) -> tuple[Array, Array]:
+        """The minima and maxima of each user's rows, (u, d); infinity and -infinity without rows.
+
+        >>> users = Users(np.array([[0.0], [2.0], [10.0]]), np.array([0, 2, 3]))
+        >>> [each.tolist() for each in users.ranges]
+        [[[0.0], [10.0]], [[2.0], [10.0]]]
+        """
+        return column_ranges(self.rows, self.offsets)
 
     def broadcast_centers(self, centers: Array) -> Array:
         """Return a copy of common centers (k, d) for each user of the block, (u, k, d)."""
@@ -153,33 +182,36 @@ class Users:
         """Label each row with its nearest center among its user's x[i] (steps 2-5 of Algorithm 1).
 
         Of equally near centers the first is taken. `last` is the assignment before: the changed
-        labels are counted from there, all of them if there is none. If it is the latest one, a row
-        is not read where the centers have moved too little for its label to change (see `cached`).
+        labels are counted from there, all of them if there is none. Unless it is an earlier one, a
+        row is not read where the centers have moved too little since the latest assignment for its
+        label to change (see `cached`).
         """
         z, scores = self._place(x)
-        cache, assigners, passes = self._cache, self._cache.assigners, 0
-        if last is None:
-            labels = np.full(len(self.rows), -1, np.int32)
-        elif not self._is_latest(last):
+        cache, assigners = self._cache, list[Assigner]()
+        if last is not None and not self._is_latest(last):
             labels = self._read_labels(last)
-        elif last.x.shape != x.shape or last.x is x:
-            # How far the very same array has moved, if it was written to, nobody knows.
+        elif cache.assigners and cache.shape == x.shape:
+            labels, assigners = cache.labels, cache.assigners
+        elif last is not None:
             labels = self._latest_labels()
         else:
-            labels, passes = cache.labels, cache.passes
+            labels = np.full(len(self.rows), -1, np.int32)
         # What follows may be interrupted.
-        cache.token, cache.assigners, cache.passes, cache.terms = object(), [], 0, None
+        cache.token, cache.assigners, cache.terms = object(), [], None
         if scores:
             assigners = [FullAssigner(self._data, np.arange(self.m), z.shape[1])]
-        elif passes == 0:
+        elif not assigners and isinstance(self._y, SparseRows):
+            assigners = [SparseAssigner(self._data, self._y)]
+        elif not assigners:
             assigners = first_pass(self._data, z.shape[1])
-        elif passes == 1 and not self._data.all_small:
-            assigners.clear()
+        elif reads_all(assigners) and caching_pays(self._data):
             assigners = cached_pass(self._data, z.shape[1])
         for assigner in assigners:
             assigner.assign(z, labels, *scores)
-        cache.labels, cache.passes, cache.assigners = labels, passes + 1, assigners
+        cache.labels, cache.assigners, cache.shape = labels, assigners, x.shape
         counts = [(assigner.changed, assigner.rows_scanned) for assigner in assigners]
+        if last is None:
+            counts = [(len(labels), 0), *((0, scanned) for _, scanned in counts)]
         return Assignment(x, z, cache.token, self._read_labels, counts)
 
     def gradient(self, assignment: Assignment, x: Array) -> Array:
@@ -275,8 +307,7 @@ class Users:
         H = W
         if self._code != kernels.KMEANS:
             z, labels = self._place_again(assignment, x), self._labels_of(assignment)
-            r2 = np.empty(len(self.rows))
-            kernels.own_distance2(0, len(self._owner), self._y, self._chunks, z, labels, r2)
+            r2 = self._own_distance2(z, labels)
             # Squares of far rows may overflow in the sum, and count as that far.
             squares = sum_by_label(self.offsets, labels, self._each_weight() * r2, x.shape[1])
             mean = np.divide(squares, W, out=np.zeros_like(W), where=W > 0)
@@ -285,6 +316,8 @@ class Users:
 
     def label_weights(self, assignment: Assignment, K: int) -> Array:
         """Return the weight of each user's rows in each cluster, (u, K)."""
+        if self._code == kernels.KMEANS and assignment.z is not None:
+            return self._find_terms(assignment, assignment.x, assignment.z)[0].copy()
         return sum_by_label(self.offsets, self._labels_of(assignment), self._each_weight(), K)
 
     def cost(self, assignment: Assignment, x: Array) -> Array:
@@ -311,12 +344,15 @@ class Users:
         ([[2.0, 0.0], [0.0, 0.5]], [[63.0, 0.0], [0.0, 49.5]])
         """
         z, scores = self._place(x)
-        slope, offset = scores or (np.empty((0, 0, 0)), np.empty((0, 0)))
+        slope, offset = scores or (None, None)
         labels = self._labels_of(assignment)
-        others = np.empty_like(labels)
-        centers = z, slope, offset, labels, others
-        work = self._y.size * z.shape[1]
-        parallel_for(kernels.nearest_other, self._ends, work, self._y, self._chunks, *centers)
+        if isinstance(self._y, SparseRows):
+            others = find_nearest(self._y, self.offsets, z, labels)
+        else:
+            others = np.empty_like(labels)
+            centers = z, slope, offset, labels, others
+            work = self._y.size * z.shape[1]
+            parallel_for(kernels.nearest_other, self._ends, work, self._y, self._chunks, *centers)
         own, more = np.empty((2, len(labels)))
         for batch in plan_batches(self._chunks):
             own[batch[2]] = self._row_costs(batch, x, z, labels)
@@ -332,6 +368,24 @@ class Users:
         For a Bregman loss the divergence replaces the squared distance.
         """
         return nearest(self.rows, centers, self.geometry, transformed=self._y)
+
+    def nearest_distance2(self, centers: Array) -> Array:
+        """Return each row's squared distance to the nearest of common centers (K, d), (N,).
+
+        If these are the centers of the call before and others after them, only the others are
+        measured. The result must not be written to.
+        """
+        known, r2 = self._nearest_distance2
+        n = len(known)
+        if not (0 < n <= len(centers) and np.array_equal(known, centers[:n])):
+            n, r2 = 0, np.full(len(self.rows), np.inf)
+        for k in range(n, len(centers)):
+            if isinstance(self._y, SparseRows):
+                r2 = lower_distance2(self._y, centers[k], r2)
+            else:
+                r2 = np.minimum(r2, self.nearest(centers[k : k + 1])[1])
+        self._nearest_distance2 = centers.copy(), r2
+        return r2
 
     @cached_property
     def distinct(self) -> tuple[NDArray[np.int64], Array, NDArray[np.int64]]:
@@ -350,7 +404,7 @@ class Users:
 
     def _copy_with(
         self,
-        rows: Rows,
+        rows: AnyRows,
         offsets: NDArray[np.int64],
         weights: float | Array,
         ids: tuple[int, ...],
@@ -379,12 +433,26 @@ class Users:
         first, last, here = batch
         divergence = self.geometry.divergence
         if divergence is None:
-            r2 = np.empty(here.stop - here.start)
-            kernels.own_distance2(first, last, self._y, self._chunks, z, labels, r2)
+            r2 = self._own_distance2(z, labels, batch)
         else:
             owner = np.repeat(self._owner[first:last], (self._stop - self._start)[first:last])
             r2 = divergence(x[owner, labels[here]], self.rows[here].astype(np.float64))
         r2[:] = self.loss.value(r2)
+        return r2
+
+    def _own_distance2(
+        self,
+        z: Array,
+        labels: Labels,
+        batch: tuple[int, int, slice[int, int, int]] | None = None,
+    ) -> Array:
+        """Return the squared distance to its own center of each row, or each row of a batch."""
+        first, last, here = batch or (0, len(self._owner), slice(0, len(self.rows)))
+        if isinstance(self._y, SparseRows):
+            offsets = np.clip(self.offsets, here.start, here.stop) - here.start
+            return own_distance2(self._y[here], offsets, z, labels[here])
+        r2 = np.empty(here.stop - here.start)
+        kernels.own_distance2(first, last, self._y, self._chunks, z, labels, r2)
         return r2
 
     def _small_users(self, assignment: Assignment) -> SmallUsersAssigner | None:
@@ -452,12 +520,17 @@ class Users:
 
     def _sum_by_labels(self, labels: Labels, x: Array, z: Array) -> Terms:
         """Sum all rows by their labels, with gamma at the centers x."""
+        if isinstance(self._y, SparseRows):
+            w, exact = self._each_weight(), np.zeros(self.m, np.bool_)
+            if self._code != kernels.KMEANS:
+                w = w * self.loss.gamma(self._own_distance2(z, labels))
+            total = sum_rows(self._y, self.offsets, labels, w, x.shape[1], exact)
+            return total.hi0, total.hi1
         sums = no_sums(len(self._owner), *x.shape[1:])
         given = np.empty(0)
         if self._code == kernels.GIVEN and len(self.rows):
-            given = np.empty(len(self.rows))
-            kernels.own_distance2(0, len(self._owner), self._y, self._chunks, z, labels, given)
+            given = self._own_distance2(z, labels)
             given[:] = self.loss.gamma(given)
-        rows = self._data.row_data, self._chunks
+        rows = self._data.of_loops, self._chunks
         parallel_for(kernels.gradient, self._ends, self._y.size, *rows, z, labels, given, sums)
         return sum_by_user([Assigner(self._data, self._owner, [sums])], x.shape)

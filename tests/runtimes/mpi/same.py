@@ -22,6 +22,7 @@ OPTIONS = [
     {"n_clusters": 6, "loss": "huber"},
     {"n_clusters": 6, "init": "random", "solver": "accelerated", "rho": 10, "tol": 1e-3},
     {"loss": "huber", "rho": 10, "trace": True},
+    {"loss": pc.Huber("auto"), "scale": "robust", "weights": weights},
     {"loss": "fair", "rho": 10, "weights": weights, "n_init": 2},
     {"loss": "logistic", "solver": "admm", "scale": "standard"},
     {"solver": "exact", "weights": "normalized", "graph": "exponential"},
@@ -50,7 +51,15 @@ def numbers(solution):
         solution.consensus.tobytes(),
         *(each.tobytes() for each in solution.labels),
     ]
-    return certificate, str(solution.status), solution.why, solution.rho, trace, arrays
+    return (
+        certificate,
+        str(solution.status),
+        solution.why,
+        solution.rho,
+        solution.loss,
+        trace,
+        arrays,
+    )
 
 
 def main(chosen=OPTIONS):

@@ -73,7 +73,7 @@ def test_a_plan_may_start_the_solver_from_other_centers_and_end_with_earlier_one
     def plan(loop, start):
         first = yield from loop.plan_run(start)
         curvature, _ = yield from agree_on_curvature(loop.users, first.run.x + 0.5, 5)
-        last = yield from loop.plan_move(first.run.x + 0.5, curvature)
+        last = yield from loop.plan_next(first.run.x + 0.5, curvature, loop.threshold)
         assert last.run.rounds == first.run.rounds + last.rounds
         ends.append((first, last))
         return first if keeps == "the first" else last

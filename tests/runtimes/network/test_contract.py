@@ -39,6 +39,7 @@ def test_losses_and_distances_are_those_of_the_settings(base):
     assert base.make_distance() == pc.Euclidean()
     assert replace(base, loss="huber").make_loss() == pc.Huber()
     assert replace(base, loss="huber", delta=2.0).make_loss() == pc.Huber(2.0)
+    assert replace(base, loss="huber", delta="auto").make_loss(3.0) == pc.Huber(3.0)
     assert replace(base, loss="fair", eta=3.0).make_loss() == pc.Fair(3.0)
     assert replace(base, loss="logistic").make_loss() == pc.Logistic()
     assert replace(base, matrix=((4.0, 0.0), (0.0, 1.0))).make_distance().largest == 4
@@ -54,10 +55,10 @@ def test_the_digest_changes_with_every_field(base, certificates):
         "links": [(("0", "10"), ("0", "2")), (*base.links, ("0", "2"))],
         "features": [("y", "x"), ("x",), ("x", "y", "z")],
         "weights_column": ["w"],
-        "scale": ["none"],
+        "scale": ["none", "robust"],
         "n_clusters": [4],
         "loss": ["huber"],
-        "delta": [1.0],
+        "delta": [1.0, "auto"],
         "eta": [1.0],
         "matrix": [((1.0, 0.0), (0.0, 1.0))],
         "solver": ["admm"],

@@ -23,7 +23,7 @@ from peerclust.runtimes.network.messages import (
 
 AGREED = Agreed(
     [0, 1], [(1, 2)], [0.5], [1.0], [-1.0], [2.0],
-    spread=1.0, weight=10.0, W=6.0, rho=50.0, alpha=0.01,
+    spread=1.0, weight=10.0, W=6.0, delta=1.0, rho=50.0, alpha=0.01,
     curvature=[3.0, 0.0], evenness=[0.5, 1.0], lambda_max=4.0, lambda_2=0.5,
 )  # fmt: skip
 VIEW = View(3, 2, 17, [1, 4], "1: it left", Ended(20, 1e-7))

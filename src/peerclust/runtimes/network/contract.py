@@ -66,7 +66,7 @@ class Contract:
     scale: str = "standard"
     n_clusters: int
     loss: str = "kmeans"
-    delta: float | None = None
+    delta: float | str | None = None
     eta: float | None = None
     matrix: tuple[tuple[float, ...], ...] | None = None
     solver: str = "accelerated"
@@ -106,13 +106,14 @@ class Contract:
         return build(u, v, len(self.peers), "network", self.names)
 
     @property
-    def loss_parameters(self) -> dict[str, float | None]:
+    def loss_parameters(self) -> dict[str, float | str | None]:
         """The parameters of losses; those of other losses than this one are None."""
         return {"delta": self.delta, "eta": self.eta}
 
-    def make_loss(self) -> losses.Loss:
-        """Return the loss."""
-        return losses.make(self.loss, self.loss_parameters)
+    def make_loss(self, delta: float = 1.0) -> losses.Loss:
+        """Return the loss; `delta` is what the peers chose for "auto"."""
+        given = self.loss_parameters
+        return losses.make(self.loss, given | ({"delta": delta} if self.delta == "auto" else {}))
 
     @property
     def spec(self) -> SolverSpec:

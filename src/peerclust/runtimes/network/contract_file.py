@@ -21,10 +21,11 @@ SECTIONS = {
     "clustering": {
         "features": "the columns to cluster by, in this order",
         "weights_column": "the column with the rows' weights; if left out, all are 1",
-        "scale": "standard: features are divided by their joint standard deviation; none: as is",
+        "scale": "units of features: standard (deviation), robust (interquartile range) or none",
         "n_clusters": "the number of clusters",
         "loss": "kmeans, huber, logistic or fair",
-        "delta": "huber threshold: beyond this distance the loss is linear; if left out, 1",
+        "delta": "huber threshold: beyond this distance the loss is linear; auto: chosen from the"
+        " rows; if left out, 1",
         "eta": "scale of the fair loss; if left out, 1",
         "matrix": "A of the Mahalanobis distance; if left out, the distance is Euclidean",
         "solver": list_names(),

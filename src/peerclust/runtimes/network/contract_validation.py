@@ -41,15 +41,15 @@ def make_contract(peers: Sequence[Peer], values: Mapping[str, object], of: str) 
         peers=peers,
         features=_check_features(values["features"], "features", of),
         weights_column=take("weights_column", _check_text, Contract.weights_column),
-        scale=take("scale", _one_of("standard", "none"), Contract.scale),
+        scale=take("scale", _one_of("none", "standard", "robust"), Contract.scale),
         n_clusters=_check_whole(values["n_clusters"], "n_clusters", of),
         loss=take("loss", _one_of(*LOSSES), Contract.loss),
-        delta=take("delta", _positive, Contract.delta),
+        delta=take("delta", _check_auto, Contract.delta),
         eta=take("eta", _positive, Contract.eta),
         matrix=take("matrix", _check_matrix, Contract.matrix),
         solver=take("solver", _check_solver, Contract.solver),
         exchange=take("exchange", _one_of("float64", "float32", "8-bit"), Contract.exchange),
-        rho=take("rho", _check_rho, Contract.rho),
+        rho=take("rho", _check_auto, Contract.rho),
         B=take("B", _check_whole, Contract.B),
         rounds=take("rounds", _check_whole, Contract.rounds),
         tol=take("tol", _not_negative, Contract.tol),
@@ -187,7 +187,7 @@ def _check_whole(value: object, name: str, of: str, *, at_least: int = 1) -> int
     return whole
 
 
-def _check_rho(value: object, name: str, of: str) -> float | str:
+def _check_auto(value: object, name: str, of: str) -> float | str:
     if not isinstance(value, str):
         return check_number(value, name, of, above=0)
     if value != "auto":

@@ -109,6 +109,7 @@ class Agreed(Message, frozen=True, forbid_unknown_fields=True):
     spread: float
     weight: float
     W: float
+    delta: float
     rho: float
     alpha: float
     curvature: Floats

@@ -241,10 +241,18 @@ class Node(Membership):
         for values in (agreed.mean, agreed.deviation, agreed.low, agreed.high):
             if len(values) != d or not np.isfinite(values).all():
                 raise WireError(f"A message of kind StateReply must have {d} finite numbers each.")
-        scalars = (agreed.spread, agreed.weight, agreed.W, agreed.rho, agreed.lambda_max)
+        scalars = (
+            agreed.spread,
+            agreed.weight,
+            agreed.W,
+            agreed.rho,
+            agreed.lambda_max,
+            agreed.delta,
+        )
         others = (agreed.alpha, agreed.lambda_2, *agreed.curvature, *agreed.evenness)
         by_center = {len(agreed.curvature), len(agreed.evenness)} == {K}
-        if not all(0 < value < np.inf for value in scalars) or not by_center:
+        positive = all(0 < value < np.inf for value in (*scalars, agreed.lambda_max))
+        if not positive or not by_center:
             raise WireError("A message of kind StateReply must have positive finite numbers.")
         if not all(0 <= value < np.inf for value in others):
             raise WireError("A message of kind StateReply must have curvatures of at least 0.")

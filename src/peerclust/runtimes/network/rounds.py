@@ -32,6 +32,7 @@ from peerclust.programs.protocol import (
     ToNeighbors,
     reduce_messages,
 )
+from peerclust.programs.swaps import TOL
 from peerclust.runtimes.convergence import CheckedRun, Plan, Task, converge, next_task
 from peerclust.runtimes.loop import Conversation, advance, begin, converse
 from peerclust.runtimes.network import wire
@@ -132,9 +133,13 @@ class RoundLoop:
         self.node, self.program, self.users = node, program, users
         self.check, self.journal, self.on_round = check, journal, on_round
         self.certify, self.spread, self._curvature = certify, spread, curvature
-        tol = node.contract.tol
-        self.threshold = tol * spread if tol > 0 else -1.0
+        contract = node.contract
+        self.threshold = contract.tol * spread if contract.tol > 0 else -1.0
+        # The threshold of the first run, and of those that a search compares with it.
+        self.coarse = max(contract.tol, TOL) * spread if contract.searches else self.threshold
         self._keep(begin(program, [users], [x], round_))
+        # Where the last run after the first one began.
+        self._anew: Snapshot[State] | None = None
         # The checksum of the views in which votes are cast, and the diameter of this component.
         self._view, self._D = -1, 0
         # The graph of an agreement, with the checksum of its views.
@@ -151,9 +156,9 @@ class RoundLoop:
         """Return the plan of the first run, until it has converged."""
         begun, most = start.states[0].round, self.node.contract.rounds
         # A run that is resumed has the rounds that were left to it, unless it was a later one.
-        return self._plan_until(start, most if begun < most else begun + most)
+        return self._plan_until(start, most if begun < most else begun + most, self.coarse)
 
-    def plan_move(self, x: Array, curvature: Curvature) -> Plan[CheckedRun]:
+    def plan_next(self, x: Array, curvature: Curvature, threshold: float) -> Plan[CheckedRun]:
         """Return the plan of a run after the present one, from centers x, (1, K, d).
 
         All rounds are counted together.
@@ -161,10 +166,13 @@ class RoundLoop:
         begun = self.state.round
         stiffness = curvature.stiffness(self.certify.penalty_curvature)
         start = begin(self.program, [self.users], [x], begun, stiffness=[stiffness])
-        return self._plan_until(start, begun + self.node.contract.rounds)
+        self._anew = start
+        return self._plan_until(start, begun + self.node.contract.rounds, threshold)
 
-    def _plan_until(self, start: Snapshot[State], rounds: int) -> Plan[CheckedRun]:
-        return converge(self.program, self.certify, start, rounds=rounds, threshold=self.threshold)
+    def _plan_until(
+        self, start: Snapshot[State], rounds: int, threshold: float
+    ) -> Plan[CheckedRun]:
+        return converge(self.program, self.certify, start, rounds=rounds, threshold=threshold)
 
     @property
     def is_unchanged(self) -> bool:
@@ -226,7 +234,8 @@ class RoundLoop:
         if not isinstance(start, Snapshot):
             start = begin(task.program, [self.users], [start], before.round)
         self._keep(start)
-        if not np.array_equal(self.state.x, before.x):
+        # A solver that begins anew forgets its momentum, even if its centers remain.
+        if start is self._anew or not np.array_equal(self.state.x, before.x):
             self.journal.start(self.state.round, self.state.x[0])
         self.node.drop_gone()
         while True:
@@ -268,7 +277,7 @@ class RoundLoop:
     ) -> Said | Run[S]:
         """Advance a conversation by one step; in a thread if it may take long."""
         begun = perf_counter()
-        if in_thread or self._step_seconds > _LONG_STEP:
+        if in_thread or self._step_seconds > _LONG_STEP or kernels.may_compile():
             executor = self.node.loop.run_in_executor
             at = await executor(None, advance, conversation, delivered)
         else:

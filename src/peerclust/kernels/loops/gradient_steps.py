@@ -1,15 +1,13 @@
-"""Loops that move centers: sums over neighbors, gradient step, extrapolation. No row is read."""
+"""Loops that move centers; `plain.centers` says what they compute. No row is read."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from peerclust.kernels.compiling import compiled
+from peerclust.kernels.loops.compiling import compiled, inlined
 
 
-@compiled(inline="always")
+@inlined
 def sum_squares(v):
     """Return the sum of squares, as four partial sums that need not wait for each other.
 
@@ -27,7 +25,7 @@ def sum_squares(v):
     return (a + b) + (c + d)
 
 
-@compiled(nogil=True)
+@compiled()
 def sum_neighbors(first, last, indptr, indices, x, total):
     """Sum x[j], (n,), over the neighbors j of users first to last, from zero, ascending."""
     for i in range(first, last):
@@ -38,13 +36,9 @@ def sum_neighbors(first, last, indptr, indices, x, total):
                 total[i, e] += x[indices[p], e]
 
 
-@compiled(nogil=True)
+@compiled()
 def sum_halo(first, last, indptr, indices, own, messages, users, total):
-    """Sum over neighbors as `sum_neighbors` does, for `users` first to last, some on other ranks.
-
-    The value of neighbor j is own[j], (u, n), if j < u, else the first n numbers of
-    messages[j - u].
-    """
+    """Sum over neighbors of `users` first to last, some of which are on other ranks."""
     u, n = own.shape
     for t in range(first, last):
         i = users[t]
@@ -62,7 +56,7 @@ def sum_halo(first, last, indptr, indices, own, messages, users, total):
                     total[i, e] += message[e]
 
 
-@compiled(nogil=True)
+@compiled()
 def sum_energies(first, last, indptr, indices, own, messages, users, total):
     """Sum ||x_i - x_j||^2 over the neighbors j of `users` first to last; see `sum_halo`."""
     u, n = own.shape
@@ -76,7 +70,7 @@ def sum_energies(first, last, indptr, indices, own, messages, users, total):
                 total[i, 0] += difference * difference
 
 
-@compiled(inline="always")
+@inlined
 def step_size(step, H, degree):
     """Return the step of a center: the fixed alpha, or 1 / (H / rho + 2 c degree) if that is 0.
 
@@ -90,17 +84,9 @@ def step_size(step, H, degree):
     return 1.0 / curvature if curvature > 0.0 else 0.0
 
 
-@compiled(nogil=True)
-def gradient_step(first, last, x, s0, s1, H, neighbors, step, stiffness, results):
-    """Move the centers x, (u, K d), of users first to last by one gradient step on J_rho.
-
-    The gradient of the local cost is s0 x - s1. `neighbors` are the sum of the neighbors' centers,
-    `total`, and their number, `degree`. gradient = (s0 x - s1) / rho + c (degree x - total), and
-    out = x - alpha gradient, where `step` is (rho, alpha, c); with an alpha of 0 each center has
-    its own, `step_size`, by the bound H on the curvature of the local cost. `results` are out,
-    residual and the alphas, (u, K): residual[i] is the largest of rho ||gradient|| / stiffness over
-    user i's K centers, or NaN.
-    """
+@compiled()
+def gradient_step(first, last, x, s0, s1, H, neighbors, step, stiffness, results, scratch):
+    """Move the centers x, (u, K d), of users first to last by one gradient step on J_rho."""
     total, degree = neighbors
     out, residual, alphas = results
     rho, _, factor = step
@@ -108,9 +94,7 @@ def gradient_step(first, last, x, s0, s1, H, neighbors, step, stiffness, results
     # A multiplication takes a tenth of the time of a division.
     inverse_rho = 1.0 / rho
     d = n // K
-    gradient, cluster = np.empty(n), np.empty(n, np.int64)
-    for e in range(n):
-        cluster[e] = e // d
+    gradient, cluster = scratch
     for i in range(first, last):
         for k in range(K):
             alphas[i, k] = step_size(step, H[i, k], degree[i])
@@ -129,16 +113,9 @@ def gradient_step(first, last, x, s0, s1, H, neighbors, step, stiffness, results
         residual[i] = largest
 
 
-@compiled(nogil=True)
+@compiled()
 def nesterov_extrapolate(first, last, y, stepped, x, t, softness, out, t_next, residual):
-    """Extrapolate the centers of users first to last after a gradient step (Nesterov 1983).
-
-    The step went from y to `stepped`, the previous one to x; all are (u, K, d). Then
-    t_next = (1 + sqrt(1 + 4 t^2)) / 2, (u, K), and out = stepped + (t - 1) / t_next (stepped - x).
-    A center whose stepped - x points uphill restarts with t = 1 (O'Donoghue and Candès 2015).
-    residual[i] is the largest distance by which a center of user i is extrapolated, times its
-    softness, (u, K).
-    """
+    """Extrapolate the centers of users first to last after a gradient step (Nesterov 1983)."""
     K, d = y.shape[1], y.shape[2]
     for i in range(first, last):
         largest = 0.0
@@ -157,3 +134,16 @@ def nesterov_extrapolate(first, last, y, stepped, x, t, softness, out, t_next, r
             if not shift <= largest and not math.isnan(largest):
                 largest = shift
         residual[i] = largest
+
+
+@compiled()
+def matvec(v, matrix, out):
+    """Multiply each row vector of v (n, d) by matrix[i % len(matrix)] (d, d), in a fixed order."""
+    n, d = v.shape
+    for i in range(n):
+        a = matrix[i % matrix.shape[0]]
+        for j in range(d):
+            total = 0.0
+            for e in range(d):
+                total += v[i, e] * a[e, j]
+            out[i, j] = total

@@ -10,44 +10,25 @@ its label is valid. Nothing is updated for rows that are not read.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from peerclust.arrays import Array
-from peerclust.kernels.compiling import compiled
-from peerclust.kernels.gradient_steps import sum_squares
-
-EPS = 2.0**-52
-# An upper bound on what a distance loses when squares underflow.
-TINY = 1e-155
+from peerclust.kernels.constants import EPS, TINY
+from peerclust.kernels.loops.compiling import compiled, inlined
+from peerclust.kernels.loops.gradient_steps import sum_squares
 
 
-class Drift(NamedTuple):
-    """The users' current centers, (m, K, d), and how far they have moved in total.
-
-    path[i, k], (m, K), is the length of center k's own path. drift[i, k], (m, K), adds the movement
-    of the fastest other center, and max_drift[i], (m,), sums those of the two fastest. All are
-    rounded up; they are infinite if a center is not finite.
-    """
-
-    centers: Array
-    path: Array
-    drift: Array
-    max_drift: Array
-
-
-@compiled(inline="always")
+@inlined
 def drift_limit(drift, slack):
     """Return the drift up to which a label is valid, rounded down, if centers may move `slack`."""
     return (drift + slack) * (1.0 - 4.0 * EPS)
 
 
-@compiled(nogil=True)
-def add_drift(x, members, last, path, drift, max_drift):
+@compiled()
+def add_drift(x, members, last, path, drift, max_drift, scratch):
     """Add how far centers of the users `members` moved from `last` to x; the rest is a `Drift`."""
+    moved, step = scratch
     K, d = x.shape[1:]
-    moved, step = np.zeros(K), np.empty(d)
     for i in members:
         largest, second = 0.0, 0.0
         for k in range(K):

@@ -11,15 +11,18 @@ import numba
 import pytest
 
 from peerclust import arrays
-from peerclust.kernels import compiling
+from peerclust.kernels import cache_directory
+from peerclust.kernels.cache_directory import find_cache
+from peerclust.kernels.loops import compiling
 
 # The last line of a function of another file, which is inlined into the loop below.
 HELPER = "return (a + b) + (c + d)"
 SHOW_DISTANCE = """
 import numpy as np
-from peerclust.kernels.center_drift import add_drift
+from peerclust.kernels.loops.center_drift import add_drift
 path, drift, max_drift = np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)
-add_drift(np.full((1, 1, 4), 1.0), np.arange(1), np.zeros((1, 1, 4)), path, drift, max_drift)
+results, scratch = (path, drift, max_drift), (np.zeros(1), np.zeros(4))
+add_drift(np.full((1, 1, 4), 1.0), np.arange(1), np.zeros((1, 1, 4)), *results, scratch)
 print(round(path[0, 0], 9), sum(add_drift.stats.cache_hits.values()))
 """
 
@@ -28,9 +31,9 @@ print(round(path[0, 0], 9), sum(add_drift.stats.cache_hits.values()))
 def package(tmp_path):
     """Return a copy of the kernels, in a package of the same name that imports none by itself."""
     kernels = tmp_path / "peerclust" / "kernels"
-    kernels.mkdir(parents=True)
-    for path in Path(compiling.__file__).parent.glob("*.py"):
-        shutil.copy(path, kernels)
+    kernels.parent.mkdir()
+    ours = Path(cache_directory.__file__).parent
+    shutil.copytree(ours, kernels, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(Path(arrays.__file__), kernels.parent)
     for path in (kernels.parent, kernels):
         (path / "__init__.py").write_text("")
@@ -39,7 +42,7 @@ def package(tmp_path):
 
 def edit_helper(package):
     """Change what the inlined function returns, in its own file only."""
-    (path,) = (path for path in package.glob("*.py") if HELPER in path.read_text())
+    (path,) = (path for path in package.glob("loops/*.py") if HELPER in path.read_text())
     assert path.name != "center_drift.py"
     path.write_text(path.read_text().replace(HELPER, "return 9.0 * (a + b + c + d)"))
 
@@ -79,14 +82,14 @@ def test_compiling_leaves_the_settings_of_numba_alone(monkeypatch):
         return 2 * x
 
     assert numba.config.CACHE_DIR == "the user's own"
-    assert double.stats.cache_path.startswith(str(compiling._CACHE))
+    assert double.stats.cache_path.startswith(str(cache_directory.cache_directory()))
 
 
 @pytest.fixture
 def places(package, monkeypatch):
     """Return a package, a directory for numba and a user's cache, for `find_cache` to choose."""
-    monkeypatch.setattr(compiling, "_HERE", package)
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(cache_directory, "_HERE", package)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     user = package.parents[1] / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(user))
     return package, package.parents[1] / "numba", user
@@ -94,31 +97,31 @@ def places(package, monkeypatch):
 
 def test_the_cache_is_beside_the_kernels_or_where_the_user_wants_it(places, monkeypatch):
     package, wanted, _ = places
-    beside = compiling.find_cache()
+    beside = find_cache()
     assert beside.parent == package / "__pycache__"
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(wanted))
-    found = compiling.find_cache()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(wanted))
+    found = find_cache()
     assert found.parents[1] == wanted
     assert found.name == beside.name
     # A directory that cannot be made is passed over.
     (wanted.parent / "file").write_text("")
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(wanted.parent / "file"))
-    assert compiling.find_cache() == beside
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(wanted.parent / "file"))
+    assert find_cache() == beside
 
 
 def test_a_package_that_cannot_be_written_to_has_its_cache_at_the_user_s(places, monkeypatch):
     package, _, user = places
     (package / "__pycache__").write_text("")  # no directory can be made in it
-    first = compiling.find_cache()
+    first = find_cache()
     assert first.parents[1] == user / "peerclust"
     edit_helper(package)
-    assert compiling.find_cache().parent == first.parent
+    assert find_cache().parent == first.parent
     assert not first.exists()
     # Another installation has its own.
     second = package.with_name("other")
     shutil.copytree(package, second)
-    monkeypatch.setattr(compiling, "_HERE", second)
-    assert compiling.find_cache().parents[1] == user / "peerclust"
+    monkeypatch.setattr(cache_directory, "_HERE", second)
+    assert find_cache().parents[1] == user / "peerclust"
     assert len(list((user / "peerclust").glob("*/numba-*"))) == 2
 
 
@@ -126,17 +129,37 @@ def test_without_a_writable_directory_nothing_is_cached(places, monkeypatch):
     package, _, user = places
     (package / "__pycache__").write_text("")
     user.write_text("")
-    assert compiling.find_cache() is None
-    monkeypatch.setattr(compiling, "_CACHE", None)
+    assert find_cache() is None
+    monkeypatch.setattr(compiling, "cache_directory", find_cache)
     assert compiling.compiled()(lambda x: 2 * x)(3) == 6
+
+
+def test_a_cache_that_cannot_be_written_to_is_copied(places, monkeypatch):
+    _, wanted, _ = places
+    beside = find_cache()
+    (beside / "loop.nbi").write_text("compiled")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(wanted))
+    found = find_cache()
+    assert found.parents[1] == wanted
+    assert (found / "loop.nbi").read_text() == "compiled"
+    assert [path.name for path in found.parent.iterdir()] == [found.name]
+
+
+def test_versions_have_caches_of_their_own(places, monkeypatch):
+    before = find_cache()
+    monkeypatch.setattr(cache_directory, "version", lambda name: f"{name} of next year")
+    after = find_cache()
+    assert after != before
+    assert before.exists()
+    assert after.parent == before.parent
 
 
 def test_many_processes_may_find_the_cache_at_once(places):
     package, *_ = places
     for n in range(20):
-        stale = package / "__pycache__" / f"numba-{n}"
+        stale = package / "__pycache__" / f"numba-{cache_directory._digest_versions()}-{n}"
         stale.mkdir(parents=True)
         (stale / "loop.nbi").write_text("")
     with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: compiling.find_cache(), range(32)))
+        found = set(pool.map(lambda _: find_cache(), range(32)))
     assert [*(package / "__pycache__").glob("numba-*")] == [*found]
