@@ -157,7 +157,7 @@ def test_versions_have_caches_of_their_own(places, monkeypatch):
 def test_many_processes_may_find_the_cache_at_once(places):
     package, *_ = places
     for n in range(20):
-        stale = package / "__pycache__" / f"numba-{cache_directory._digest_versions()}-{n}"
+        stale = package / "__pycache__" / f"numba-{cache_directory._digest_machine()}-{n}"
         stale.mkdir(parents=True)
         (stale / "loop.nbi").write_text("")
     with ThreadPoolExecutor(8) as pool:

@@ -164,7 +164,7 @@ def test_a_small_fit_needs_no_numba_and_has_the_same_bits(n, users, tmp_path):
 
 
 def test_a_kernel_that_is_due_soon_is_known_until_it_is_compiled(tmp_path, monkeypatch, clock):
-    monkeypatch.setattr(Kernel, "near", set())
+    monkeypatch.setattr(Kernel, "due_soon", set())
     kernel, calls = make_kernel(tmp_path, monkeypatch, clock, seconds=5.0)
     for _ in range(3):
         kernel(X)

@@ -24,7 +24,7 @@ def make_block(n, d):
 def count_passes(n, d, delay, monkeypatch, most=200):
     """Return how many assignments read all rows, if loops take `delay` seconds to compile."""
     monkeypatch.setattr(Data, "spent_by_all", 0.0)
-    monkeypatch.setattr(kernels.Kernel, "delay", lambda kernel, worth: delay)
+    monkeypatch.setattr(kernels.Kernel, "delay", lambda kernel, worth, *_: delay)
     block, x = make_block(n, d)
     last = None
     for each in range(most):
@@ -46,7 +46,7 @@ def test_bounds_are_cached_from_the_second_assignment_on_if_nothing_has_to_be_co
 
 
 def test_rows_that_are_sorted_already_are_used_from_the_second_assignment_on(monkeypatch):
-    monkeypatch.setattr(kernels.Kernel, "delay", lambda kernel, worth: AT_ONCE)
+    monkeypatch.setattr(kernels.Kernel, "delay", lambda kernel, worth, *_: AT_ONCE)
     block, x = make_block(2000, 2)
     assert block._data.box_layout is block._data.box_layout
     last = block.assign(x)
@@ -56,7 +56,7 @@ def test_rows_that_are_sorted_already_are_used_from_the_second_assignment_on(mon
 
 
 def test_what_a_block_has_spent_counts_over_all_of_its_runs(monkeypatch):
-    monkeypatch.setattr(kernels.Kernel, "delay", lambda kernel, worth: AT_ONCE)
+    monkeypatch.setattr(kernels.Kernel, "delay", lambda kernel, worth, *_: AT_ONCE)
     block, x = make_block(2000, 2)
     for _ in range(20):
         block.assign(x)

@@ -38,7 +38,7 @@ def reporting(
     progress: bool | OnProgress | None, rounds: int, group: ProcessGroup
 ) -> Iterator[OnProgress | None]:
     """Yield what to call after each round, or None; of several ranks only rank 0 reports."""
-    if not group.bcast(bool(progress)):
+    if not group.bcast(progress is not None and progress is not False):
         yield None
     elif group.rank > 0:
         yield lambda *_: None
@@ -46,7 +46,8 @@ def reporting(
         with shown_progress(rounds) as shown:
             yield shown
     else:
-        yield progress or None
+        assert callable(progress)
+        yield progress
 
 
 @contextmanager

@@ -82,7 +82,8 @@ def search(
             costs, more = yield from add_up(np.concatenate(own, axis=1), m)
             sent += more
         E, U = np.split(costs, 2)
-        swap = swaps.choose_swap(E, U, split)
+        regardless = failures < swaps.MIN_FAILURES
+        swap = swaps.choose_swap(E, U, split, regardless=regardless)
         if swap is None or not unchanged():
             break
         split.add(swap[1])

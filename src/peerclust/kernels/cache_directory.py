@@ -2,8 +2,8 @@
 
 numba recompiles a loop when its own file changes, but not when a file changes from which it has
 inlined functions or constants. So the name of the directory contains a hash of all files of this
-package, and one of the versions of Python, numba, llvmlite and numpy: after any change the cache is
-empty. Within it numba keeps code apart that was compiled for different processors.
+package, and one of the processor and of the versions of Python, numba, llvmlite and numpy: after
+any change the cache is empty.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def cache_directory() -> Path | None:
 
 
 def find_cache() -> Path | None:
-    """Return the cache directory for the current files and versions, or None.
+    """Return the cache directory for the current files, processor and versions, or None.
 
     It is the first that can be written to: in NUMBA_CACHE_DIR if that is set, in `__pycache__`
     beside the files, in the user's own cache. When it is created, it begins with what is in one of
     the others, such as that of a read-only image. The directories of earlier files beside it are
-    removed; those of other versions stay, as others may use them.
+    removed; those of other processors and versions stay, as others may use them.
     """
-    prefix = f"numba-{_digest_versions()}-"
+    prefix = f"numba-{_digest_machine()}-"
     name = prefix + _digest_files()
     parents = _parents()
     for parent in parents:
@@ -55,10 +55,23 @@ def find_cache() -> Path | None:
     return None
 
 
-def _digest_versions() -> str:
+def _digest_machine() -> str:
     packages = [f"{name} {version(name)}" for name in ("numba", "llvmlite", "numpy")]
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    return hashlib.sha256(" ".join([python, *packages]).encode()).hexdigest()[:8]
+    return hashlib.sha256(" ".join([python, *packages, *_processor()]).encode()).hexdigest()[:8]
+
+
+def _processor() -> list[str]:
+    """Return what compiled code depends on: the processor's name and features."""
+    chosen = [os.environ.get(f"NUMBA_CPU_{what}", "") for what in ("NAME", "FEATURES")]
+    found = [platform.machine(), *chosen]
+    with suppress(OSError), Path("/proc/cpuinfo").open() as lines:
+        for line in lines:
+            if not line.strip():  # the next processor
+                break
+            if line.startswith(("vendor_id", "cpu family", "model", "flags", "Features")):
+                found.append(line.strip())
+    return found
 
 
 def _digest_files() -> str:

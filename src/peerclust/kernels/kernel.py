@@ -4,7 +4,7 @@ Compiling a loop takes from a fraction of a second to a few seconds. So a kernel
 that has taken as long as compiling would, and compiled from then on: never more than twice the time
 of the better choice, which nobody knows in advance. A loop that is in the cache on disk only has to
 be loaded, and so runs much sooner. Both versions compute the same bits,
-so the choice never shows in a result. numba is not imported before the first loop is needed.
+but for the rare exception that `plain.exact_sums` states, so the choice does not show in a result. numba is not imported before the first loop is needed.
 
 The environment variable PEERCLUST_COMPILE is `auto` (the default), `always` (compile at the first
 call) or `never` (numpy only). Each type of the arguments, such as float32 rows, is compiled
@@ -82,12 +82,26 @@ def _choose_again() -> None:
         kernel._run = kernel._choose_first
 
 
+class _Silence:
+    """The seconds of compiling since a person was last told of it."""
+
+    seconds = 0.0
+
+
+def _announce(seconds: float) -> None:
+    """Say that a loop is compiled, if a person has to wait for it, and for those before it."""
+    _Silence.seconds += seconds
+    if _Silence.seconds >= _LONG:
+        _log.warning("compiling kernels, once: about %.0f s", seconds)
+        _Silence.seconds = 0.0
+
+
 def may_compile() -> bool:
     """Return whether one of the next calls of a kernel may compile a loop, or load it.
 
     A process that must answer meanwhile makes such a call in a thread.
     """
-    return bool(Kernel.near)
+    return compile_mode() == "always" or bool(Kernel.due_soon)
 
 
 class Kernel:
@@ -106,8 +120,8 @@ class Kernel:
     """
 
     all: ClassVar[list[Kernel]] = []
-    # Those that are due soon; see `may_compile`.
-    near: ClassVar[set[Kernel]] = set()
+    # See `may_compile`.
+    due_soon: ClassVar[set[Kernel]] = set()
 
     def __init__(
         self,
@@ -148,21 +162,27 @@ class Kernel:
             return dispatcher  # type: ignore[no-any-return]
         return lambda *arguments: dispatcher(*arguments, scratch(*arguments))
 
-    def delay(self, worth: float) -> float:
-        """Estimate the seconds until the loop could run; above `worth`, it may be too low."""
-        mode = compile_mode()
+    def delay(self, worth: float, *arguments: Any) -> float:
+        """Estimate the seconds until the loop could run; above `worth`, it may be too low.
+
+        `arguments` are some of a call, next to each other, whose types matter.
+        """
+        mode, types = compile_mode(), _types_of(arguments)
         if mode == "never":
             return float("inf")
-        if mode == "always" or (self._dispatcher is not None and self._dispatcher.signatures):
+        if mode == "always" or any(types in each for each in self._compiled):
             return 0.0
         # The disk is not looked at for less.
-        return LOADING if worth < LOADING or self._is_on_disk else self._seconds
+        on_disk = worth < LOADING or any(types in each for each in self._types_on_disk)
+        return LOADING if on_disk else self._seconds
 
     @cached_property
-    def _is_on_disk(self) -> bool:
-        """Whether the loop is in the cache for some types."""
+    def _types_on_disk(self) -> list[str]:
+        """The types for which the loop was in the cache when this was first read."""
         directory = cache_directory()
-        return directory is not None and any(directory.glob(f"{self._loop}-*.types"))
+        if directory is None:
+            return []
+        return [marker.read_text() for marker in directory.glob(f"{self._loop}-*.types")]
 
     def _choose_first(self, *arguments: Any) -> Any:
         """Run numpy's version if the loop is not loaded and need not be yet."""
@@ -182,14 +202,14 @@ class Kernel:
         with _lock:  # threads that need the same loop at the same time wait for it together
             marker = self._marker(types)
             known = types in self._compiled or (marker is not None and marker.exists())
-            if not known and self._seconds >= _LONG and compile_mode() == "auto":
-                _log.warning("compiling kernels, once: about %.0f s", self._seconds)
+            if not known and compile_mode() == "auto":
+                _announce(self._seconds)
             loop = self._compile(*arguments)
             self._compiled.add(types)
-            Kernel.near.discard(self)
+            Kernel.due_soon.discard(self)
             if marker is not None and not known:
                 with suppress(OSError):  # the directory can no longer be written to
-                    marker.touch()
+                    marker.write_text(types)
             return loop
 
     def _run_plain(self, types: str, arguments: tuple[Any, ...]) -> Any:
@@ -213,7 +233,7 @@ class Kernel:
         price = LOADING if self._on_disk[types] else self._seconds
         price += 0.0 if "numba" in sys.modules else IMPORTING
         if spent >= 0.5 * price:
-            Kernel.near.add(self)
+            Kernel.due_soon.add(self)
         return spent >= price
 
     def _marker(self, types: str) -> Path | None:

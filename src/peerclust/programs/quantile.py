@@ -53,7 +53,7 @@ Values = Callable[[Users, Array], Rows]
 
 def squared_distances(users: Users, x: Array) -> Array:
     """Return each row's squared distance to the nearest of the common centers x[0], (N, 1)."""
-    return users.nearest(x[0])[1][:, None]
+    return users.nearest_distance2(x[0])[:, None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -3,7 +3,9 @@
 Users sum 2K numbers over the network (see `Users.swap_costs`): the cost E(k) of each cluster, and
 the cost U(k) of removing its center. Center i moves beside center j for the pair of least
 
-    U(i) - GAIN E(j),    if that is < 0, among i != j and j not split since the last success.
+    U(i) - GAIN E(j),    among i != j and j not split since the last success,
+
+if that is < 0, or if fewer than MIN_FAILURES moves have failed since then.
 
 Then the run goes on. It succeeds if its cost is lower; otherwise the old centers return, and the
 next pair is tried.
@@ -33,7 +35,9 @@ TOL = 5e-3
 ROUGH = 4.0
 HOPELESS = 1.01
 
-# A search ends after this many moves in a row that were not kept, or this many in all.
+# A search ends after this many moves in a row that were not kept, or this many in all. The first
+# few are tried whatever their score.
+MIN_FAILURES = 3
 MAX_FAILURES = 8
 MAX_MOVES = 100
 
@@ -51,11 +55,14 @@ OFFSET = 0.1
 Swap = tuple[int, int]
 
 
-def choose_swap(E: Array, U: Array, split: Collection[int] = ()) -> Swap | None:
+def choose_swap(
+    E: Array, U: Array, split: Collection[int] = (), *, regardless: bool = False
+) -> Swap | None:
     """Return the next pair (i, j): center i moves beside center j; None if there is none to try.
 
     `E` and `U` are sums over all users, (K,), and `split` the j since the last success. Of tied
-    pairs the one of the lowest i is taken, and of these the one of the lowest j.
+    pairs the one of the lowest i is taken, and of these the one of the lowest j. `regardless` is
+    whether its score does not matter.
 
     >>> E, U = np.array([9.0, 1.0, 1.0]), np.array([80.0, 2.0, 3.0])
     >>> choose_swap(E, U), choose_swap(E, U, split=[0])
@@ -65,7 +72,7 @@ def choose_swap(E: Array, U: Array, split: Collection[int] = ()) -> Swap | None:
     np.fill_diagonal(score, np.inf)
     score[:, list(split)] = np.inf
     least, tie = score.min(), TIE * E.sum()
-    if not least < -tie:
+    if not least < (np.inf if regardless else -tie):
         return None
     i, j = divmod(int((score <= least + tie).argmax()), len(E))
     return i, j

@@ -86,11 +86,6 @@ class Data:
         """Whether each user has a handful of rows only."""
         return self.sizes < MIN_ROWS_CACHED
 
-    @cached_property
-    def all_small(self) -> bool:
-        """Whether all users have a handful of rows only."""
-        return bool(self.small.all())
-
     @property
     def boxed(self) -> NDArray[np.bool_]:
         """Whether each user's rows are worth sorting into boxes."""

@@ -32,8 +32,8 @@ from peerclust.users.rows import plan_chunks
 # What sorting costs per row and level of the tree (see `SUM_WORK`), and compiling per second.
 SORT_WORK, SORT_WORK_PER_FEATURE = 25.0, 10.0
 WORK_PER_SECOND = 4e9
-# How many times as long as compiling all full assignments together take before loops are compiled:
-# caching saves a part of them only.
+# Loops are compiled once full assignments have taken this many times as long: caching saves only a
+# part of their time.
 PATIENCE = 2.0
 
 
@@ -159,15 +159,20 @@ def caching_pays(data: Data) -> bool:
     boxed = data.boxed
     if data.spent < _sorting_work(data, boxed):
         return False
-    needed = [kernels.add_drift]
+    # Each with the arguments whose types depend on the data.
+    needed: dict[kernels.Kernel, tuple[object, ...]] = {kernels.add_drift: ()}
+    rows, *others = data.of_loops
     if boxed.any():
-        needed += [kernels.sort_into_boxes, kernels.assign_boxes]
+        sorted_rows = np.empty(0, data.row_data.rows.dtype)
+        needed[kernels.sort_into_boxes] = ()
+        needed[kernels.assign_boxes] = ((sorted_rows, *others),)
     if (~data.small & ~boxed).any():
-        needed.append(kernels.assign_bounded)
+        needed[kernels.assign_bounded] = ((rows, *others),)
     seconds = Data.spent_by_all / WORK_PER_SECOND
-    price = PATIENCE * sum(kernel.delay(seconds) for kernel in needed)
-    if 0.0 < 0.5 * price <= seconds:
-        kernels.Kernel.near.add(needed[-1])
+    delays = {kernel: kernel.delay(seconds, *types) for kernel, types in needed.items()}
+    price = PATIENCE * sum(delays.values())
+    if 0.5 * price <= seconds:
+        kernels.Kernel.due_soon.update(kernel for kernel in needed if delays[kernel] > 0.0)
     return seconds >= price
 
 

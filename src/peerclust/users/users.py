@@ -187,6 +187,8 @@ class Users:
         label to change (see `cached`).
         """
         z, scores = self._place(x)
+        # It serves the start of a run, which is over.
+        self._nearest_distance2 = np.empty((0, self.d)), np.empty(0)
         cache, assigners = self._cache, list[Assigner]()
         if last is not None and not self._is_latest(last):
             labels = self._read_labels(last)

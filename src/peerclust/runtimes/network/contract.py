@@ -128,7 +128,8 @@ class Contract:
     @property
     def max_round(self) -> int:
         """The last round that a peer may reach; the rounds of a search are counted on."""
-        return self.rounds * (1 + MAX_MOVES if self.searches else 1)
+        # The first run, up to two after each move, and the last.
+        return self.rounds * (2 + 2 * MAX_MOVES if self.searches else 1)
 
     def make_distance(self) -> distances.Distance:
         """Return the distance."""

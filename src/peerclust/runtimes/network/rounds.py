@@ -239,12 +239,14 @@ class RoundLoop:
             self.journal.start(self.state.round, self.state.x[0])
         self.node.drop_gone()
         while True:
+            # A peer that was away does not know whether the others still search.
+            away = self.node.views.checksum != 0
             rounds = converse(
                 task.program,
                 [self.users],
                 self._snapshot,
                 rounds=task.rounds,
-                threshold=task.threshold,
+                threshold=self.threshold if away else task.threshold,
                 on_checkpoint=on_checkpoint,
             )
             try:
