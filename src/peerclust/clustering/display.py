@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from html import escape
 from math import isnan
 
-from peerclust.clustering.solution import Certificate, Solution
+from peerclust.clustering.result import Certificate
+from peerclust.clustering.solution import Solution
 from peerclust.losses import Huber
 
 # The number of clusters and features that a table shows.

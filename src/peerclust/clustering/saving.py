@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 import peerclust
 from peerclust import losses
+from peerclust.clustering.result import Certificate, Status, Trace
 from peerclust.clustering.scaling import Scale
-from peerclust.clustering.solution import Certificate, Partial, Solution, Status, Trace
+from peerclust.clustering.solution import Partial, Solution
 from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.errors import DataError
 from peerclust.files import new_file
