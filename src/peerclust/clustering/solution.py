@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import peerclust
 from peerclust import distances, losses
 from peerclust.arrays import Array
+from peerclust.clustering import pickles
 from peerclust.clustering.result import Certificate, Status, Trace
 from peerclust.clustering.scaling import Scale, Scaled
 from peerclust.distances import Distance, Euclidean, Geometry
@@ -201,17 +201,10 @@ class Solution:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        from peerclust.clustering import saving
-
-        return saving.unpickle, (peerclust.__version__,), (vars(self),)
+        return pickles.reduce(self, vars(self))
 
     def __setstate__(self, state: tuple[dict[str, object]]) -> None:
-        from peerclust.clustering import saving
-
-        # Pickles had a dict, and no version.
-        if isinstance(state, dict):
-            saving.refuse_pickle("an earlier version of peerclust")
-        vars(self).update(state[0])
+        vars(self).update(pickles.read_state(type(self), state))
 
     def to_sklearn(self) -> BaseEstimator:
         """Return a fitted KMeans of scikit-learn with the joint centers, for tools that read one.
