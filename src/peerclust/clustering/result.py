@@ -72,13 +72,13 @@ class Certificate:
     pooled_cost : float
         The clustering cost of all rows at the mean centers.
     rounds, messages, bytes : int
-        What the run took; a message is from one user to one neighbor.
+        What the first run took; a message is from one user to one neighbor.
     setup_rounds, setup_messages, setup_bytes : int
         What scaling, initialization, other restarts, the choice of delta and rho, and certificates
         took in addition; the rounds are those of the choice of rho only.
     search_rounds, search_messages, search_bytes, moves, moves_kept : int
-        What the search for a better optimum took in addition, the number of its moves, and of those
-        that lowered the cost.
+        What came after the first run took: the moves of a search, and the last run to `tol`, which
+        follows also if there was no move. The number of moves, and of those that lowered the cost.
     spread : float
         s.
     largest_weight : float
@@ -121,7 +121,7 @@ class Certificate:
 class Trace:
     """One row per round: after round t, with the labels that the round used.
 
-    The rounds of a search follow those of the first run, also of moves that were not kept.
+    The rounds of a search follow those of the first run, also those of moves that were not kept.
 
     `cost`, `disagreement` and `disagreement_stacked` are as in the certificate. `changed` is the
     number of labels that changed. `residual` is the largest user residual at the start of the
