@@ -40,7 +40,9 @@ Parts = tuple[Any, NDArray[np.int64]]
 class Estimator(BaseEstimator):  # type: ignore[misc]
     """The base of both estimators."""
 
-    loss: Any
+    @property
+    def _loss(self) -> Any:
+        return self.loss
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None) -> Self:  # noqa: ARG002
         """Fit the centers to the rows of all users.
@@ -123,7 +125,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Parts, Any, NDArray[np.intp] | None]:
         """Return the rows in flat form, their weights, and the order of the rows, if changed."""
         title = type(self).__name__
-        geometry = geometry_of(losses.resolve(self.loss), distances.resolve(self.distance))
+        geometry = geometry_of(losses.resolve(self._loss), distances.resolve(self.distance))
         if _is_dict(X) and users is not None:
             raise DataError(
                 parameter("users", title) + " must be left out if `X` is a dict, whose keys name"
