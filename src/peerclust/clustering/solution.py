@@ -122,7 +122,13 @@ class Solution:
 
     @property
     def cluster_sizes(self) -> list[int]:
-        """The number of rows of each cluster, of the users that are here."""
+        """The number of rows of each cluster, of the users that are here.
+
+        >>> import peerclust as pc
+        >>> parts = [np.array([[0.0], [0.2]]), np.array([[10.0]])]
+        >>> sorted(pc.cluster(parts, n_clusters=2, random_state=0).cluster_sizes)
+        [1, 2]
+        """
         labels = np.concatenate(self.labels)
         sizes: list[int] = np.bincount(labels, minlength=self.centers.shape[1]).tolist()
         return sizes
@@ -153,26 +159,15 @@ class Solution:
 
     def predict(self, rows: ArrayLike) -> NDArray[np.int32]:
         """Return the index of the nearest consensus center for each row (N, d)."""
-        return self._nearest(rows, self.consensus)[0]
+        return find_nearest(self, rows, self.consensus, "predict")[0]
 
     def outlier_scores(self, rows: ArrayLike, *, user: int | None = None) -> Array:
         """Return the distance of each row (N, d) to the nearest consensus center.
 
         If a `user` is given, to the nearest of its own. In scaled units if the rows were scaled.
         """
-        return np.sqrt(
-            self._nearest(rows, self.consensus if user is None else self.centers[user])[1]
-        )
-
-    def _nearest(self, rows: ArrayLike, centers: Array) -> tuple[NDArray[np.int32], Array]:
-        y = check_any_rows(rows, "predict")
-        d = self.centers.shape[2]
-        if y.shape[1] != d:
-            raise DataError(f"The rows of predict must have {d} features. Got {y.shape[1]}.")
-        geometry = self.geometry
-        if is_sparse(y):
-            geometry.check_rows(y, "predict")
-        return nearest(y, centers, geometry)
+        centers = self.consensus if user is None else self.centers[user]
+        return np.sqrt(find_nearest(self, rows, centers, "outlier_scores")[1])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole solution to one .npz file, or nothing.
@@ -262,3 +257,16 @@ class Solution:
         from peerclust.clustering import plotting
 
         return plotting.plot_trace(self, ax)
+
+
+def find_nearest(
+    solution: Solution, rows: ArrayLike, centers: Array, of: str
+) -> tuple[NDArray[np.int32], Array]:
+    """Return each row's nearest center and its squared distance; `of` is the method, for errors."""
+    y, d = check_any_rows(rows, of), solution.centers.shape[2]
+    if y.shape[1] != d:
+        raise DataError(f"The rows of {of} must have {d} features. Got {y.shape[1]}.")
+    geometry = solution.geometry
+    if is_sparse(y):
+        geometry.check_rows(y, of)
+    return nearest(y, centers, geometry)
