@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from peerclust.bregman import Bregman as Bregman
     from peerclust.clustering.checkpoint import Checkpoint as Checkpoint
     from peerclust.clustering.cluster import cluster as cluster
-    from peerclust.clustering.solution import (
-        Certificate as Certificate,
-        Solution as Solution,
-        Status as Status,
-    )
+    from peerclust.clustering.result import Certificate as Certificate, Status as Status
+    from peerclust.clustering.solution import Solution as Solution
     from peerclust.distances import Euclidean as Euclidean, Mahalanobis as Mahalanobis
     from peerclust.estimators import (
         PeerClustering as PeerClustering,
@@ -54,7 +51,7 @@ _MODULES = (
 )  # fmt: skip
 _MODULE_OF = {
     "Bregman": "bregman",
-    "Certificate": "clustering.solution",
+    "Certificate": "clustering.result",
     "Checkpoint": "clustering.checkpoint",
     "PeerClustering": "estimators",
     "PeerOutlierDetector": "estimators",
@@ -66,7 +63,7 @@ _MODULE_OF = {
     "Logistic": "losses",
     "Mahalanobis": "distances",
     "Solution": "clustering.solution",
-    "Status": "clustering.solution",
+    "Status": "clustering.result",
     "cluster": "clustering.cluster",
 }
 

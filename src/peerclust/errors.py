@@ -44,7 +44,11 @@ class DataError(InputError):
 
 
 class FewRowsError(DataError):
-    """There are fewer distinct rows than clusters; `distinct` is how many there are."""
+    """There are fewer distinct rows than clusters; `distinct` is how many there are.
+
+    >>> FewRowsError("There are too few distinct rows.", distinct=2).distinct
+    2
+    """
 
     def __init__(self, sentence: str, distinct: int = 0) -> None:
         super().__init__(sentence)

@@ -193,7 +193,11 @@ class Given:
         return (users.broadcast_centers(x) if x.ndim == 2 else x[list(users.ids)]), Traffic()
 
     def check(self, m: int, K: int, d: int) -> Array:
-        """Return a copy of the centers; raise unless they fit."""
+        """Return a copy of the centers; raise unless they fit m users, K clusters and d features.
+
+        >>> Given([[0.0], [9.0]]).check(m=3, K=2, d=1).tolist()
+        [[0.0], [9.0]]
+        """
         try:
             x = np.array(self.x, dtype=np.float64)
         except (TypeError, ValueError):

@@ -20,6 +20,8 @@ from peerclust.validation import check_any_rows, check_features, check_rows
 
 # contamination="auto" labels rows whose score is this many scaled MADs below the median.
 SCALED_MADS = 3.0
+# The standard deviation of normally distributed numbers, over their MAD.
+MAD_SCALE = 1.4826
 
 
 def outlier_scores(
@@ -64,4 +66,4 @@ def find_robust_threshold(scores: Array, weights: Array) -> float:
     """
     median = find_threshold(scores, weights, 0.5)
     mad = find_threshold(np.abs(scores - median), weights, 0.5)
-    return median - SCALED_MADS * 1.4826 * mad
+    return median - SCALED_MADS * MAD_SCALE * mad

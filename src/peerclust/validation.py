@@ -78,9 +78,13 @@ def check_name(value: object, known: Iterable[str], name: str, of: str, *, other
     names = list(known)
     if isinstance(value, str) and value in names:
         return value
-    must = ", ".join([*map(repr, names), *([f"or {other}"] if other else [])])
+    must = ", ".join(map(repr, names))
+    if len(names) > 1:
+        must = f"one of {must}{',' if other else ''}"
+    if other:
+        must = f"{must} or {other}"
     raise ParameterError(
-        parameter(name, of) + f" must be one of {must}. Got {show(value)}.{guess(value, names)}"
+        parameter(name, of) + f" must be {must}. Got {show(value)}.{guess(value, names)}"
     )
 
 

@@ -98,6 +98,7 @@ BAD_OPTIONS = [
         " comma, semicolon, tab, pipe, space. Got 'semicolons'. Did you mean 'semicolon'?",
     ),
     (("--delimiter", "."), "Got '.'."),
+    (("--delimiter", "'"), """Got "'"."""),
     (("--delimiter", "7"), "Got '7'."),
     (("--delimiter", ""), "Got ''."),
     (("--decimal", "dot"), "`--decimal` of fit must be point or comma. Got 'dot'."),

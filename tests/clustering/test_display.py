@@ -101,3 +101,13 @@ def test_a_site_that_does_not_know_all_numbers_still_shows_its_solution(solution
     assert "2.5: agreed" in Cells(site._repr_html_()).cells
     assert "bytes between" not in str(site)
     assert "nan messages" in repr(certificate)
+
+
+def test_the_rounds_of_a_search_are_among_all_rounds(solution):
+    effort = {"rounds": 4, "search_rounds": 9, "moves": 2, "moves_kept": 1}
+    certificate = replace(solution.certificate, **effort)
+    cells = Cells(replace(solution, certificate=certificate)._repr_html_()).cells
+    assert cells[cells.index("rounds") + 1] == "13"
+    assert cells[cells.index("search") + 1] == (
+        "1 of 2 moves of a center lowered the cost; with the last run they took 9 of these rounds"
+    )

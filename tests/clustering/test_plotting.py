@@ -34,7 +34,16 @@ def drawn(axes):
     return [np.asarray(each.get_offsets()) for each in axes.collections]
 
 
-@pytest.mark.parametrize("given", [np.asarray, lambda x: [x[:40], x[40:]], lambda x: {"a": x}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.asarray,
+        lambda x: [x[:40], x[40:]],
+        lambda x: {"a": x},
+        lambda x: [[], x],
+        lambda x: {"a": x, "b": []},
+    ],
+)
 def test_rows_in_the_plane_are_where_they_are_in_the_color_of_their_cluster(given):
     solution = solve(2)
     axes = solution.plot(given(X[:, :2]), ax=new_axes())
@@ -106,7 +115,7 @@ def test_axes_carry_feature_names_if_these_are_known():
 
 def test_rows_that_do_not_fit_are_refused_before_a_figure_is_made():
     plt.close("all")
-    with pytest.raises(DataError, match=r"must have 2 features\. Got 3"):
+    with pytest.raises(DataError, match=r"^The rows of plot must have 2 features\. Got 3\.$"):
         solve(2).plot(X[:, :3])
     assert plt.get_fignums() == []
 

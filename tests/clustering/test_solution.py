@@ -113,8 +113,9 @@ def test_bad_files_and_rows_get_one_sentence(tmp_path):
     text.write_text("hello")
     with pytest.raises(DataError, match="not a solution that peerclust saved"):
         pc.Solution.load(text)
-    with pytest.raises(DataError, match=r"must have 2 features\. Got 3"):
-        solve().predict(np.zeros((1, 3)))
+    for method in ("predict", "outlier_scores"):
+        with pytest.raises(DataError, match=rf"^The rows of {method} must have 2 features\. Got 3"):
+            getattr(solve(), method)(np.zeros((1, 3)))
     with pytest.raises(DataError, match="Row 1 of predict must be finite"):
         solve().predict(np.array([[0.0, 0.0], [np.nan, 0.0]]))
 

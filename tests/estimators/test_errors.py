@@ -46,7 +46,7 @@ BOTH = [
     ({"init": [["a"]]}, {}, "`init` of {} must be an array of numbers"),
     ({"init": pc.initialize.Warm(SITE)}, {}, "as many classes as `n_clusters` = 3. Got 4."),
     ({"n_init": 0}, {}, "`n_init` of {} must be a whole number >= 1"),
-    ({"n_init": "many"}, {}, "`n_init` of {} must be one of 'auto', or a whole number >= 1"),
+    ({"n_init": "many"}, {}, "`n_init` of {} must be 'auto' or a whole number >= 1"),
     ({"runtime": "mip"}, {}, "`runtime` of {} must be one of .* Did you mean 'mpi'"),
     ({"verbose": -1}, {}, "`verbose` of {} must be a whole number >= 0"),
     ({"random_state": "seed"}, {}, "`random_state` of {} must be None"),
@@ -91,7 +91,7 @@ CLUSTERING = [
 ]
 DETECTOR = [
     ({"contamination": 0.6}, {}, "`contamination` of {} must be a number > 0 and <= 0.5"),
-    ({"contamination": "many"}, {}, "`contamination` of {} must be one of 'auto', or a number"),
+    ({"contamination": "many"}, {}, "`contamination` of {} must be 'auto' or a number"),
     ({"delta": -1}, {}, "`delta` of {} must be a number > 0"),
 ]
 CASES = [

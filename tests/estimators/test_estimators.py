@@ -344,7 +344,7 @@ def test_pickles_of_another_version_are_refused(kind, monkeypatch):
     model = kind(random_state=0).fit(X, users=SITE)
     same = pickle.loads(pickle.dumps(model))
     assert np.array_equal(same.predict(X), model.predict(X))
-    monkeypatch.setattr("peerclust.estimators.base.__version__", "0.0.1")
+    monkeypatch.setattr(pc, "__version__", "0.0.1")
     old = pickle.dumps(model)
     monkeypatch.undo()
     with pytest.raises(

@@ -9,7 +9,7 @@ import pytest
 
 import peerclust as pc
 from peer_runs import make_cluster
-from peerclust.clustering.solution import Status
+from peerclust.clustering.result import Status
 from peerclust.peers import setup
 from peerclust.peers.setup import Rows
 from peerclust.peers.site_directory import SiteDirectory

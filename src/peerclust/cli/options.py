@@ -75,7 +75,7 @@ def parse_csv(delimiter: str | None, decimal: str | None, command: str) -> table
     )
     # Other characters are parts of numbers, names and quoted fields.
     names = ", ".join(_DELIMITERS)
-    if given.delimiter not in {None, "\t", " ", *string.punctuation} - {*'".+-_'}:
+    if given.delimiter not in {None, "\t", " ", *string.punctuation} - {*"'\".+-_"}:
         raise ParameterError(
             f"`--delimiter` of {command} must be a punctuation mark other than . + - _ and quotes,"
             f" or one of {names}. Got {delimiter!r}.{guess(delimiter, _DELIMITERS)}"

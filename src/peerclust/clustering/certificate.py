@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from peerclust.arrays import Array
 from peerclust.clustering.problem import Problem
-from peerclust.clustering.solution import Certificate
+from peerclust.clustering.result import Certificate
 from peerclust.clustering.solvers import TunedSolver
 from peerclust.programs.certificate import Found
 from peerclust.runtimes.protocol import Traffic

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from html import escape
 from math import isnan
 
-from peerclust.clustering.solution import Certificate, Solution
+from peerclust.clustering.result import Certificate
+from peerclust.clustering.solution import Solution
 from peerclust.losses import Huber
 
 # The number of clusters and features that a table shows.
@@ -30,8 +31,8 @@ def summarize(solution: Solution, users: int | None = None) -> Facts:
     bound = "" if certificate.disagreement_exact else "at most "
     sent = certificate.bytes + certificate.setup_bytes + certificate.search_bytes
     moved = (
-        f"{certificate.moves_kept} of {certificate.moves} moves of a center lowered the cost, in"
-        f" {certificate.search_rounds:,} of these rounds"
+        f"{certificate.moves_kept} of {certificate.moves} moves of a center lowered the cost; with"
+        f" the last run they took {certificate.search_rounds:,} of these rounds"
     )
     # A peer's solution does not say why.
     rho = f"{solution.rho:.6g}: {solution.why.get('rho', 'agreed')}" if solution.rho else ""
@@ -58,10 +59,10 @@ def itemize(certificate: Certificate) -> Facts:
         ("residual", f"{c.residual:.3g}, pooled {c.pooled_residual:.3g}"),
         ("disagreement", f"{c.disagreement:.3g}, stacked {c.disagreement_stacked:.3g}{bound}"),
         ("cost", f"{c.cost:.6g}, pooled {c.pooled_cost:.6g}"),
-        ("run", _effort(c.rounds, c.messages, c.bytes)),
+        ("first run", _effort(c.rounds, c.messages, c.bytes)),
         ("set-up", _effort(c.setup_rounds, c.setup_messages, c.setup_bytes)),
         (
-            "search",
+            "later runs",
             _effort(c.search_rounds, c.search_messages, c.search_bytes)
             + f"; {c.moves_kept} of {c.moves} moves kept",
         ),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust import plots
-from peerclust.clustering.solution import Solution
+from peerclust.clustering.solution import Solution, find_nearest
 from peerclust.errors import ParameterError
 from peerclust.text import parameter
 from peerclust.validation import check_parts, check_rows
@@ -25,7 +25,7 @@ def plot(solution: Solution, rows: object, ax: object) -> Axes:
         points = _as_rows(rows)
         if d > 1:
             points = points[:: max(-(-len(points) // plots.MAX_ROWS), 1)]
-        labels = solution.predict(points)
+        labels = find_nearest(solution, points, solution.consensus, "plot")[0]
     axes = plots.get_axes(ax, "Solution.plot")
     centers = solution.consensus
     names = solution.feature_names or tuple(f"feature {j}" for j in range(d))
@@ -59,6 +59,7 @@ def plot_trace(solution: Solution, ax: object) -> Axes:
 def _as_rows(rows: object) -> NDArray[np.float64]:
     """Return the rows of an array, or of all users of a list or dict."""
     parts = list(rows.values()) if isinstance(rows, dict) else rows
-    if isinstance(parts, list) and parts and np.ndim(parts[0]) == 2:
+    # A user without rows may be [], so the first part need not be 2-D.
+    if isinstance(parts, list) and any(np.ndim(part) == 2 for part in parts):
         return check_rows(check_parts(parts)[0], "plot")
     return check_rows(rows, "plot")

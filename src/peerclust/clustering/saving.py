@@ -1,4 +1,4 @@
-"""A solution in one .npz file, without pickles; and in a pickle, for the same version only."""
+"""A solution in one .npz file, without pickles."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import json
 import zipfile
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-import peerclust
 from peerclust import losses
+from peerclust.clustering.result import Certificate, Status, Trace
 from peerclust.clustering.scaling import Scale
-from peerclust.clustering.solution import Certificate, Partial, Solution, Status, Trace
+from peerclust.clustering.solution import Partial, Solution
 from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.errors import DataError
 from peerclust.files import new_file
@@ -96,25 +95,6 @@ def read(path: Path, *, loss: Loss | None = None, distance: Distance | None = No
         raise DataError(f"There is no file {path}.") from None
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         raise DataError(f"{path} is not a solution that peerclust saved.") from None
-
-
-def unpickle(version: str) -> Solution:
-    """Return a solution without contents; a pickle calls this before it reads any.
-
-    So a pickle of another version is refused even if its contents can no longer be read. Its name
-    and arguments must stay.
-    """
-    if version != peerclust.__version__:
-        refuse_pickle(f"peerclust {version}")
-    return object.__new__(Solution)
-
-
-def refuse_pickle(writer: str) -> NoReturn:
-    """Raise because another version wrote a pickle."""
-    raise DataError(
-        f"This solution was pickled by {writer}, and only the same version can load it. This is"
-        f" peerclust {peerclust.__version__}."
-    )
 
 
 def describe_loss(loss: object) -> dict[str, object]:

@@ -1,6 +1,7 @@
-"""The result of a clustering: centers, labels, status, certificate and trace.
+"""The result of a clustering: centers and labels, with its status, certificate and trace.
 
-What is made of it is in files of its own: `saving`, `display`, `plotting` and `export`.
+Those are in `result`; what is made of a solution is in `saving`, `pickles`, `display`, `plotting`
+and `export`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import peerclust
 from peerclust import distances, losses
 from peerclust.arrays import Array
+from peerclust.clustering import pickles
+from peerclust.clustering.result import Certificate, Status, Trace
 from peerclust.clustering.scaling import Scale, Scaled
 from peerclust.distances import Distance, Euclidean, Geometry
-from peerclust.doors import Door
 from peerclust.errors import DataError, ParameterError
 from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
@@ -30,133 +31,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from peerclust.plots import Axes
-
-
-@dataclass(frozen=True)
-class Status:
-    """How a run ended, and what to do about it.
-
-    `name` is "converged" or "ran out of rounds"; peers have more. `advice` is a sentence, with
-    names of parameters in backticks.
-
-    >>> Status("converged", "Every residual was below tol.").converged
-    True
-    """
-
-    name: str
-    advice: str
-
-    @property
-    def converged(self) -> bool:
-        """Whether the users stopped by themselves with every residual below tol."""
-        return self.name == "converged"
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.advice}"
-
-    def renamed(self, door: Door) -> Status:
-        """Return the status with the names that parameters have at an entry point.
-
-        >>> from peerclust.doors import FIT
-        >>> from peerclust.text import mention
-        >>> Status("ran out of rounds", "Allow more " + mention("rounds")).renamed(FIT).advice
-        'Allow more --rounds'
-        """
-        return replace(self, advice=str(door.translate(self.advice)))
-
-
-@dataclass(frozen=True, repr=False)
-class Certificate:
-    """The numbers that show how good a result is; in scaled units if the rows were scaled.
-
-    Attributes
-    ----------
-    residual : float
-        An estimate of how far a center still has to go, as a fraction of the RMS spread s of the
-        joint data: the largest rho ||grad_ik J_rho|| / (s min(Hm(k), H_i(k) + f(k) rho c lambda_2))
-        over users i and centers k. H_i(k) is the curvature of user i's cost there, Hm(k) its mean
-        over users, and f(k) how even it is (docs/theory.md). For solvers that end in consensus it
-        is the pooled residual or the largest disagreement in a center over s, whichever is larger.
-    pooled_residual : float
-        The same for the pooled problem, with all rows at one user, at the mean centers: the largest
-        norm of the gradient of all rows over s m Hm(k).
-    disagreement, disagreement_stacked : float
-        Mean over k of the largest ||x_i(k) - x_j(k)||, and the largest ||x_i - x_j||.
-    disagreement_exact : bool
-        Whether these are exact, or upper bounds (more than 2000 users, and peers).
-    cost : float
-        J_rho at the users' centers, each row assigned to its nearest; for solvers that end in
-        consensus the sum of the users' costs.
-    pooled_cost : float
-        The clustering cost of all rows at the mean centers.
-    rounds, messages, bytes : int
-        What the run took; a message is from one user to one neighbor.
-    setup_rounds, setup_messages, setup_bytes : int
-        What scaling, initialization, other restarts, the choice of delta and rho, and certificates
-        took in addition; the rounds are those of the choice of rho only.
-    search_rounds, search_messages, search_bytes, moves, moves_kept : int
-        What the search for a better optimum took in addition, the number of its moves, and of those
-        that lowered the cost.
-    spread : float
-        s.
-    largest_weight : float
-        W.
-    """
-
-    residual: float
-    pooled_residual: float
-    disagreement: float
-    disagreement_stacked: float
-    disagreement_exact: bool
-    cost: float
-    pooled_cost: float
-    rounds: int
-    messages: int
-    bytes: int
-    setup_rounds: int
-    setup_messages: int
-    setup_bytes: int
-    search_rounds: int
-    search_messages: int
-    search_bytes: int
-    moves: int
-    moves_kept: int
-    spread: float
-    largest_weight: float
-
-    def __repr__(self) -> str:
-        from peerclust.clustering import display
-
-        return display.certificate_text(self)
-
-    def _repr_html_(self) -> str:
-        from peerclust.clustering import display
-
-        return display.certificate_html(self)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Trace:
-    """One row per round: after round t, with the labels that the round used.
-
-    The rounds of a search follow those of the first run, also of moves that were not kept.
-
-    `cost`, `disagreement` and `disagreement_stacked` are as in the certificate. `changed` is the
-    number of labels that changed. `residual` is the largest user residual at the start of the
-    round, NaN if one is unknown. In scaled units if the rows were scaled.
-    """
-
-    cost: Array
-    disagreement: Array
-    disagreement_stacked: Array
-    changed: NDArray[np.int64]
-    residual: Array
-
-    def __len__(self) -> int:
-        return len(self.cost)
-
-    def __repr__(self) -> str:
-        return f"<Trace: {len(self)} rounds>"
 
 
 class Partial(NamedTuple):
@@ -248,7 +122,13 @@ class Solution:
 
     @property
     def cluster_sizes(self) -> list[int]:
-        """The number of rows of each cluster, of the users that are here."""
+        """The number of rows of each cluster, of the users that are here.
+
+        >>> import peerclust as pc
+        >>> parts = [np.array([[0.0], [0.2]]), np.array([[10.0]])]
+        >>> sorted(pc.cluster(parts, n_clusters=2, random_state=0).cluster_sizes)
+        [1, 2]
+        """
         labels = np.concatenate(self.labels)
         sizes: list[int] = np.bincount(labels, minlength=self.centers.shape[1]).tolist()
         return sizes
@@ -279,26 +159,15 @@ class Solution:
 
     def predict(self, rows: ArrayLike) -> NDArray[np.int32]:
         """Return the index of the nearest consensus center for each row (N, d)."""
-        return self._nearest(rows, self.consensus)[0]
+        return find_nearest(self, rows, self.consensus, "predict")[0]
 
     def outlier_scores(self, rows: ArrayLike, *, user: int | None = None) -> Array:
         """Return the distance of each row (N, d) to the nearest consensus center.
 
         If a `user` is given, to the nearest of its own. In scaled units if the rows were scaled.
         """
-        return np.sqrt(
-            self._nearest(rows, self.consensus if user is None else self.centers[user])[1]
-        )
-
-    def _nearest(self, rows: ArrayLike, centers: Array) -> tuple[NDArray[np.int32], Array]:
-        y = check_any_rows(rows, "predict")
-        d = self.centers.shape[2]
-        if y.shape[1] != d:
-            raise DataError(f"The rows of predict must have {d} features. Got {y.shape[1]}.")
-        geometry = self.geometry
-        if is_sparse(y):
-            geometry.check_rows(y, "predict")
-        return nearest(y, centers, geometry)
+        centers = self.consensus if user is None else self.centers[user]
+        return np.sqrt(find_nearest(self, rows, centers, "outlier_scores")[1])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole solution to one .npz file, or nothing.
@@ -327,17 +196,10 @@ class Solution:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        from peerclust.clustering import saving
-
-        return saving.unpickle, (peerclust.__version__,), (vars(self),)
+        return pickles.reduce(self, vars(self))
 
     def __setstate__(self, state: tuple[dict[str, object]]) -> None:
-        from peerclust.clustering import saving
-
-        # Pickles had a dict, and no version.
-        if isinstance(state, dict):
-            saving.refuse_pickle("an earlier version of peerclust")
-        vars(self).update(state[0])
+        vars(self).update(pickles.read_state(type(self), state))
 
     def to_sklearn(self) -> BaseEstimator:
         """Return a fitted KMeans of scikit-learn with the joint centers, for tools that read one.
@@ -395,3 +257,16 @@ class Solution:
         from peerclust.clustering import plotting
 
         return plotting.plot_trace(self, ax)
+
+
+def find_nearest(
+    solution: Solution, rows: ArrayLike, centers: Array, of: str
+) -> tuple[NDArray[np.int32], Array]:
+    """Return each row's nearest center and its squared distance; `of` is the method, for errors."""
+    y, d = check_any_rows(rows, of), solution.centers.shape[2]
+    if y.shape[1] != d:
+        raise DataError(f"The rows of {of} must have {d} features. Got {y.shape[1]}.")
+    geometry = solution.geometry
+    if is_sparse(y):
+        geometry.check_rows(y, of)
+    return nearest(y, centers, geometry)

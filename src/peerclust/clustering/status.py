@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from peerclust import theory
-from peerclust.clustering.solution import Status
+from peerclust.clustering.result import Status
 from peerclust.programs.solver_spec import SolverSpec
 from peerclust.programs.solvers import PENALIZED_DEFAULT
 from peerclust.text import mention, setting

@@ -9,7 +9,7 @@ import numpy as np
 from peerclust.clustering.certificate import solver_cost
 from peerclust.clustering.checkpoint import TraceRow
 from peerclust.clustering.problem import Problem
-from peerclust.clustering.solution import Trace
+from peerclust.clustering.result import Trace
 from peerclust.clustering.solvers import TunedSolver
 from peerclust.programs.protocol import State
 from peerclust.users import Users

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerclust import graphs, kernels
 from peerclust.clustering.cluster import cluster
@@ -35,17 +36,26 @@ def warm_up(report: Callable[[str], None]) -> None:
         warnings.simplefilter("ignore")  # of runs that end before they converge
         for number, ((n, d), dtype, loss) in enumerate(steps, 1):
             report(f"{number} of {len(steps)}: {n} rows with {d} features, {dtype}, {loss}")
-            rng = np.random.default_rng(0)
-            parts = [rng.normal(size=(n, d)).astype(dtype) for _ in range(3)]
-            for solver in _SOLVERS:
-                solution = cluster(
+            parts = _draw_parts(n, d, dtype)
+            solutions = [
+                cluster(
                     parts, n_clusters=4, loss=loss, solver=solver, graph="ring", rounds=30,
                     tol=1e-12, random_state=0,
-                )  # fmt: skip
-            solution.predict(parts[0])
-            measure(parts[0], solution.consensus, Linear(Euclidean()))
-            kernels.split_median(parts[0].copy(), np.arange(n, dtype=np.int32), 0, n)
+                )
+                for solver in _SOLVERS
+            ]  # fmt: skip
+            rows, centers = parts[0], solutions[0].consensus
+            solutions[0].predict(rows)
+            measure(rows, centers, Linear(Euclidean()))
+            kernels.split_median(rows.copy(), np.arange(n, dtype=np.int32), 0, n)
         links = Simulator(graphs.path(2)).distribution
         links.energy(np.zeros((2, 1, 1)))
         links.differences(np.zeros((2, 1, 1)))
-        cluster(parts, n_clusters=2, distance=Mahalanobis(np.eye(d)), rounds=2, search="none")
+        parts, matrix = _draw_parts(6, 5, "float32"), Mahalanobis(np.eye(5))
+        cluster(parts, n_clusters=2, distance=matrix, rounds=2, search="none")
+
+
+def _draw_parts(n: int, d: int, dtype: str) -> list[NDArray[np.float32 | np.float64]]:
+    """Return the rows of three users, (n, d) each."""
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(n, d)).astype(dtype) for _ in range(3)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NoReturn, Self, TypeGuard
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from peerclust import __version__, distances, doors, graphs, losses, partition, runtimes
+from peerclust import distances, doors, graphs, losses, partition, runtimes
 from peerclust.arrays import Array
+from peerclust.clustering import pickles
 from peerclust.clustering.cluster import cluster
 from peerclust.clustering.progress import RunPrinter
 from peerclust.clustering.solution import Solution
@@ -39,7 +40,9 @@ Parts = tuple[Any, NDArray[np.int64]]
 class Estimator(BaseEstimator):  # type: ignore[misc]
     """The base of both estimators."""
 
-    loss: Any
+    @property
+    def _loss(self) -> Any:
+        return self.loss
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, users: Any = None) -> Self:  # noqa: ARG002
         """Fit the centers to the rows of all users.
@@ -122,7 +125,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Parts, Any, NDArray[np.intp] | None]:
         """Return the rows in flat form, their weights, and the order of the rows, if changed."""
         title = type(self).__name__
-        geometry = geometry_of(losses.resolve(self.loss), distances.resolve(self.distance))
+        geometry = geometry_of(losses.resolve(self._loss), distances.resolve(self.distance))
         if _is_dict(X) and users is not None:
             raise DataError(
                 parameter("users", title) + " must be left out if `X` is a dict, whose keys name"
@@ -232,31 +235,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (type(self), __version__), (self.__getstate__(),)
+        return pickles.reduce(self, self.__getstate__())
 
     def __setstate__(self, state: tuple[dict[str, Any]]) -> None:
-        # Pickles had a dict, and no version.
-        if isinstance(state, dict):
-            _refuse_pickle(type(self), "an earlier version of peerclust")
-        super().__setstate__(state[0])
-
-
-def _unpickle(kind: type[Estimator], version: str) -> Estimator:
-    """Return an estimator without contents; a pickle calls this before it reads any.
-
-    So a pickle of another version is refused even if its contents can no longer be read. Its name
-    and arguments must stay.
-    """
-    if version != __version__:
-        _refuse_pickle(kind, f"peerclust {version}")
-    return kind.__new__(kind)
-
-
-def _refuse_pickle(kind: type[Estimator], writer: str) -> NoReturn:
-    raise DataError(
-        f"This {kind.__name__} was pickled by {writer}, and only the same version can load it."
-        f" This is peerclust {__version__}."
-    )
+        super().__setstate__(pickles.read_state(type(self), state))
 
 
 def _is_dict(X: Any) -> TypeGuard[Mapping[Any, Any]]:

@@ -67,8 +67,6 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
     [95, 96, 97, 98, 99]
     """
 
-    loss = "huber"
-
     def __init__(
         self,
         n_clusters: int = 3,
@@ -107,6 +105,10 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
         self.runtime = runtime
         self.verbose = verbose
         self.random_state = random_state
+
+    @property
+    def _loss(self) -> str:
+        return "huber"
 
     def _cluster(self, parts: Any, given: dict[str, Any]) -> Solution:
         of = type(self).__name__

@@ -25,7 +25,8 @@ from typing import IO
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.clustering.solution import Certificate, Solution
+from peerclust.clustering.result import Certificate
+from peerclust.clustering.solution import Solution
 from peerclust.errors import ParameterError
 from peerclust.peers import setup
 from peerclust.peers.verdict import Verdict

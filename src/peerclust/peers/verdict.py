@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from peerclust.clustering.certificate import Measures
+from peerclust.clustering.result import Status
 from peerclust.clustering.search import Searched
-from peerclust.clustering.solution import Status
 from peerclust.clustering.status import Ending, decide_peer_status, joined_late, partitioned
 from peerclust.runtimes.network.collectives import LARGEST
 from peerclust.runtimes.network.contract import Contract

@@ -120,7 +120,7 @@ class Table:
 
 
 def name_files(files: Sequence[str | Path]) -> tuple[str, ...]:
-    """Return the names of users who have a file each: without folder and suffix.
+    """Return the users' names, one file each: without folder and suffix.
 
     >>> name_files(["data/oslo.csv", "rome.tsv.gz"])
     ('oslo', 'rome')
