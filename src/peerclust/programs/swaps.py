@@ -50,7 +50,7 @@ TIE = 1e-9
 
 # How far the two centers of a split cluster are from the old one, as a share of that one's distance
 # to its nearest other center. A small share keeps the rows of other clusters where they are.
-OFFSET = 0.1
+OFFSET = 1e-3
 
 Swap = tuple[int, int]
 
@@ -99,14 +99,15 @@ def split_curvature(curvature: Curvature, swap: Swap) -> Curvature:
 def split_center(x: Array, swap: Swap, geometry: Geometry, seed: int, step: int) -> Array:
     """Return the centers (K, d) after a swap (i, j): i and j on opposite sides of the old x(j).
 
-    They are x(j) + v and x(j) - v, with v in a random direction that `seed` and `step` select. In
-    a geometry where not every point may be a center, v is halved until both may.
+    They are x(j) + v and x(j) - v, with v in a random direction that `seed` and `step` select, but
+    no farther out than another center in any feature: beyond there may be no rows. In a geometry
+    where not every point may be a center, v is halved until both may.
 
     >>> from peerclust.distances import Euclidean, Linear
     >>> x = np.array([[0.0], [1.0], [5.0]])
     >>> split = split_center(x, (0, 2), Linear(Euclidean()), seed=0, step=0)
     >>> sorted(split.ravel().tolist())
-    [1.0, 4.6, 5.4]
+    [1.0, 4.996, 5.0]
     """
     i, j = swap
     far = np.linalg.norm(x - x[j], axis=1)
@@ -116,8 +117,13 @@ def split_center(x: Array, swap: Swap, geometry: Geometry, seed: int, step: int)
     stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(step,)))
     direction = stream.normal(size=x.shape[1])
     v = OFFSET * scale * direction / np.linalg.norm(direction)
-    while v.any() and not geometry.contains(np.stack([x[j] + v, x[j] - v])):
+    low, high = x.min(axis=0), x.max(axis=0)
+    if (low == high).all():
+        low, high = np.full_like(low, -np.inf), np.full_like(high, np.inf)
+    pair = np.clip(np.stack([x[j] + v, x[j] - v]), low, high)
+    while v.any() and not geometry.contains(pair):
         v = 0.5 * v
+        pair = np.clip(np.stack([x[j] + v, x[j] - v]), low, high)
     moved = x.copy()
-    moved[i], moved[j] = x[j] + v, x[j] - v
+    moved[i], moved[j] = pair
     return moved
