@@ -103,6 +103,12 @@ def check_labels(labels: ArrayLike, name: str, of: str) -> tuple[NDArray[Any], N
             parameter(name, of)
             + f" must be a 1-D array of at least one label. Got shape {array.shape}."
         )
+    if array.dtype == object:
+        absent = (row for row, label in enumerate(array) if label is None or label != label)
+        if (row := next(absent, None)) is not None:
+            raise DataError(
+                parameter(name, of) + f" must have no missing labels. Row {row} is {array[row]}."
+            )
     try:
         names, codes = np.unique(array, return_inverse=True)
         missing = np.flatnonzero(array != array)

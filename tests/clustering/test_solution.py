@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import joblib
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import peerclust as pc
@@ -179,3 +181,14 @@ def test_a_pickle_without_a_version_is_refused():
     solution = object.__new__(pc.Solution)
     with pytest.raises(DataError, match="pickled by an earlier version of peerclust"):
         solution.__setstate__(vars(solve()))
+
+
+def test_columns_of_a_frame_are_matched_by_name():
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    frame = pd.DataFrame(rows, columns=list("abc"))
+    solution = pc.PeerClustering(3, random_state=0).fit(frame).solution_
+    expected = solution.predict(rows)
+    for other in (frame[list("cab")], frame.assign(site="x"), pl.DataFrame(rows, list("abc"))):
+        assert np.array_equal(solution.predict(other), expected)
+    with pytest.raises(ValueError, match=r"must have the columns a, b, c\. There is no 'b'"):
+        solution.predict(frame[["a", "c"]])

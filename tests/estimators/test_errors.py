@@ -65,7 +65,7 @@ BOTH = [
     ({}, {"X": {"a": X}}, "`users` of {} must be left out if `X` is a dict"),
     ({}, {"users": SITE[:10]}, "`users` of {} must name the user of each of the 150 rows. Got 10"),
     ({}, {"users": SITE[:, None]}, "`users` of {} must be a 1-D array"),
-    ({}, {"users": [None, "a"] * 75}, "`users` of {} must be all numbers or all strings"),
+    ({}, {"users": [None, "a"] * 75}, "`users` of {} must have no missing labels"),
     ({}, {"users": [np.nan, *range(149)]}, "`users` of {} must have no missing labels"),
     ({}, {"users": "site"}, "`users` of {} must be an array .* if `X` is a DataFrame. Got 'site'"),
     ({}, {"X": FRAME, "users": "stie"}, "`users` of {} must be a column of `X`.*mean 'site'"),

@@ -152,3 +152,15 @@ def test_a_grid_search_takes_a_column_of_users(routing):
     search.fit(frame(pd.DataFrame), users="site")
     assert search.best_params_ == {"n_clusters": 4}
     assert search.best_estimator_.user_names_.tolist() == NAMES
+
+
+@pytest.mark.parametrize("nothing", [None, np.nan])
+def test_a_user_that_is_missing_is_named(nothing):
+    with pytest.raises(ValueError, match=r"`users` of PeerClustering must have no missing labels"):
+        pc.PeerClustering().fit(X, users=pd.Series(["a", nothing] * 75, dtype=object))
+
+
+def test_a_column_of_text_may_be_that_of_the_users():
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(site=SITE)
+    with pytest.raises(ValueError, match=r"`X` of PeerClustering must hold numbers. Column 'site'"):
+        pc.PeerClustering().fit(frame)

@@ -24,6 +24,7 @@ from peerclust.errors import DataError, ParameterError
 from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
 from peerclust.sparse import is_sparse
+from peerclust.text import guess
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_any_rows
 
@@ -263,10 +264,25 @@ def find_nearest(
     solution: Solution, rows: ArrayLike, centers: Array, of: str
 ) -> tuple[NDArray[np.int32], Array]:
     """Return each row's nearest center and its squared distance; `of` is the method, for errors."""
-    y, d = check_any_rows(rows, of), solution.centers.shape[2]
+    y, d = check_any_rows(_select_features(rows, solution, of), of), solution.centers.shape[2]
     if y.shape[1] != d:
         raise DataError(f"The rows of {of} must have {d} features. Got {y.shape[1]}.")
     geometry = solution.geometry
     if is_sparse(y):
         geometry.check_rows(y, of)
     return nearest(y, centers, geometry)
+
+
+def _select_features(rows: ArrayLike, solution: Solution, of: str) -> ArrayLike:
+    """Return the columns of a data frame that are features of the solution, in their order."""
+    columns, names = getattr(rows, "columns", None), solution.feature_names
+    if columns is None or names is None:
+        return rows
+    missing = [name for name in names if name not in list(columns)]
+    if missing:
+        raise DataError(
+            f"The rows of {of} must have the columns {', '.join(map(str, names))}."
+            f" There is no {missing[0]!r}.{guess(missing[0], map(str, columns))}"
+        )
+    chosen: ArrayLike = getattr(rows, "__getitem__")(list(names))  # noqa: B009 - of any data frame
+    return chosen

@@ -226,6 +226,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _validate(self, X: Any, **options: Any) -> Any:
         # Our own check names the first row that is not finite.
         options |= {"dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
+        _check_columns(X, type(self).__name__)
         return validate_data(self, X, accept_sparse="csr", **options)
 
     def __sklearn_tags__(self) -> Any:
@@ -239,6 +240,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def __setstate__(self, state: tuple[dict[str, Any]]) -> None:
         super().__setstate__(pickles.read_state(type(self), state))
+
+
+def _check_columns(X: Any, of: str) -> None:
+    """Raise if a column of a data frame holds text."""
+    for name in getattr(X, "columns", ()):
+        first: list[Any] = X[name][:1].to_numpy().tolist()
+        if first and isinstance(first[0], str):
+            raise DataError(
+                parameter("X", of)
+                + f" must hold numbers. Column {name!r} holds {first[0]!r}; if it names the user of"
+                f" each row, pass users={name!r}."
+            )
 
 
 def _is_dict(X: Any) -> TypeGuard[Mapping[Any, Any]]:

@@ -3,8 +3,9 @@
 Compiling a loop takes from a fraction of a second to a few seconds. So a kernel runs in numpy until
 that has taken as long as compiling would, and compiled from then on: never more than twice the time
 of the better choice, which nobody knows in advance. A loop that is in the cache on disk only has to
-be loaded, and so runs much sooner. Both versions compute the same bits,
-but for the rare exception that `plain.exact_sums` states, so the choice does not show in a result. numba is not imported before the first loop is needed.
+be loaded, and so runs much sooner. Both versions compute the same bits, but for the rare exception
+that `plain.exact_sums` states, so the choice does not show in a result. numba is not imported
+before the first loop is needed.
 
 The environment variable PEERCLUST_COMPILE is `auto` (the default), `always` (compile at the first
 call) or `never` (numpy only). Each type of the arguments, such as float32 rows, is compiled
