@@ -246,7 +246,7 @@ CLASSES = [0, 1, 2, 0, 1, 2]
         (lambda: partition.homogeneous([[0, 1], [2]], 2), DataError, "`classes` of homogeneous"),
         (lambda: partition.homogeneous([], 2), DataError, r"at least one label. Got shape \(0,\)"),
         (lambda: partition.homogeneous([1.0, np.nan], 2), DataError, "Row 1 is nan"),
-        (lambda: partition.by_user(["a", None]), DataError, "`users` of by_user must have no missing labels"),
+        (lambda: partition.by_user(["a", None]), DataError, "Row 1 is None"),
         (
             lambda: partition.random(5, 2, random_state="x"),
             ParameterError,
