@@ -52,7 +52,8 @@ def test_a_round_is_compared_with_scikit_learn(rows, loss, monkeypatch):
 def test_memory_and_many_users_are_measured(rows, monkeypatch):
     monkeypatch.setattr(round_costs, "_REPEATS", 1)
     memory = round_costs._measure_memory("bytes", rows, K=3, rho=10.0, allowed=16, what="a copy")
-    assert 0 < memory.value < 1000
+    # Less than the copy if rows are not worth sorting.
+    assert -16 < memory.value < 1000
     users = round_costs._compare_with_product(rows)
     assert users.value > 0
     assert "3,000 users x 2 rows" in users.detail
