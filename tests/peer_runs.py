@@ -35,6 +35,7 @@ def make_cluster(directory, m=5, graph=None, **settings):
     """Return peers that notice losses quickly, and whose run takes thousands of rounds."""
     chosen = {
         "n_clusters": 3, "solver": "dgc", "rho": 150.0, "tol": TOL, "rounds": 30_000,
+        "search": "none",
         "timeout": 2.0,
         "join_timeout": 20.0, "linger": 0.5, "checkpoint_every": 0.1, "on_absent": "start",
     }  # fmt: skip

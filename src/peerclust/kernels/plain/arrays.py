@@ -65,6 +65,8 @@ def by_user(owner: Ints, parts: Array, out: Array) -> None:
     size = math.prod(out.shape[1:])
     flat, total = parts.reshape(len(parts), size), out.reshape(len(out), size)
     n = flat.shape[1]
+    if n == 0:
+        return
     columns = np.arange(n)
     for here in batches(len(owner), n):
         low, high = owner[here][0], owner[here][-1] + 1
