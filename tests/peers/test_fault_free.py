@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+import peer_runs
 import peerclust as pc
-from peer_runs import iris, make_cluster
+from peer_runs import iris
 from peerclust.initialize import KMeansPlusPlus
 
 pytestmark = pytest.mark.peers
@@ -24,6 +25,11 @@ ONCE = [*zip(LOSSES, GRAPHS, strict=True)]
 
 SHARED = ("cost", "pooled_cost", "pooled_residual")
 SEARCH = ("search_rounds", "moves", "moves_kept")
+
+
+def make_cluster(*arguments, **settings):
+    """Return peers that search, as they do by default."""
+    return peer_runs.make_cluster(*arguments, **{"search": "auto"} | settings)
 
 
 def check_run(directory, loss, graph, rho=30.0, parts=None, n_clusters=3, **more):
