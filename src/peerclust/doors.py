@@ -135,17 +135,16 @@ DEFAULTS = (
     Default("gather", True),
     Default(
         "Checkpoint(every)", 100, {_FIT: None},
-        "None is 100, but can be told from a number given without --checkpoint",
+        "None means 100, and shows that no number was given",
     ),
     Default("Checkpoint(resume)", False),
     Default(
         "Huber(delta)", 1.0, {_DETECTOR: "auto", _FIT: None, _INIT: None},
-        "a detector should work in any units; None is 1, but can be told from a number given with"
-        " another loss",
+        "a detector should work in any units; None means 1, and shows that no number was given",
     ),
     Default(
         "Fair(eta)", 1.0, {_FIT: None, _INIT: None},
-        "None is 1, but can be told from a number given with another loss",
+        "None means 1, and shows that no number was given",
     ),
     Default("Mahalanobis(A)", ..., {_FIT: None, _INIT: None}, "None is the Euclidean distance"),
     Default(

@@ -38,6 +38,7 @@ def make_kernel(tmp_path, monkeypatch, clock, *, seconds):
     The version in numpy takes a second of the clock.
     """
     monkeypatch.setattr(module, "cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(module, "existing_cache", lambda: tmp_path)
     calls = []
 
     class Loop:

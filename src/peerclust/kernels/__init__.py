@@ -41,7 +41,7 @@ from peerclust.kernels.kernel import Kernel, compile_mode, may_compile, use_mode
 from peerclust.kernels.plain import arrays, assignment, centers, exact_sums as sums, small_users
 from peerclust.kernels.plain.arrays import all_in_box, by_user, hashes, sparse_hashes, weighted_sum
 from peerclust.kernels.plain.boxes import transpose_boxes
-from peerclust.kernels.plain.distances import gamma
+from peerclust.kernels.plain.distances import gamma, product_margin
 from peerclust.kernels.plain.exact_sums import sum_entries
 
 assign = Kernel("assignment.assign", assignment.assign, seconds=1.4, scratch=scratch.of_assign)
@@ -130,6 +130,7 @@ __all__ = [
     "nearest_other",
     "nesterov_extrapolate",
     "own_distance2",
+    "product_margin",
     "small_gradient_step",
     "sort_into_boxes",
     "sparse_hashes",

@@ -29,6 +29,14 @@ def cache_directory() -> Path | None:
     return find_cache()
 
 
+@lru_cache(maxsize=1)
+def existing_cache() -> Path | None:
+    """Return the first directory that has compiled loops for this process, if there is one."""
+    name = f"numba-{_digest_machine()}-{_digest_files()}"
+    directories = (parent / name for parent in _parents())
+    return next((each for each in directories if each.is_dir()), None)
+
+
 def find_cache() -> Path | None:
     """Return the cache directory for the current files, processor and versions, or None.
 

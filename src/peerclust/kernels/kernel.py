@@ -30,12 +30,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from peerclust.errors import ParameterError
-from peerclust.kernels.cache_directory import cache_directory
+from peerclust.kernels.cache_directory import cache_directory, existing_cache
 
 MODES = ("auto", "always", "never")
 # Seconds to load a loop from the cache, and to import numba.
 LOADING, IMPORTING = 0.01, 0.3
-# A person who waits longer than this for a loop to be compiled is told so.
+# Compilation that takes longer than this is logged.
 _LONG = 1.0
 
 _log = logging.getLogger("peerclust")
@@ -180,7 +180,7 @@ class Kernel:
     @cached_property
     def _types_on_disk(self) -> list[str]:
         """The types for which the loop was in the cache when this was first read."""
-        directory = cache_directory()
+        directory = existing_cache()
         if directory is None:
             return []
         return [marker.read_text() for marker in directory.glob(f"{self._loop}-*.types")]
@@ -201,7 +201,7 @@ class Kernel:
         if self._plain is not None and not self._is_due(types):
             return lambda *_: self._run_plain(types, given)
         with _lock:  # threads that need the same loop at the same time wait for it together
-            marker = self._marker(types)
+            marker = self._marker(types, cache_directory())
             known = types in self._compiled or (marker is not None and marker.exists())
             if not known and compile_mode() == "auto":
                 _announce(self._seconds)
@@ -229,7 +229,7 @@ class Kernel:
         if spent < LOADING:
             return False
         if types not in self._on_disk:
-            marker = self._marker(types)
+            marker = self._marker(types, existing_cache())
             self._on_disk[types] = marker is not None and marker.exists()
         price = LOADING if self._on_disk[types] else self._seconds
         price += 0.0 if "numba" in sys.modules else IMPORTING
@@ -237,9 +237,8 @@ class Kernel:
             Kernel.due_soon.add(self)
         return spent >= price
 
-    def _marker(self, types: str) -> Path | None:
+    def _marker(self, types: str, directory: Path | None) -> Path | None:
         """Return the file that says that the loop is in the cache for these types."""
-        directory = cache_directory()
         name = hashlib.sha256(types.encode()).hexdigest()[:16]
         return None if directory is None else directory / f"{self._loop}-{name}.types"
 

@@ -27,12 +27,6 @@ from peerclust.users.rows import plan_batches, plan_chunks
 # The most numbers of a batch of rows that is made dense, and of scores that are computed at a time.
 BATCH = 1 << 20
 
-# A sum of n products is wrong by less than n 2^-53 times the sum of their magnitudes. This is for
-# two such sums, times the d + _MORE terms, with room for the rounding of the bound itself.
-_ROUNDING = 2.0**-49
-_MORE = 8
-_TINY = 1e-300
-
 
 class SparseAssigner(Assigner):
     """Assigns all users; rows are summed only when `sum` is called."""
@@ -114,7 +108,7 @@ def find_nearest(
             best = score[every, label]
             score[every, label] = np.inf
             reach = np.sqrt(rows.squares[here]) + longest[users]
-            margin = _ROUNDING * (d + _MORE) * reach * reach + _TINY
+            margin = kernels.product_margin(d, reach)
             unsure[here] = ~(score.min(axis=1) - best > margin)
             labels[here] = label
     if unsure.any():
@@ -136,7 +130,7 @@ def lower_distance2(rows: SparseRows, center: Array, r2: Array) -> Array:
         square = float(center @ center)
         rough = rows.squares + (square - 2.0 * (rows.csr @ center))
         reach = np.sqrt(rows.squares) + np.sqrt(square)
-        margin = _ROUNDING * (rows.shape[1] + _MORE) * reach * reach + _TINY
+        margin = kernels.product_margin(rows.shape[1], reach)
         which = np.flatnonzero(~(rough - margin > r2))
     lower = r2.copy()
     some, label = rows[which], np.zeros(len(which), np.int32)

@@ -133,7 +133,8 @@ class Users:
         # Whether the rows' own coordinates are those of the geometry.
         self._euclidean = isinstance(self.distance, Euclidean) and self.geometry.divergence is None
         self._cache = AssignmentCache(labels=np.empty(0, np.int32))
-        self._nearest_distance2 = np.empty((0, self.d)), np.empty(0)
+        # The centers of the last `nearest_distance2`, and its result.
+        self._nearest_distance2: tuple[Array, Array] | None = None
         self._noise: Callable[[tuple[int, ...]], Array] | None = None
 
     @cached_property
@@ -188,7 +189,7 @@ class Users:
         """
         z, scores = self._place(x)
         # It serves the start of a run, which is over.
-        self._nearest_distance2 = np.empty((0, self.d)), np.empty(0)
+        self._nearest_distance2 = None
         cache, assigners = self._cache, list[Assigner]()
         if last is not None and not self._is_latest(last):
             labels = self._read_labels(last)
@@ -377,10 +378,11 @@ class Users:
         If these are the centers of the call before and others after them, only the others are
         measured. The result must not be written to.
         """
-        known, r2 = self._nearest_distance2
-        n = len(known)
-        if not (0 < n <= len(centers) and np.array_equal(known, centers[:n])):
-            n, r2 = 0, np.full(len(self.rows), np.inf)
+        n, r2 = 0, np.full(len(self.rows), np.inf)
+        if self._nearest_distance2 is not None:
+            known, last = self._nearest_distance2
+            if np.array_equal(known, centers[: len(known)]):
+                n, r2 = len(known), last
         for k in range(n, len(centers)):
             if isinstance(self._y, SparseRows):
                 r2 = lower_distance2(self._y, centers[k], r2)

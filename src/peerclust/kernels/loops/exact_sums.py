@@ -14,19 +14,12 @@ from __future__ import annotations
 
 from peerclust.kernels.loops.compiling import compiled, inlined, inner
 from peerclust.kernels.loops.distances import weight_of
+from peerclust.kernels.plain import exact_sums
 
 SHRUNK = 2.0**-40
 
 
-@inlined
-def add(hi, lo, v):
-    """Return hi + lo + v as (hi, lo), by Knuth's exact sum of two numbers, used twice."""
-    s = hi + v
-    b = s - hi
-    low = lo + ((hi - (s - b)) + (v - b))
-    top = s + low
-    b = top - s
-    return top, (s - (top - b)) + (low - b)
+add = inlined(exact_sums.add)
 
 
 @inner()

@@ -19,11 +19,6 @@ from peerclust.kernels.constants import (
 )
 from peerclust.kernels.plain.arrays import batches
 
-# A sum of n products is wrong by less than n 2^-53 times the sum of their magnitudes. This is for
-# two such sums, times the d + MORE terms, with room for the rounding of the bound itself.
-ROUNDING = 2.0**-49
-MORE = 8
-TINY = 1e-300
 # With fewer features a matrix product does not pay.
 MIN_ROUGH = 4
 
@@ -99,6 +94,16 @@ def find_lowest(score):
     return label, best
 
 
+def product_margin(d: int, reach: Array) -> Array:
+    """Return by how much ||x||^2 - 2 <x, y> must differ for two centers x to tell the nearer one.
+
+    `reach` is at least ||x|| + ||y||, and d the number of features. A sum of n products is wrong by
+    less than n 2^-53 times the sum of their magnitudes; here are two such sums, with room for a few
+    more operations, and for the rounding of the bound itself.
+    """
+    return np.asarray(2.0**-49 * (d + 8) * reach * reach + 1e-300)
+
+
 def nearest_of_one(rows, x):
     """Return the label of the nearest of the centers x (K, d) for each of the rows (n, d).
 
@@ -118,7 +123,7 @@ def nearest_of_one(rows, x):
         score[label, np.arange(len(y))] = np.inf
         # Not more than sqrt(d) times the largest value.
         far = np.abs(y).max() * np.sqrt(d) + np.sqrt(squares.max())
-        margin = ROUNDING * (d + MORE) * far * far + TINY
+        margin = product_margin(d, far)
         unsure = np.flatnonzero(~(score.min(axis=0) - best > margin))
         if len(unsure):
             exact = score_rows(columns(y[unsure]), x[None], None, None, None)
