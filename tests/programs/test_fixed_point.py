@@ -45,7 +45,7 @@ def test_a_word_leaves_just_room_for_a_sum_of_m_numbers(m):
     assert (numbers.words == 2) == (m > 1 << 22)
 
 
-@pytest.mark.parametrize("m", [1, 7, 1000, 1 << 22, (1 << 22) + 1, 1 << 30])
+@pytest.mark.parametrize("m", [7, 1000, 1 << 22, (1 << 22) + 1, 1 << 30])
 def test_m_numbers_at_their_bound_have_the_right_sum(m):
     """No m numbers are made: the sum of m equal integers is a product modulo 2^64."""
     for value in (1.0, -1.0, 0.75, -0.75):
@@ -61,7 +61,7 @@ def test_m_numbers_at_their_bound_have_the_right_sum(m):
 
 
 @law
-@given(value=st.floats(-1e300, 1e300), room=st.floats(0, 40), m=st.integers(1, 10**9))
+@given(value=st.floats(-1e300, 1e300), room=st.floats(0, 40), m=st.integers(2, 10**9))
 def test_a_number_comes_back_up_to_half_a_unit(value, room, m):
     bound = np.array([abs(value) * 2**room])
     if not np.isfinite(bound[0]):

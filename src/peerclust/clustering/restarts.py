@@ -33,7 +33,7 @@ from peerclust.runtimes.convergence import (
     agree_on_curvature,
     converge,
 )
-from peerclust.runtimes.loop import begin
+from peerclust.runtimes.loop import begin, split_blocks
 from peerclust.runtimes.protocol import Traffic
 from peerclust.text import mention, setting
 from peerclust.theory import Curvature
@@ -191,9 +191,8 @@ def plan_run(
     lambda_2 = problem.graph.lambda_2.value
     check = tuned.make_certify(problem.graph.m, lambda_2)
     blocks = problem.runtime.blocks(problem.users)
-    ends = np.cumsum([len(block.ids) for block in blocks])[:-1]
-    stiffness = curvature.stiffness(check.penalty_curvature)
-    start = begin(program, blocks, np.split(x, ends), stiffness=np.split(stiffness, ends))
+    stiffness = split_blocks(curvature.stiffness(check.penalty_curvature), blocks)
+    start = begin(program, blocks, split_blocks(x, blocks), stiffness=stiffness)
     threshold = tol * problem.scales.spread if tol > 0 else -1.0
     return converge(program, check, start, rounds=rounds, threshold=threshold)
 

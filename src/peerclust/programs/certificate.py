@@ -198,7 +198,7 @@ class Certify:
         """Return the numbers that the users computed."""
         first = self._read_totals(state)
         residual, stacked, *radius = state.maxima
-        gradient, (pooled_cost, cost) = np.split(state.pooled, [-2])
+        gradient, (pooled_cost, cost) = state.pooled[:-2], state.pooled[-2:]
         gradient = gradient.reshape(first.mean.shape)
         total = first.present * first.curvature.mean
         pooled = float((np.linalg.norm(gradient, axis=1) / theory.replace_zeros(total)).max())
@@ -224,9 +224,9 @@ class Certify:
     def _read_totals(self, state: CertifyState) -> _Totals:
         """Return what the users know from the first sum."""
         K, present = state.x.shape[1], float(state.totals[0])
-        weights, H, squares, flat = np.split(state.totals[1:], [K, 2 * K, 3 * K])
+        weights, H, squares = state.totals[1 : 1 + 3 * K].reshape(3, K)
         curvature = Curvature.of(state.curvature, H / present, squares / present)
-        mean = np.ascontiguousarray(flat / present).reshape(state.x.shape[1:])
+        mean = (state.totals[1 + 3 * K :] / present).reshape(state.x.shape[1:])
         return _Totals(present, weights, curvature, mean)
 
     def _evaluate(self, users: Users, state: CertifyState, heard: HeardSum) -> CertifyState:

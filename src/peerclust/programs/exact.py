@@ -10,7 +10,7 @@ the totals. For K-means that is Lloyd's step on all rows. For Huber it minimizes
 `admm` describes. With a Mahalanobis distance, g(k) is divided by A and times lambda_max(A), which H
 has as a factor: it is the step of rows in the coordinates in which A is the identity. In the first
 two rounds users agree on bounds of what they will sum, and average their starts, so that these may
-differ.
+differ; a single user leaves out these rounds.
 
 A round is one sum: twice the height of the graph's breadth-first tree in exchanges. On an
 Erdos-Renyi graph of 50 users with p = 0.2 that is 4 or 6 exchanges, on a ring of 10 it is 10.
@@ -104,8 +104,8 @@ class Exact:
     curvature: float | tuple[float, ...] = np.inf
 
     def start(self, users: Users, x: Array) -> ExactState:
-        """Start by averaging the centers x, (u, K, d)."""
-        return ExactState(
+        """Start by averaging the centers x, (u, K, d); a single user has nothing to average."""
+        first = ExactState(
             x=x,
             sums=np.concatenate([np.ones((*x.shape[:2], 1)), x], axis=2),
             ranges=_ranges(users, x),
@@ -113,6 +113,9 @@ class Exact:
             residual=np.full(users.m, UNKNOWN),
             stiffness=np.ones(x.shape[:2]),
         )
+        if self.m > 1:
+            return first
+        return self._sum_rows(users, replace(first, ranges=first.ranges[0], present=1.0), x[0])
 
     def say(self, state: ExactState) -> Message[Heard]:
         """Send the ranges, and then what is summed, to all."""
@@ -140,32 +143,37 @@ class Exact:
                 raise DivergedError("A gradient is larger than the rows permit: the run diverged.")
             return replace(state, largest=self._limit(state, _GROWTH * state.largest), round=now)
         total = total[1:].reshape(state.x.shape[1], -1)
-        x, present, residual = state.x[0], state.present, state.residual
-        largest = np.broadcast_to(np.asarray(self.curvature), len(x))
         if state.present == 0:
             present = float(total[0, 0])
-            x = total[:, 1:] / present
-        else:
-            H, gradient = total[:, :1], total[:, 1:]
-            length = np.linalg.norm(gradient, axis=1)
-            residual = (length / present / state.stiffness).max(axis=1)
-            # A cluster without rows keeps its center.
-            step = users.geometry.precondition(gradient)
-            x = x - np.divide(step, H, out=np.zeros_like(step), where=H > 0)
-            largest = theory.replace_zeros(H[:, 0])
+            state = replace(state, present=present, round=now)
+            return self._sum_rows(users, state, total[:, 1:] / present)
+        H, gradient = total[:, :1], total[:, 1:]
+        length = np.linalg.norm(gradient, axis=1)
+        residual = (length / state.present / state.stiffness).max(axis=1)
+        # A cluster without rows keeps its center.
+        step = users.geometry.precondition(gradient)
+        x = state.x[0] - np.divide(step, H, out=np.zeros_like(step), where=H > 0)
+        largest = theory.replace_zeros(H[:, 0])
+        return self._sum_rows(users, replace(state, residual=residual, round=now), x, largest)
+
+    def _sum_rows(
+        self, users: Users, state: ExactState, x: Array, largest: Array | None = None
+    ) -> ExactState:
+        """Return the state in which all users have the centers x, (K, d), and sum their rows.
+
+        `largest` is about the curvature in each center; by default, what the program began with.
+        """
+        if largest is None:
+            largest = np.broadcast_to(np.asarray(self.curvature), len(x))
         everywhere = users.broadcast_centers(x)
         assignment = users.assign(everywhere, state.assignment)
         H = users.curvature(assignment, everywhere)[..., None]
-        return ExactState(
+        return replace(
+            state,
             x=everywhere,
             sums=np.concatenate([H, users.gradient(assignment, everywhere)], axis=2),
-            ranges=state.ranges,
             largest=self._limit(state, _ROOM * largest),
-            present=present,
             assignment=assignment,
-            round=now,
-            residual=residual,
-            stiffness=state.stiffness,
         )
 
     def _limit(self, state: ExactState, largest: Array) -> Array:

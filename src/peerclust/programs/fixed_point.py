@@ -70,15 +70,17 @@ class FixedPoint:
     def for_bound(cls, bound: Array, m: int) -> FixedPoint:
         """Return the integers for numbers of at most this magnitude, (w,), at up to m users.
 
-        Raise if the bound is not finite. All users have the same bound, so all of them raise.
+        Raise if the bound is not finite. All users have the same bound, so all of them raise. A
+        single user needs none.
         """
+        if m == 1:
+            return _ALONE
         if not np.isfinite(bound).all():
             raise DivergedError(
                 "A sum over all users overflows: the rows are too large, or the run diverged."
             )
         bits = 62 - (m - 1).bit_length()
-        words = 0 if m == 1 else 1 if bits >= MIN_BITS else 2
-        return cls(np.frexp(bound)[1], bits, words)
+        return cls(np.frexp(bound)[1], bits, 1 if bits >= MIN_BITS else 2)
 
     def fits(self, values: Array) -> NDArray[np.bool_]:
         """Return which of the vectors, (u, w), do not exceed the bound, (u,)."""
@@ -108,3 +110,6 @@ class FixedPoint:
         if self.words == 2:
             value = value + np.ldexp(signed[1], self.exponent - 2 * self.bits)
         return np.asarray(value)
+
+
+_ALONE = FixedPoint(np.empty(0, np.intc), 62, 0)

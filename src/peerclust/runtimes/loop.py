@@ -62,8 +62,7 @@ def run_program(
     """
     blocks = runtime.blocks(users)
     if resume_from is None:
-        ends = np.cumsum([len(block.ids) for block in blocks])
-        resume_from = begin(program, blocks, np.split(x, ends[:-1]))
+        resume_from = begin(program, blocks, split_blocks(x, blocks))
     else:
         states = zip(blocks, resume_from.states, strict=True)
         resume_from = replace(resume_from, states=[state.attach(block) for block, state in states])
@@ -81,6 +80,13 @@ def run_program(
         while isinstance(at, Said):
             at = advance(conversation, runtime.deliver(at))
     return at
+
+
+def split_blocks(values: Array, blocks: Sequence[Users]) -> list[Array]:
+    """Return the part of each block, in a list, of an array with a row per user."""
+    if len(blocks) == 1:
+        return [values]
+    return np.split(values, np.cumsum([block.m for block in blocks])[:-1])
 
 
 def begin(

@@ -18,8 +18,8 @@ from peerclust.kernels import Boxes, Chunks, RowData
 from peerclust.kernels.threads import parallel_for
 from peerclust.users.rows import plan_chunks
 
-# The most rows that are sorted by one thread.
-_BATCH = 1 << 18
+# The first few splits are made one after the other, the parts are sorted by several threads.
+_PARTS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +75,10 @@ def _sort(
     order = np.concatenate([np.arange(offsets[i], offsets[i + 1], dtype=kind) for i in members])
     rows = unsorted.copy() if len(order) == len(unsorted) else unsorted[order]
     todo = list(pairwise(ends.tolist()))
-    ranges = []
+    ranges, batch = [], max(len(order) // _PARTS, kernels.TILE)
     while todo:
         first, last = todo.pop()
-        middle = kernels.split_median(rows, order, first, last) if last - first > _BATCH else last
+        middle = kernels.split_median(rows, order, first, last) if last - first > batch else last
         if middle < last:
             todo += [(first, middle), (middle, last)]
         else:

@@ -32,8 +32,8 @@ from peerclust.users.rows import plan_chunks
 # What sorting costs per row and level of the tree (see `SUM_WORK`), and compiling per second.
 SORT_WORK, SORT_WORK_PER_FEATURE = 25.0, 10.0
 WORK_PER_SECOND = 4e9
-# Loops are compiled once full assignments have taken this many times as long: caching saves only a
-# part of their time.
+# Rows are sorted, and loops compiled, once full assignments have taken this many times as long:
+# caching saves only a part of their time.
 PATIENCE = 2.0
 
 
@@ -153,11 +153,12 @@ class BoxAssigner(CachedAssigner):
 def caching_pays(data: Data) -> bool:
     """Return whether the assignments so far cost as much as caching: to sort rows, to compile.
 
-    A block that will be assigned a few times only never pays for sorting, and any other at most
-    twice what it had to (the ski rental problem). Compiling is paid for by all blocks together.
+    A block that will be assigned a few times only never pays for sorting, and any other pays a
+    bounded multiple of what it had to (the ski rental problem). Compiling is paid for by all blocks
+    together.
     """
     boxed = data.boxed
-    if data.spent < _sorting_work(data, boxed):
+    if data.spent < PATIENCE * _sorting_work(data, boxed):
         return False
     # Each with the arguments whose types depend on the data.
     needed: dict[kernels.Kernel, tuple[object, ...]] = {kernels.add_drift: ()}

@@ -23,8 +23,9 @@ def transpose_boxes(rows: Rows, begin: Ints, mid: Array, half: Array) -> None:
         for a in range(first, last, 1024):
             b = min(a + 1024, last)
             here = rows[begin[a] : begin[b]].reshape(b - a, -1, d)
-            low, high = here.min(axis=1).astype(np.float64), here.max(axis=1).astype(np.float64)
+            here = np.ascontiguousarray(here.transpose(0, 2, 1))
+            low, high = here.min(axis=2).astype(np.float64), here.max(axis=2).astype(np.float64)
             mid[a:b] = 0.5 * low + 0.5 * high
             # Rounded up, so that no row is outside the box.
             half[a:b] = np.maximum(high - mid[a:b], mid[a:b] - low) * (1.0 + 2.0 * EPS)
-            flat[begin[a] * d : begin[b] * d] = here.transpose(0, 2, 1).reshape(-1)
+            flat[begin[a] * d : begin[b] * d] = here.reshape(-1)
