@@ -36,8 +36,11 @@ def check_number(
     above: float = -math.inf,
     at_most: float = math.inf,
     below: float = math.inf,
+    names: Sequence[str] = (),
 ) -> float:
     """Return `value` as a finite float within its range.
+
+    `names` are what the parameter may be if it is not a number.
 
     >>> check_number(10, "rho", "cluster", at_least=1)
     10.0
@@ -50,7 +53,10 @@ def check_number(
         limits = {">=": at_least, ">": above, "<=": at_most, "<": below}
         stated = [f"{sign} {limit:g}" for sign, limit in limits.items() if math.isfinite(limit)]
         must = " ".join(["a number", " and ".join(stated)]).strip()
-        raise ParameterError(parameter(name, of) + f" must be {must}. Got {show(value)}.")
+        near = ""
+        if not isinstance(value, Real):
+            must, near = " or ".join([must, *map(repr, names)]), guess(value, names)
+        raise ParameterError(parameter(name, of) + f" must be {must}. Got {show(value)}.{near}")
     return float(value)
 
 

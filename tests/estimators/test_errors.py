@@ -34,7 +34,8 @@ BOTH = [
     ({"solver": "exact", "rho": 3}, {}, "`rho` of {} must be 'auto' with the solver 'exact'"),
     ({"solver": "admm", "B": 2}, {}, "`B` of {} must be 1 with the solver 'admm'"),
     ({"rho": 0}, {}, "`rho` of {} must be a number > 0. Got 0."),
-    ({"rho": "atuo"}, {}, "`rho` of {} must be a number or 'auto'. .* Did you mean 'auto'"),
+    ({"rho": "atuo"}, {}, "`rho` of {} must be a number > 0 or 'auto'. .* Did you mean 'auto'"),
+    ({"rho": None}, {}, "`rho` of {} must be a number > 0 or 'auto'. Got None."),
     ({"alpha": -1}, {}, "`alpha` of {} must be a number > 0"),
     ({"B": 0}, {}, "`B` of {} must be a whole number >= 1"),
     ({"max_iter": 0}, {}, "`max_iter` of {} must be a whole number >= 1. Got 0."),
@@ -92,7 +93,8 @@ CLUSTERING = [
 ]
 DETECTOR = [
     ({"contamination": 0.6}, {}, "`contamination` of {} must be a number > 0 and <= 0.5"),
-    ({"contamination": "many"}, {}, "`contamination` of {} must be 'auto' or a number"),
+    ({"contamination": "many"}, {}, "`contamination` of {} .* <= 0.5 or 'auto'. Got 'many'."),
+    ({"contamination": None}, {}, "`contamination` of {} .* > 0 and <= 0.5 or 'auto'. Got None."),
     ({"delta": -1}, {}, "`delta` of {} must be a number > 0"),
 ]
 CASES = [
