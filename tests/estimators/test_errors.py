@@ -71,6 +71,11 @@ BOTH = [
     ({}, {"users": [np.nan, *range(149)]}, "`users` of {} must have no missing labels"),
     ({}, {"users": "site"}, "`users` of {} must be an array .* if `X` is a DataFrame. Got 'site'"),
     ({}, {"X": FRAME, "users": "stie"}, "`users` of {} must be a column of `X`.*mean 'site'"),
+    (
+        {},
+        {"X": FRAME.rename(columns={"a": "Age", "b": "wage"}), "users": "age"},
+        "`users` of {} must be a column of `X`.*mean 'Age'",
+    ),
     ({}, {"sample_weight": -np.ones(150)}, "Negative values in data passed to `sample_weight`"),
     ({}, {"sample_weight": {"a": 1}}, "`sample_weight` of {} must be an array"),
     ({}, {"sample_weight": np.ones(3)}, r"sample_weight.shape == \(3,\)"),
