@@ -156,9 +156,7 @@ def test_a_solution_without_a_trace_says_how_to_get_one():
     rows = np.arange(10.0).reshape(5, 2)
     model = pc.PeerClustering(n_clusters=2, random_state=0).fit(rows)
     for solution in (solve(2), model.solution_):
-        with pytest.raises(
-            ParameterError, match=r"`cluster\(trace=True\)` .* estimators .* do not"
-        ):
+        with pytest.raises(ParameterError, match=r"`cluster\(trace=True\)` .* estimators .* not"):
             solution.plot_trace()
 
 

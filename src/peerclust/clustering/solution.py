@@ -245,9 +245,9 @@ class Solution:
     def plot_trace(self, *, ax: Axes | None = None) -> Axes:
         """Plot cost, residual and disagreement by round, and return the axes.
 
-        Needs a solution of `cluster(trace=True)` or `fit --trace`. Residual and disagreement are fractions of the
-        data's spread, on a logarithmic axis to the right. Without `ax`, a new figure of pyplot is
-        made. Needs matplotlib (the extra `plots`).
+        Needs a solution of `cluster(trace=True)` or `fit --trace`. Residual and disagreement are
+        fractions of the data's spread, on a logarithmic axis to the right. Without `ax`, a new
+        figure of pyplot is made. Needs matplotlib (the extra `plots`).
 
         >>> import peerclust as pc
         >>> X, _ = pc.datasets.iris()
