@@ -112,8 +112,8 @@ def _distribute_mapping(
                 raise DataError(
                     parameter("parts", "cluster")
                     + " must be a list of (N_i, d) arrays, one per user, or a dict"
-                    " of them by the users' numbers, starting at 0."
-                    f" Got dict with the key {number!r}."
+                    " of them by the users' numbers, starting at 0; for rows by name pass"
+                    f" list(parts.values()). Got a dict with the key {number!r}."
                 )
             if number in rank_of:
                 raise DataError(
