@@ -153,7 +153,8 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return minus the clustering cost of X at `cluster_centers_`; higher is better.
 
-        `y` is ignored.
+        The cost is that of this model's loss, so scores of models with different losses are not
+        comparable. `y` is ignored.
         """
         rows = self._check_fitted(X)
         _, r2 = self._nearest(rows)
