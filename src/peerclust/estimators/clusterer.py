@@ -39,7 +39,7 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     tol : float, default=1e-4
         Stop once every residual is below this.
     verbose : int, default=0
-        1 prints a line per run and how the fit ended, 2 also a line per round.
+        1 prints a line per run, per move of a search, and how the fit ended; 2 also one per round.
     random_state : int, RandomState or None, default=None
         Seed of the initial centers.
 
