@@ -367,7 +367,7 @@ def test_pickles_of_another_version_are_refused(kind, monkeypatch):
     old = pickle.dumps(model)
     monkeypatch.undo()
     with pytest.raises(
-        DataError, match=rf"^This {kind.__name__} was pickled by peerclust 0\.0\.1,"
+        DataError, match=rf"^This {kind.__name__} was pickled by peerclust 0\.0\.1 "
     ):
         pickle.loads(old)
     with pytest.raises(DataError, match="by an earlier version of peerclust"):
