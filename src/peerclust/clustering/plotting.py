@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from peerclust import plots
 from peerclust.clustering.solution import Solution, find_nearest
 from peerclust.errors import ParameterError
-from peerclust.validation import check_parts, check_rows
+from peerclust.row_validation import check_parts, check_rows
 
 if TYPE_CHECKING:
     from peerclust.plots import Axes

@@ -23,10 +23,10 @@ from peerclust.distances import Distance, Euclidean, Geometry
 from peerclust.errors import DataError, ParameterError
 from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
+from peerclust.row_validation import check_any_rows
 from peerclust.sparse import is_sparse
 from peerclust.text import guess
 from peerclust.users.nearest import nearest
-from peerclust.validation import check_any_rows
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
