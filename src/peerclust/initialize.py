@@ -200,6 +200,7 @@ class Given:
         """
         try:
             x = np.array(self.x, dtype=np.float64)
+            len(x)  # raises for a single number, and for None
         except (TypeError, ValueError):
             raise ParameterError(
                 parameter("init", "cluster")

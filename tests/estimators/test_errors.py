@@ -45,6 +45,7 @@ BOTH = [
     ({"init": np.zeros((2, 4))}, {}, "`init` of {} must have the shape"),
     ({"init": np.full((3, 4), np.nan)}, {}, "`init` of {} must be finite"),
     ({"init": [["a"]]}, {}, "`init` of {} must be an array of numbers.* Got .*'a'"),
+    ({"init": None}, {}, "`init` of {} must be an array of numbers, a start or its name. Got None"),
     ({"init": max}, {}, "`init` of {} must be an array of numbers, a start or its name. Got <bui"),
     ({"init": pc.initialize.Warm(SITE)}, {}, "as many classes as `n_clusters` = 3. Got 4."),
     ({"n_init": 0}, {}, "`n_init` of {} must be a whole number >= 1"),
