@@ -5,6 +5,7 @@ import doctest
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,18 @@ def test_links_in_the_documents_lead_somewhere():
         and not leads_somewhere(path, target, anchor)
     ]
     assert broken == []
+
+
+def test_documents_say_how_to_install_what_their_examples_import():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [each for name, each in project["optional-dependencies"].items() if name != "dev"]
+    names = {re.split("[>[]", each)[0] for each in sum(extras, project["dependencies"])}
+    known = {*sys.stdlib_module_names, *names, "sklearn", "peerclust"}
+    for path in DOCUMENTS:
+        text = path.read_text()
+        for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+            for name in re.findall(r"^(?:>>> )?(?:import|from) (\w+)", block, flags=re.MULTILINE):
+                assert name in known or f"pip install {name}`" in text, f"{path.name}: {name}"
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)

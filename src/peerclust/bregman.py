@@ -25,7 +25,8 @@ from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.distances import Mahalanobis
 from peerclust.errors import DataError, DivergedError, ParameterError
-from peerclust.validation import check_number, refuse_sparse
+from peerclust.row_validation import refuse_sparse
+from peerclust.validation import check_number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.errors import ParameterError
+from peerclust.row_validation import refuse_sparse
 from peerclust.text import parameter, show
-from peerclust.validation import check_name, refuse_sparse
+from peerclust.validation import check_name
 
 
 @runtime_checkable

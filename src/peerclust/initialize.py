@@ -27,7 +27,7 @@ from peerclust.programs.quantile import Quantile
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.sparse import AnyRows
-from peerclust.text import parameter, setting
+from peerclust.text import parameter, setting, show
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_count, check_name, check_number
@@ -200,9 +200,11 @@ class Given:
         """
         try:
             x = np.array(self.x, dtype=np.float64)
+            len(x)  # raises for a single number, and for None
         except (TypeError, ValueError):
             raise ParameterError(
-                parameter("init", "cluster") + " must be an array of numbers."
+                parameter("init", "cluster")
+                + f" must be an array of numbers, a start or its name. Got {show(self.x)}."
             ) from None
         if x.shape not in ((K, d), (m, K, d)):
             raise ParameterError(
@@ -231,7 +233,8 @@ def resolve(init: Any, of: str = "cluster") -> Start:
     """
     if isinstance(init, type):
         raise ParameterError(
-            parameter("init", of) + f" must be a start, such as {init.__name__}()."
+            parameter("init", of)
+            + f" must be a start, such as {init.__name__}(). Got the class {init.__name__}."
         )
     if isinstance(init, str):
         start: Start = STARTS[check_name(init, STARTS, "init", of, other="centers (K, d)")]()

@@ -130,13 +130,9 @@ class Huber(_Compiled):
     smoothness: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.delta, str):
-            object.__setattr__(self, "delta", check_number(self.delta, "delta", "Huber", above=0))
-        elif self.delta != "auto":
-            raise ParameterError(
-                parameter("delta", "Huber")
-                + f" must be a number > 0 or 'auto'. Got {show(self.delta)}."
-            )
+        if not (isinstance(self.delta, str) and self.delta == "auto"):
+            delta = check_number(self.delta, "delta", "Huber", above=0, names=("auto",))
+            object.__setattr__(self, "delta", delta)
 
     @property
     def compiled(self) -> tuple[int, float]:

@@ -17,14 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust import distances, losses
 from peerclust.errors import DataError
 from peerclust.losses import geometry_of
-from peerclust.users import Users
-from peerclust.validation import (
+from peerclust.row_validation import (
     check_any_rows,
     check_features,
     check_labels,
     check_rows,
     check_weights,
 )
+from peerclust.users import Users
 
 # Up to this many users all pairs are compared: 2000 users are 2 million pairs, 16 MB.
 MAX_USERS_PAIRWISE = 2000

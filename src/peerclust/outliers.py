@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from peerclust import distances, losses
 from peerclust.arrays import Array
 from peerclust.losses import geometry_of
+from peerclust.row_validation import check_any_rows, check_features, check_rows
 from peerclust.users.nearest import nearest
-from peerclust.validation import check_any_rows, check_features, check_rows
 
 # contamination="auto" labels rows whose score is this many scaled MADs below the median.
 SCALED_MADS = 3.0

@@ -16,14 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust.errors import ParameterError
-from peerclust.validation import (
-    RandomState,
-    check_count,
-    check_generator,
-    check_labels,
-    check_name,
-    check_number,
-)
+from peerclust.row_validation import check_labels
+from peerclust.validation import RandomState, check_count, check_generator, check_name, check_number
 
 Parts = list[NDArray[np.intp]]
 

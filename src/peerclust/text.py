@@ -39,12 +39,14 @@ def sort_names(names: Iterable[str]) -> list[str]:
 def guess(name: object, known: Iterable[str]) -> str:
     """Return " Did you mean ...?" with the closest known name, or an empty string.
 
-    >>> guess("hubber", ["kmeans", "huber"])
-    " Did you mean 'huber'?"
+    Upper and lower case are not distinguished.
+
+    >>> guess("hubber", ["kmeans", "huber"]), guess("age", ["wage", "Age"])
+    (" Did you mean 'huber'?", " Did you mean 'Age'?")
     """
-    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.4)
-    near = near or difflib.get_close_matches(str(name).lower(), list(known), n=1, cutoff=0.4)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    folded = {each.casefold(): each for each in known}
+    near = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.4)
+    return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def place(error: BaseException) -> str:

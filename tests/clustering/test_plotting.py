@@ -153,8 +153,11 @@ def test_a_trace_shows_where_the_search_began_and_no_line_for_zero():
 
 
 def test_a_solution_without_a_trace_says_how_to_get_one():
-    with pytest.raises(ParameterError, match=r"`trace` of cluster must be True for `plot_trace`"):
-        solve(2).plot_trace()
+    rows = np.arange(10.0).reshape(5, 2)
+    model = pc.PeerClustering(n_clusters=2, random_state=0).fit(rows)
+    for solution in (solve(2), model.solution_):
+        with pytest.raises(ParameterError, match=r"`cluster\(trace=True\)` .* estimators .* not"):
+            solution.plot_trace()
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

@@ -1,12 +1,14 @@
 """The swap search: what it finds, when it runs, how its moves are judged, and what is counted."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 
 import peerclust as pc
 from instances import spd
+from peerclust.clustering.trace import Tracer
 from peerclust.errors import ParameterError
 from peerclust.programs.solvers import SOLVERS
 from peerclust.programs.swaps import MAX_FAILURES, MAX_MOVES
@@ -171,6 +173,29 @@ def test_restarts_are_searched_from_the_best_one_only():
     assert four_searched.moves > 0
     assert four.setup_messages == four_searched.setup_messages
     assert (four.rounds, four.messages) == (four_searched.rounds, four_searched.messages)
+
+
+@pytest.mark.parametrize("runtime", ["simulator", "loopback"])
+@pytest.mark.parametrize("solver", ["exact", "accelerated", "admm"])
+def test_a_trace_counts_the_labels_that_differ_from_the_round_before(monkeypatch, solver, runtime):
+    seen, call = [], Tracer.__call__
+
+    def observe(self, states, blocks):
+        call(self, states, blocks)
+        if all(state.assignment for state in states):
+            x = np.concatenate([state.assignment.x for state in states])
+            far = [((y[:, None] - own) ** 2).sum(axis=2) for y, own in zip(PARTS, x, strict=True)]
+            seen.append((len(self.rows), np.concatenate(far).argmin(axis=1)))
+
+    monkeypatch.setattr(Tracer, "__call__", observe)
+    options = {"n_clusters": 6, "search": "swaps", "runtime": runtime, "random_state": 0}
+    end = pc.cluster(PARTS, solver=solver, trace=True, **options)
+    assert end.certificate.moves > 0
+    expected = np.zeros(len(end.trace), int)
+    expected[seen[0][0] - 1] = sum(map(len, PARTS))
+    for (_, before), (number, after) in itertools.pairwise(seen):
+        expected[number - 1] = np.count_nonzero(before != after)
+    assert end.trace.changed.tolist() == expected.tolist()
 
 
 def test_its_rounds_are_traced_and_reported_after_those_of_the_first_run():

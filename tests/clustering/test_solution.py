@@ -1,6 +1,7 @@
 """A solution saved and loaded is the same solution; a failed save leaves nothing behind."""
 
 import copy
+import hashlib
 import pickle
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 
 import peerclust as pc
+from peerclust.clustering import pickles
 from peerclust.errors import DataError, ParameterError
 
 RNG = np.random.default_rng(0)
@@ -161,8 +163,34 @@ def test_a_pickle_of_another_version_is_refused_with_both_versions(monkeypatch, 
         lambda: pickle.loads(written),
         lambda: joblib.load(tmp_path / "solution.joblib"),
     ):
-        with pytest.raises(DataError, match=r"pickled by peerclust 0\.0\.9, .* peerclust 7\.1\."):
+        with pytest.raises(DataError, match=r"by peerclust 0\.0\.9 .* is peerclust 7\.1 "):
             load()
+
+
+def test_a_pickle_of_another_format_is_refused(monkeypatch):
+    written = pickle.dumps(solve())
+    monkeypatch.setattr(pickles, "FORMAT", pickles.FORMAT + 1)
+    with pytest.raises(DataError, match=r"by peerclust .* \(format 1\), .* \(format 2\)\."):
+        pickle.loads(written)
+
+
+def attributes(value):
+    """Return the attributes of a value and of its own values that are of peerclust, by class."""
+    found = {type(value).__name__: sorted(vars(value))}
+    for each in vars(value).values():
+        if type(each).__module__.startswith("peerclust") and hasattr(each, "__dict__"):
+            found |= attributes(each)
+    return found
+
+
+def test_what_is_pickled_has_the_attributes_of_the_recorded_format():
+    pooled = np.concatenate(PARTS)
+    held = attributes(solve(scale="standard", trace=True))
+    for kind in (pc.PeerClustering, pc.PeerOutlierDetector):
+        held |= attributes(kind(2, random_state=0).fit(pooled))
+    found = hashlib.sha256(repr(sorted(held.items())).encode()).hexdigest()[:16]
+    # If this fails, raise FORMAT and record the new digest.
+    assert (pickles.FORMAT, found) == (1, "c6c042a69d31c7d4")
 
 
 def test_a_pickle_of_another_version_is_refused_before_its_contents_are_read(monkeypatch):

@@ -1,6 +1,7 @@
 """`PeerClustering` and `PeerOutlierDetector`: scikit-learn's checks, and their own features."""
 
 import pickle
+import re
 import unittest
 from functools import partial
 
@@ -330,6 +331,24 @@ def test_verbose_prints_runs_and_rounds(capsys):
     assert lines(2, solver="accelerated")[0].startswith("Pilot run for rho, residual 0.")
 
 
+def test_verbose_prints_the_cost_of_each_run_and_of_each_move(capsys):
+    model = pc.PeerClustering(random_state=3, verbose=1).fit(X)
+    printed = capsys.readouterr().out
+    number = r"([\d.e+-]+)"
+    shown = rf": iteration (\d+), cost {number}, residual {number}"
+    (run,) = re.findall(rf"^Run 1{shown}\.$", printed, flags=re.MULTILINE)
+    moves = re.findall(rf"^Move (\d+){shown}, (kept|rejected)\.$", printed, flags=re.MULTILINE)
+    certificate = model.solution_.certificate
+    assert [int(each[0]) for each in moves] == [*range(1, certificate.moves + 1)]
+    kept = [float(each[2]) for each in moves if each[4] == "kept"]
+    assert len(kept) == certificate.moves_kept > 0
+    assert kept == sorted(kept, reverse=True)
+    assert kept[0] < float(run[1])
+    assert int(run[0]) == certificate.rounds
+    assert sum(int(each[1]) for each in moves) <= certificate.search_rounds
+    assert printed.splitlines()[-1].startswith(f"Converged, cost {certificate.pooled_cost:.6g}")
+
+
 @pytest.mark.parametrize("kind", [pc.PeerClustering, pc.PeerOutlierDetector])
 def test_estimators_show_in_a_notebook(kind):
     model = kind(n_clusters=2, random_state=0)
@@ -348,7 +367,7 @@ def test_pickles_of_another_version_are_refused(kind, monkeypatch):
     old = pickle.dumps(model)
     monkeypatch.undo()
     with pytest.raises(
-        DataError, match=rf"^This {kind.__name__} was pickled by peerclust 0\.0\.1,"
+        DataError, match=rf"^This {kind.__name__} was pickled by peerclust 0\.0\.1 "
     ):
         pickle.loads(old)
     with pytest.raises(DataError, match="by an earlier version of peerclust"):

@@ -11,8 +11,8 @@ import peerclust as pc
 from peerclust.bregman import generalized_kl
 from peerclust.errors import DataError, ParameterError
 from peerclust.initialize import KMeansPlusPlus
+from peerclust.row_validation import check_any_rows
 from peerclust.users import Users
-from peerclust.validation import check_any_rows
 
 LOSSES = ["kmeans", "huber", "logistic", "fair"]
 

@@ -34,8 +34,13 @@ BAD_FILES = [
     ),
     bad(
         "not utf-8",
-        "The file a.csv is not a readable CSV table: invalid utf-8 sequence.",
+        "The file a.csv must be text in UTF-8. Got the byte 0xe9 in line 2; save it as UTF-8.",
         {"a.csv": "a,b\n1,é\n".encode("latin-1")},
+    ),
+    bad(
+        "not utf-8 in the header of a compressed file",
+        "The file a.csv.gz must be text in UTF-8. Got the byte 0xe9 in line 1; save it as UTF-8.",
+        {"a.csv.gz": gzip.compress("a,é\n1,2\n".encode("latin-1"))},
     ),
     bad(
         "text",
@@ -274,8 +279,7 @@ BAD_FILES = [
     ),
     bad(
         "tabs, not utf-8",
-        "The file a.tsv (read with a tab as delimiter and '.' as decimal sign) is not a readable"
-        " TSV table: invalid utf-8 sequence.",
+        "The file a.tsv must be text in UTF-8. Got the byte 0xe9 in line 2; save it as UTF-8.",
         {"a.tsv": "x\ty\n1\té\n".encode("latin-1")},
     ),
 ]

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from peerclust.arrays import Array, Rows
 from peerclust.errors import ParameterError
 from peerclust.graphs import Graph
+from peerclust.row_validation import check_parts
 from peerclust.runtimes.protocol import OnRound, Traffic
 from peerclust.users import Users
-from peerclust.validation import check_count, check_number, check_parts
+from peerclust.validation import check_count, check_number
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, runtime_checkable
@@ -64,6 +64,9 @@ class Traced(Protocol):
     """A callback that records one row per round; a resumed run restores them."""
 
     rows: list[TraceRow]
+
+    def restore(self, rows: Sequence[TraceRow], states: Sequence[State]) -> None:
+        """Continue after these rows, the last of which is of these states."""
 
 
 class RunCall(Protocol[S]):
@@ -136,7 +139,9 @@ class Journal:
         found: Reached[S] | None = None
         if number < len(runs):
             with self._group.raise_on_all():
-                found, trace[:] = self._load(runs[number], start())
+                found, rows = self._load(runs[number], start())
+            if isinstance(on_round, Traced):
+                on_round.restore(rows, found.states)
         if isinstance(found, Run):
             return found
 

@@ -20,7 +20,7 @@ from peerclust.programs.solver_spec import ProgramFactory, SolverSpec
 from peerclust.ranks.fingerprint import check_same, digest, fingerprint
 from peerclust.ranks.group import ProcessGroup
 from peerclust.sparse import arrays_of
-from peerclust.text import guess, mention, parameter, setting, show
+from peerclust.text import mention, parameter, setting, show
 from peerclust.validation import RandomState, check_count, check_name, check_number
 
 
@@ -278,11 +278,5 @@ def _check_consensus_factor(consensus_factor: float | str, rho: float | str) -> 
 
 
 def _check_choice(value: float | str, choices: tuple[str, ...], name: str, **limits: float) -> None:
-    if not isinstance(value, str):
-        check_number(value, name, "cluster", **limits)
-    elif value not in choices:
-        must = " or ".join(["a number", *map(repr, choices)])
-        raise ParameterError(
-            parameter(name, "cluster")
-            + f" must be {must}. Got {show(value)}.{guess(value, choices)}"
-        )
+    if not (isinstance(value, str) and value in choices):
+        check_number(value, name, "cluster", names=choices, **limits)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from peerclust import plots
 from peerclust.clustering.solution import Solution, find_nearest
 from peerclust.errors import ParameterError
-from peerclust.text import parameter
-from peerclust.validation import check_parts, check_rows
+from peerclust.row_validation import check_parts, check_rows
 
 if TYPE_CHECKING:
     from peerclust.plots import Axes
@@ -44,8 +43,8 @@ def plot_trace(solution: Solution, ax: object) -> Axes:
     trace, certificate = solution.trace, solution.certificate
     if trace is None:
         raise ParameterError(
-            parameter("trace", "cluster") + " must be True for `plot_trace`, which plots what each"
-            " round recorded. Got a solution without a trace."
+            "`plot_trace` must have a solution with a trace, which `cluster(trace=True)` and `fit"
+            " --trace` record, and estimators and peers do not. Got one without."
         )
     axes = plots.get_axes(ax, "Solution.plot_trace")
     fractions = {

@@ -25,6 +25,7 @@ from peerclust.losses import Huber, KMeans, Loss, geometry_of
 from peerclust.programs.protocol import UNKNOWN, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.inputs import read_shared
+from peerclust.row_validation import check_parts, check_weights
 from peerclust.runtimes.convergence import Plan, Task, carry_out
 from peerclust.runtimes.loop import check_finite, run_program
 from peerclust.runtimes.protocol import (
@@ -40,14 +41,7 @@ from peerclust.text import mention, parameter
 from peerclust.theory import Curvature, Scales
 from peerclust.users import Users
 from peerclust.users.rows import hash_rows
-from peerclust.validation import (
-    RandomState,
-    check_count,
-    check_generator,
-    check_name,
-    check_parts,
-    check_weights,
-)
+from peerclust.validation import RandomState, check_count, check_generator, check_name
 
 # Squares of differences below the first number underflow; sums of squares of roots up to the second
 # do not overflow.

@@ -96,30 +96,32 @@ class _Lines:
 
 
 class RunPrinter:
-    """Prints progress on stdout: a line per run, and one per round if `verbose` > 1."""
+    """Prints on stdout: a line per run and per move, and one per round if `verbose` > 1."""
 
     def __init__(self, verbose: int) -> None:
-        self._verbose, self._run, self._round, self._residual = verbose, 0, 0, ""
+        self._verbose, self._runs, self._moves = verbose, 0, 0
 
     def __call__(self, round_: int, residual: float) -> None:
-        """Print how a run ended if another begins, and the round if asked for."""
-        if self._round > 0 and round_ <= self._round:
-            self._end_run()
-        self._round, self._residual = round_, show_residual(residual)
+        """Print the round if asked for."""
         if self._verbose > 1:
             what = f"Iteration {round_}" if round_ else "Pilot run for rho"
-            print(f"{what}, residual {self._residual}.")
+            print(f"{what}, residual {show_residual(residual)}.")
+
+    def end_run(self, cost: float, residual: float, rounds: int, kept: bool | None = None) -> None:
+        """Print how a run ended; `kept` says whether its move was, if it followed one."""
+        if kept is None:
+            self._runs += 1
+            what, verdict = f"Run {self._runs}", ""
+        else:
+            self._moves += 1
+            what, verdict = f"Move {self._moves}", ", kept" if kept else ", rejected"
+        shown = f"iteration {rounds}, cost {cost:.6g}, residual {show_residual(residual)}"
+        print(f"{what}: {shown}{verdict}.")
 
     def end(self, solution: Solution) -> None:
-        """Print how the last run ended, and what came of it all."""
-        self._end_run()
+        """Print what came of it all."""
         cost, name = solution.certificate.pooled_cost, solution.status.name
         print(f"{name.capitalize()}, cost {cost:.6g}: {solution.status.advice}")
-
-    def _end_run(self) -> None:
-        self._run += 1
-        if self._round:  # of several ranks, a short run may report nothing
-            print(f"Run {self._run}: iteration {self._round}, residual {self._residual}.")
 
 
 def show_residual(residual: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from peerclust.clustering import auto_rho
 from peerclust.clustering.certificate import Effort, certify
 from peerclust.clustering.message_format import MessageFormat
 from peerclust.clustering.problem import Problem
+from peerclust.clustering.progress import RunPrinter
 from peerclust.clustering.search import Searched, search
 from peerclust.clustering.solution import Partial, Solution
 from peerclust.clustering.solvers import (
@@ -62,6 +64,12 @@ class RunSettings:
         """Report the progress of a pilot run."""
         assert self.progress is not None
         self.progress(0, residual)
+
+    def print_run(self, spread: float, end: CheckedRun, rounds: int, *kept: bool) -> None:
+        """Print how a run ended, if progress is printed; see `RunPrinter.end_run`."""
+        if isinstance(self.progress, RunPrinter):
+            found = end.found
+            self.progress.end_run(found.pooled_cost, found.residual / spread, rounds, *kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +141,7 @@ def run_restart(problem: Problem, settings: RunSettings, seed: int) -> Restart:
         advice = " The step size " + mention("alpha") + " is too large; "
         safe = setting("alpha", "'auto'") + " is safe for every loss that the theory covers."
         raise DivergedError(error.args[0] + advice + safe) from None
+    settings.print_run(problem.scales.spread, end, end.rounds)
     return Restart(tuned, end, tracer, ready.pilot_rounds, ready.sent, seed)
 
 
@@ -216,6 +225,7 @@ def search_from(problem: Problem, settings: RunSettings, restart: Restart) -> Se
         penalized=tuned.spec.penalized,
         threshold=settings.tol * spread,
         coarse=settings.coarse_tol * spread,
+        on_move=partial(settings.print_run, spread),
     )
     return problem.carry_out(plan, restart.tracer)
 

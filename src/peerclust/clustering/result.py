@@ -122,10 +122,13 @@ class Trace:
     """One row per round: after round t, with the labels that the round used.
 
     The rounds of a search follow those of the first run, also those of moves that were not kept.
+    If the best run had a residual below `tol` already, no last run follows the moves, and the last
+    rows may be those of a move that was not kept. The certificate is always that of the result.
 
     `cost`, `disagreement` and `disagreement_stacked` are as in the certificate. `changed` is the
-    number of labels that changed. `residual` is the largest user residual at the start of the
-    round, NaN if one is unknown. In scaled units if the rows were scaled.
+    number of labels that differ from those of the row before, also if another run begins; in the
+    first round with labels, it is the number of all rows. `residual` is the largest user residual
+    at the start of the round, NaN if one is unknown. In scaled units if the rows were scaled.
     """
 
     cost: Array

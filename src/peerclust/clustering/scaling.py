@@ -34,11 +34,11 @@ from peerclust.distances import Linear
 from peerclust.errors import DataError, DivergedError
 from peerclust.programs.consensus import Total
 from peerclust.programs.quantile import Quantile
+from peerclust.row_validation import refuse_sparse
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
 from peerclust.users import Users
 from peerclust.users.rows import plan_chunks
-from peerclust.validation import refuse_sparse
 
 F = TypeVar("F", np.float32, np.float64)
 

@@ -55,6 +55,7 @@ def search(
     threshold: float,
     coarse: float,
     unchanged: Callable[[], bool] = lambda: True,
+    on_move: Callable[[CheckedRun, int, bool], None] = lambda *_: None,
 ) -> Plan[Searched]:
     """Move centers of a coarse run as long as that lowers the cost; then finish the best run.
 
@@ -64,7 +65,8 @@ def search(
     solver is `penalized`, else by the pooled cost. One whose residual is above the threshold is not
     kept, and a first one is not searched. `unchanged` is whether the network was, in the last sum,
     the one of the first run. If it was not, costs cannot be compared, and the run that was going on
-    is finished.
+    is finished. `on_move` is called after each move: with the end of its run, the number of its
+    rounds, and whether it is kept.
     """
 
     def cost(found: Found) -> float:
@@ -89,7 +91,7 @@ def search(
         split.add(swap[1])
         centers = swaps.split_center(best.found.mean, swap, users.geometry, seed, moves)
         moved = users.broadcast_centers(centers)
-        moves += 1
+        moves, begun = moves + 1, rounds
         curvature = swaps.split_curvature(best.curvature, swap)
         end = yield from run(moved, curvature, swaps.ROUGH * coarse)
         rounds, sent = rounds + end.rounds, sent + end.run.traffic + end.checks
@@ -100,7 +102,9 @@ def search(
             best = end
             break
         lower = cost(end.found) < (1.0 - swaps.MIN_DROP) * cost(best.found)
-        if lower and end.has_converged(coarse):
+        is_kept = lower and end.has_converged(coarse)
+        on_move(end, rounds - begun, is_kept)
+        if is_kept:
             best, costs, failures, kept = end, None, 0, kept + 1
             split.clear()
         else:

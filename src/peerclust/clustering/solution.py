@@ -23,10 +23,10 @@ from peerclust.distances import Distance, Euclidean, Geometry
 from peerclust.errors import DataError, ParameterError
 from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
+from peerclust.row_validation import check_any_rows
 from peerclust.sparse import is_sparse
 from peerclust.text import guess
 from peerclust.users.nearest import nearest
-from peerclust.validation import check_any_rows
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -245,9 +245,9 @@ class Solution:
     def plot_trace(self, *, ax: Axes | None = None) -> Axes:
         """Plot cost, residual and disagreement by round, and return the axes.
 
-        Needs a solution of `cluster(trace=True)`. Residual and disagreement are fractions of the
-        data's spread, on a logarithmic axis to the right. Without `ax`, a new figure of pyplot is
-        made. Needs matplotlib (the extra `plots`).
+        Needs a solution of `cluster(trace=True)` or `fit --trace`. Residual and disagreement are
+        fractions of the data's spread, on a logarithmic axis to the right. Without `ax`, a new
+        figure of pyplot is made. Needs matplotlib (the extra `plots`).
 
         >>> import peerclust as pc
         >>> X, _ = pc.datasets.iris()

@@ -13,6 +13,7 @@ from peerclust.clustering.result import Trace
 from peerclust.clustering.solvers import TunedSolver
 from peerclust.programs.protocol import State
 from peerclust.users import Users
+from peerclust.users.assignment import Labels
 
 # With several processes, progress is reported once in this many rounds.
 EVERY = 10
@@ -34,8 +35,9 @@ class Tracer:
     ) -> None:
         self._problem, self._tuned = problem, tuned
         self._record, self._progress = record, progress
-        # The trace so far, one row per round.
+        # The trace so far, one row per round, and the labels of its last row, by block.
         self.rows: list[TraceRow] = []
+        self._labels: list[Labels] = []
 
     def __call__(self, states: Sequence[State], blocks: Sequence[Users]) -> None:
         """Record or report one round."""
@@ -54,14 +56,30 @@ class Tracer:
             )
             cost = solver_cost(self._problem, costs, x, self._tuned)
             found = self._problem.distribution.disagreement(x)
-            changed = sum(
-                self._problem.distribution.group.allgather(
-                    sum(state.assignment.changed for state in states if state.assignment)
-                )
-            )
+            changed = sum(self._problem.distribution.group.allgather(self._count_changed(states)))
             self.rows.append((cost, found.mean, found.stacked, changed, residual))
         if report and self._progress is not None:
             self._progress(states[0].round, residual)
+
+    def restore(self, rows: Sequence[TraceRow], states: Sequence[State]) -> None:
+        """Continue after these rows, the last of which is of these states."""
+        self.rows[:] = rows
+        if self._record:
+            blocks = self._problem.runtime.blocks(self._problem.users)
+            self._count_changed([s.attach(b) for s, b in zip(states, blocks, strict=True)])
+
+    def _count_changed(self, states: Sequence[State]) -> int:
+        """Return how many labels differ from those of the last row, which may be of another run.
+
+        At first all do. Before a program's first assignment, none do.
+        """
+        found = [state.assignment.labels for state in states if state.assignment]
+        if not found:
+            return 0
+        last, self._labels = self._labels, found
+        if not last:
+            return sum(map(len, found))
+        return sum(int(np.count_nonzero(a != b)) for a, b in zip(last, found, strict=True))
 
     def _is_reported(self, round_: int) -> bool:
         # The largest residual is a collective call, for which processes wait for each other.

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust import partition
 from peerclust.arrays import Classes
 from peerclust.errors import ParameterError
-from peerclust.validation import RandomState, check_count, check_generator, check_rows
+from peerclust.row_validation import check_rows
+from peerclust.validation import RandomState, check_count, check_generator
 
 Rows = NDArray[np.float64]
 

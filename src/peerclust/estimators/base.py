@@ -28,10 +28,11 @@ from peerclust.clustering.solution import Solution
 from peerclust.errors import DataError, FewRowsError
 from peerclust.initialize import Given, Warm, resolve
 from peerclust.losses import geometry_of
+from peerclust.row_validation import check_any_rows
 from peerclust.sparse import concatenate
 from peerclust.text import guess, parameter, show
 from peerclust.users.nearest import nearest
-from peerclust.validation import check_any_rows, check_count
+from peerclust.validation import check_count
 
 # The rows in flat form, dense or sparse, and their users' offsets.
 Parts = tuple[Any, NDArray[np.int64]]

@@ -39,7 +39,7 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     tol : float, default=1e-4
         Stop once every residual is below this.
     verbose : int, default=0
-        1 prints a line per run and how the fit ended, 2 also a line per round.
+        1 prints a line per run, per move of a search, and how the fit ended; 2 also one per round.
     random_state : int, RandomState or None, default=None
         Seed of the initial centers.
 
@@ -153,7 +153,8 @@ class PeerClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterM
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return minus the clustering cost of X at `cluster_centers_`; higher is better.
 
-        `y` is ignored.
+        The cost is that of this model's loss, so scores of models with different losses are not
+        comparable. `y` is ignored.
         """
         rows = self._check_fitted(X)
         _, r2 = self._nearest(rows)

@@ -15,7 +15,7 @@ from peerclust.estimators.base import Estimator
 from peerclust.initialize import Given, KMeansPlusPlus, Warm, resolve
 from peerclust.losses import Huber
 from peerclust.outliers import find_robust_threshold, find_threshold
-from peerclust.validation import check_name, check_number
+from peerclust.validation import check_number
 
 # n_init="auto" if the start is drawn: no search follows that would make up for a bad one.
 RESTARTS = 5
@@ -112,11 +112,9 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
 
     def _cluster(self, parts: Any, given: dict[str, Any]) -> Solution:
         of = type(self).__name__
-        if isinstance(self.contamination, str):
-            fraction = "a number > 0 and <= 0.5"
-            check_name(self.contamination, ("auto",), "contamination", of, other=fraction)
-        else:
-            check_number(self.contamination, "contamination", of, above=0, at_most=0.5)
+        if not (isinstance(self.contamination, str) and self.contamination == "auto"):
+            limits = {"above": 0, "at_most": 0.5}
+            check_number(self.contamination, "contamination", of, **limits, names=("auto",))
         init, n_init = given["init"], given["n_init"]
         start = resolve(
             KMeansPlusPlus(cap=CAP) if isinstance(init, str) and init == "auto" else init

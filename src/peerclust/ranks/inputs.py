@@ -20,8 +20,7 @@ from peerclust.graphs import Graph
 from peerclust.ranks.distribution import Distribution, distribute_users
 from peerclust.ranks.fingerprint import check_same, digest
 from peerclust.ranks.group import ProcessGroup
-from peerclust.text import parameter
-from peerclust.validation import (
+from peerclust.row_validation import (
     NO_ROWS,
     check_offsets,
     check_parts,
@@ -29,6 +28,7 @@ from peerclust.validation import (
     is_flat_pair,
     refuse_sparse,
 )
+from peerclust.text import parameter
 
 
 def read_shared(
@@ -112,8 +112,8 @@ def _distribute_mapping(
                 raise DataError(
                     parameter("parts", "cluster")
                     + " must be a list of (N_i, d) arrays, one per user, or a dict"
-                    " of them by the users' numbers, starting at 0."
-                    f" Got dict with the key {number!r}."
+                    " of them by the users' numbers, starting at 0; for rows by name pass"
+                    f" list(parts.values()). Got a dict with the key {number!r}."
                 )
             if number in rank_of:
                 raise DataError(

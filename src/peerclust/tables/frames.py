@@ -158,6 +158,20 @@ def _head(source: Path | io.BytesIO) -> bytes:
         return file.read(SAMPLE_BYTES)
 
 
+def _check_utf_8(path: Path) -> None:
+    """Raise if a line of a CSV file is not UTF-8."""
+    source = _open(path)
+    with source if isinstance(source, io.BytesIO) else source.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"The file {path} must be text in UTF-8. Got the byte 0x{line[error.start]:02x}"
+                    f" in line {number}; save it as UTF-8."
+                ) from None
+
+
 def _signs(dialect: Dialect) -> dict[str, Any]:
     return {"separator": dialect.delimiter, "decimal_comma": dialect.decimal == ","}
 
@@ -178,6 +192,8 @@ def _readable_errors(path: Path, dialect: Dialect | None = None) -> Iterator[Non
     except OSError as error:
         raise DataError(f"The file {path} cannot be read: {error.strerror or error}.") from None
     except pl.exceptions.PolarsError as error:
+        if not _is_parquet(path):
+            _check_utf_8(path)
         kind, why = (suffix[1] or suffix[2]).upper(), str(error).splitlines()[0].rstrip(".")
         raise DataError(
             f"The file {title(path, dialect)} is not a readable {kind} table: {why}."
@@ -185,6 +201,9 @@ def _readable_errors(path: Path, dialect: Dialect | None = None) -> Iterator[Non
 
 
 def _check_header(path: Path, names: Sequence[str], dialect: Dialect) -> None:
+    # How polars reads bytes of a header that are not UTF-8.
+    if any("\ufffd" in name for name in names):
+        _check_utf_8(path)
     for name in names:
         second = re.fullmatch(r"(.*)_duplicated_\d+", name)  # how polars renames a second one
         if second and second[1] in names:
