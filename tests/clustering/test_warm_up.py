@@ -9,7 +9,7 @@ from peerclust.clustering import warm_up as module
 @pytest.mark.slow
 def test_a_warm_up_compiles_every_kernel_for_both_types_of_rows():
     lines = []
-    module.warm_up(lines.append)
+    module.warm_up(lines.append, float32=True)
     assert lines[0] == "1 of 32: 700 rows with 2 features, float64, kmeans"
     assert len(lines) == 32
     loops = {name: vars(kernels)[name] for name in kernels.__all__}
