@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -108,7 +109,8 @@ def run(
             )
     except LeftError as stopped:
         typer.echo(str(stopped), err=True)
-        raise typer.Exit(3) from None
+        # Not typer.Exit, after which Python waits for threads: one may still compile a kernel.
+        os._exit(3)
     if record["status"]["name"] not in ("converged", "converged without some peers", "joined late"):
         raise typer.Exit(1)
 

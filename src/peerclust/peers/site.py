@@ -85,7 +85,7 @@ class Site:
         """
         node = self.node
         for each in (signal.SIGTERM, signal.SIGINT):
-            node.loop.add_signal_handler(each, node.interrupt, Leaving())
+            node.loop.add_signal_handler(each, node.leave)
         try:
             node.open()
             node.loop.run_until_complete(self._status.open())
