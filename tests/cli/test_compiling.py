@@ -3,12 +3,16 @@
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+
+import peerclust
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +21,11 @@ LINE = "compiling kernels, once: about 1 s"
 
 @pytest.fixture
 def rows(tmp_path):
-    """A table on which a fit takes longer than compiling does."""
+    """A table on which a fit takes longer than compiling, and the package without its cache."""
+    package = Path(peerclust.__file__).parent
+    shutil.copytree(
+        package, tmp_path / "src" / "peerclust", ignore=shutil.ignore_patterns("__pycache__")
+    )
     table = np.random.default_rng(0).normal(size=(400_000, 8))
     pl.DataFrame(table).with_columns(user=pl.int_range(pl.len()) % 4).write_parquet(
         tmp_path / "rows.parquet"
@@ -32,7 +40,7 @@ def fit_on_terminal(directory, *options):
     command += ["--users-column", "user", "--clusters", "8", "--out", "out"]
     command += ["--search", "none", "--rounds", "100"]
     settings = {"NUMBA_CACHE_DIR": str(directory / "cache"), "PEERCLUST_COMPILE": "auto"}
-    settings |= {"TERM": "xterm", "PYTHONPATH": ":".join(sys.path)}
+    settings |= {"TERM": "xterm", "PYTHONPATH": str(directory / "src")}
     with (directory / "stdout").open("w") as stdout:
         process = subprocess.Popen(
             [sys.executable, *command, *options],
