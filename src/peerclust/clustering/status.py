@@ -161,12 +161,11 @@ def partitioned(heard: Sequence[str], m: int) -> Status:
     )
 
 
-def joined_late(round_: int, neighbor: str, status: str) -> Status:
-    """Return the status of a peer that joined after the end, from a neighbor's."""
-    how = f" as {status!r}" if status else ""
-    name = "joined late" if status.startswith("converged") else "joined late, not converged"
+def joined_late(round_: int, status: Status, signers: int, m: int) -> Status:
+    """Return the status of a peer that joined after the end, from that of the joint record."""
+    name = "joined late" if status.converged else "joined late, not converged"
     return Status(
         name,
-        f"the run ended in round {round_}{how} before this peer joined; the centers are those of"
-        f" {neighbor}.",
+        f"the run ended in round {round_} as {status.name!r} without this peer; the centers are the"
+        f" mean ones, in the record that {signers} of {m} peers have signed.",
     )

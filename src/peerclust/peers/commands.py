@@ -101,7 +101,7 @@ def run_site(
             me,
             table,
             verdict=result.verdict,
-            agreed=result.agreed,
+            signed=result.signed,
             users=result.users,
             x=result.x,
             traffic=site.traffic(),

@@ -6,7 +6,6 @@ joins after the others have started gets the settings and the current round from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from peerclust.arrays import Array
@@ -18,10 +17,11 @@ from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.membership import RestartSetup, StateReceived
-from peerclust.runtimes.network.messages import Agreed, StateReply, View, unpack_centers
+from peerclust.runtimes.network.messages import Agreed, StateReply, unpack_centers
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.setup import SetupRuntime
-from peerclust.runtimes.network.views import MembershipViews
+from peerclust.runtimes.network.statements import run_id
+from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.users import Users
 
 
@@ -53,7 +53,7 @@ class JoinProcedure:
             except RestartSetup:
                 self.directory.log("The setup starts again.")
             except StateReceived as received:
-                if received.reply.done:
+                if received.reply.record is not None:
                     raise
                 reason = self.refuse(received.reply)
                 if not reason:
@@ -75,7 +75,12 @@ class JoinProcedure:
         if saved is None:
             agreed, users, x = runtime.in_thread(
                 lambda: setup.agree(
-                    self.contract, runtime, self.rows, runtime.members, runtime.lost
+                    self.contract,
+                    runtime,
+                    self.rows,
+                    runtime.members,
+                    runtime.lost,
+                    runtime.processes,
                 )
             )
         else:
@@ -95,13 +100,13 @@ class JoinProcedure:
         self.directory.log(f"Agreed with {names}{chosen}.")
         if saved is not None:
             self.directory.log(f"All peers resume from their checkpoints, at round {round_}.")
-        self._start(agreed, (), round_)
+        self._start(agreed, round_)
         return JoinResult(agreed, users, x, round_)
 
     def _agree_to_resume(self, runtime: SetupRuntime) -> tuple[Checkpoint | None, int]:
         """Return the checkpoint and the latest round of all, if all sites have one of this run."""
         saved = self._load_checkpoint()
-        if saved is not None and saved.run != setup.run_tag(self.contract, saved.agreed):
+        if saved is not None and saved.run != run_id(self.contract, saved.agreed)[:TAG_BYTES]:
             self.directory.log("The checkpoint belongs to another network file. It is not used.")
             saved = None
         run, round_ = (None, 0) if saved is None else (saved.run, saved.round)
@@ -132,21 +137,20 @@ class JoinProcedure:
         x = unpack_centers(reply.centers, K)[None]
         source = "the centers of a neighbor"
         saved = self._load_checkpoint()
-        if saved is not None and saved.run == setup.run_tag(self.contract, agreed):
+        if saved is not None and saved.run == run_id(self.contract, agreed)[:TAG_BYTES]:
             x = unpack_centers(saved.centers, K)[None]
             source = f"the checkpoint of round {saved.round}"
         self.directory.log(f"The run is in round {reply.round}; joining with {source}.")
-        self._start(agreed, reply.views, reply.round)
+        self._start(agreed, reply.round)
         return JoinResult(agreed, users, x, reply.round)
 
-    def _start(self, agreed: Agreed, views: Sequence[View], round_: int) -> None:
-        """Set the node to a round of the run, with the views of its members."""
-        tag = setup.run_tag(self.contract, agreed)
-        self.directory.journal.agreed(tag, agreed.members, agreed.lost, self.rows.digest)
-        known = MembershipViews(self.contract.graph, agreed.members, agreed.lost)
-        for view in views:
-            known.update(view)
-        self.node.start_run(tag, known, round_)
+    def _start(self, agreed: Agreed, round_: int) -> None:
+        """Set the node to a round of the run."""
+        run = run_id(self.contract, agreed)
+        self.directory.journal.agreed(
+            run[:TAG_BYTES], agreed.members, agreed.lost, agreed.processes, self.rows.digest
+        )
+        self.node.start_run(run, agreed, round_)
 
     def _load_checkpoint(self) -> Checkpoint | None:
         try:

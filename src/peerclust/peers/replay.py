@@ -34,6 +34,8 @@ from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import Event, unpack_array
 from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.statements import run_id
+from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Delivered, Said
 from peerclust.users import Users
 
@@ -212,8 +214,8 @@ def _agree_again(
         )
     runtime = Simulator(active_graph(contract.graph, members, lost))
     joint = setup.join_rows([rows[i] for i in members])
-    agreed, _, x = setup.agree(contract, runtime, joint, members, lost)
-    if setup.run_tag(contract, agreed).hex() != record["run"]:
+    agreed, _, x = setup.agree(contract, runtime, joint, members, lost, record["processes"])
+    if run_id(contract, agreed)[:TAG_BYTES].hex() != record["run"]:
         raise DataError("The run cannot be replayed: the setup gives a different agreement here.")
     return agreed, dict(zip(members, x, strict=True))
 

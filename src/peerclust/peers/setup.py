@@ -26,7 +26,6 @@ from peerclust.graphs.graph import Known
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.programs.consensus import Maximum
 from peerclust.runtimes import run_program
-from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed
@@ -83,6 +82,7 @@ def agree(
     rows: Rows,
     members: tuple[int, ...],
     lost: list[tuple[int, int]],
+    processes: str,
 ) -> tuple[Agreed, Users, Array]:
     """Agree on scale, delta, rho, step and start; return all of it, scaled users and their centers.
 
@@ -144,6 +144,7 @@ def agree(
         evenness=ready.curvature.evenness.tolist(),
         lambda_max=lambda_max,
         lambda_2=lambda_2,
+        processes=processes,
     )
     return agreed, users, ready.x
 
@@ -238,12 +239,6 @@ def check_fits(agreed: Agreed, users: Users) -> None:
             "Some rows lie outside the box of the data that the others agreed on without this"
             " peer; it can take part only if all start again."
         )
-
-
-def run_tag(contract: Contract, agreed: Agreed) -> bytes:
-    """Return the tag that identifies frames of this run."""
-    data = b"run" + contract.digest + messages.pack(agreed)
-    return hashlib.sha256(data).digest()[:TAG_BYTES]
 
 
 def _extremes(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from peerclust.arrays import Array
@@ -19,7 +20,7 @@ from peerclust.errors import LeftError, PeerclustError, PeerError
 from peerclust.peers import configuration, setup
 from peerclust.peers.join import JoinProcedure, JoinResult
 from peerclust.peers.site_directory import SiteDirectory
-from peerclust.peers.verdict import Verdict, judge
+from peerclust.peers.verdict import Verdict, judge, list_events, make_record
 from peerclust.programs.protocol import UNKNOWN, State
 from peerclust.runtimes.convergence import CheckedRun, Plan
 from peerclust.runtimes.network import checkpoint
@@ -27,7 +28,14 @@ from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.membership import Leaving, StateReceived, Stopping
-from peerclust.runtimes.network.messages import Agreed, StateReply, pack_centers, unpack_centers
+from peerclust.runtimes.network.messages import (
+    Agreed,
+    Record,
+    SignedRecord,
+    StateReply,
+    pack_centers,
+    unpack_centers,
+)
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
 from peerclust.runtimes.network.status import StatusSocket
@@ -47,7 +55,7 @@ class SiteResult:
     """Where a site's run ended: centers (K, d) in the agreed scale, and how to judge them."""
 
     verdict: Verdict
-    agreed: Agreed
+    signed: SignedRecord
     users: Users
     x: Array
 
@@ -72,7 +80,7 @@ class Site:
         self._saved_at, self._reported_at = time.monotonic(), 0.0
         self._running: RoundLoop | None = None
         self._agreed: Agreed | None = None
-        self._verdict: Verdict | None = None
+        self._record: Record | None = None
         self._searched: Searched | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
         self._join = JoinProcedure(self.node, rows, directory)
@@ -119,11 +127,26 @@ class Site:
             outcome = self._run_program(joined)
         except StateReceived as late:
             return self._adopt_result(late)
-        with suppress(Leaving):  # the run has a result
-            self.node.loop.run_until_complete(self._hear_ends())
-        verdict = self._verdict = judge(self.node, outcome, joined.agreed, self._searched)
+        signed = self._sign_record(joined.agreed, outcome)
+        verdict = judge(
+            self.contract,
+            signed,
+            residual=outcome.residual,
+            events=list_events(self.node),
+            seconds=outcome.seconds,
+        )
         self.directory.log(str(verdict.status), echo=False)
-        return SiteResult(verdict, joined.agreed, joined.users, outcome.state.x[0])
+        return SiteResult(verdict, signed, joined.users, outcome.state.x[0])
+
+    def _sign_record(self, agreed: Agreed, outcome: Outcome) -> SignedRecord:
+        """Sign the record of the run; return it with the signatures of the others."""
+        assert self._running is not None
+        node = self.node
+        make = partial(make_record, self.contract, agreed, outcome, self._searched)
+        self._record = node.loop.run_until_complete(self._running.sign_record(outcome, make))
+        with suppress(Leaving):  # the run has a result
+            node.loop.run_until_complete(self._hear_signatures())
+        return SignedRecord(self._record, node.signatures(self._record))
 
     def traffic(self) -> dict[str, dict[str, int]]:
         """Return the bytes sent to, and heard from, each neighbor."""
@@ -131,16 +154,14 @@ class Site:
         return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in traffic.items()}
 
     def _adopt_result(self, late: StateReceived) -> SiteResult:
-        """Return the result of a neighbor, as the run is over."""
-        reply, agreed = late.reply, late.reply.agreed
-        users = self._join.scaled(agreed)
-        if reason := self._join.refuse(reply):
-            raise PeerError(f"{late.link.name} sent a result that cannot be used: {reason}.")
-        name = late.link.name
-        self.directory.log(f"The run ended in round {reply.round}; the result is that of {name}.")
-        verdict = Verdict.from_neighbor(reply.round, name, reply.status)
-        x = unpack_centers(reply.centers, self.contract.n_clusters)
-        return SiteResult(verdict, agreed, users, x)
+        """Return the result that the others have signed, as the run is over."""
+        signed = late.reply.record
+        assert signed is not None
+        verdict = judge(self.contract, signed, late=True, events=list_events(self.node))
+        self.directory.log(str(verdict.status), echo=False)
+        users = self._join.scaled(signed.record.agreed)
+        x = unpack_centers(signed.record.centers, self.contract.n_clusters)
+        return SiteResult(verdict, signed, users, x)
 
     # The rounds
 
@@ -216,9 +237,9 @@ class Site:
             self._agreed,
             state.round,
             pack_centers(state.x),
-            node.views.for_late_peer(),
-            node.phase == "done",
-            "" if self._verdict is None else self._verdict.status.name,
+            None
+            if self._record is None
+            else SignedRecord(self._record, node.signatures(self._record)),
         )
 
     def _save_checkpoint(self) -> bool:
@@ -239,20 +260,23 @@ class Site:
 
     # The end
 
-    async def _hear_ends(self) -> None:
-        """Wait until all peers of this partition have reported how they ended, or for `timeout`."""
-        node = self.node
+    async def _hear_signatures(self) -> None:
+        """Wait until all peers of the record have signed it, or for `timeout`."""
+        node, record = self.node, self._record
+        assert record is not None
         limit = node.loop.time() + self.contract.timeout
-        while not all(node.views[i].ended for i in node.views.component(node.number)):
+        while len(node.signatures(record)) < len(record.members):
             if not await node.wait_until(limit):
                 break
 
     async def _linger(self) -> None:
         node = self.node
-        if self._running is None or all(view.ended for view in node.views.all()):
+        if self._record is None:
             return
-        missing = [name for i, name in enumerate(self.contract.names) if not node.views[i].ended]
-        names = ", ".join(missing)
+        signed = {statement.origin.peer for statement in node.signatures(self._record)}
+        names = ", ".join(n for i, n in enumerate(self.contract.names) if i not in signed)
+        if not names:
+            return
         self.directory.log(f"Waiting {self.contract.linger:g} s for {names} to return.")
         limit = node.loop.time() + self.contract.linger
         while await node.wait_until(limit):

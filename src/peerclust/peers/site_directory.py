@@ -38,7 +38,8 @@ from peerclust.report.result_directory import (
 )
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import Journal
-from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.messages import Agreed, SignedRecord
+from peerclust.runtimes.network.record import digest
 from peerclust.tables import Table
 from peerclust.users import Users
 
@@ -120,12 +121,13 @@ class SiteDirectory:
         table: Table,
         *,
         verdict: Verdict,
-        agreed: Agreed,
+        signed: SignedRecord,
         users: Users,
         x: Array,
         traffic: Mapping[str, Mapping[str, int]],
     ) -> Record:
         """Write the result at the centers x, certificate.json last; return the content of that."""
+        agreed = signed.record.agreed
         # Not those of the last assignment, which may belong to other centers.
         labels, _ = users.nearest(x)
         scale = setup.make_scale(contract, agreed)
@@ -152,6 +154,7 @@ class SiteDirectory:
             "cluster_sizes": count(labels, len(x)),
             "rows": len(table.rows),
             "network_digest": contract.digest.hex(),
+            "record": digest(signed.record).hex(),
             "agreed": {name: getattr(agreed, name) for name in agreed.__struct_fields__},
             "traffic": traffic,
             "settings": contract.settings(),

@@ -11,10 +11,17 @@ from peerclust.clustering.search import Searched
 from peerclust.clustering.status import Ending, decide_peer_status, joined_late, partitioned
 from peerclust.runtimes.network.collectives import LARGEST
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.messages import Agreed, sanitize
+from peerclust.runtimes.network.messages import (
+    Agreed,
+    Record,
+    SignedRecord,
+    pack_centers,
+    sanitize,
+)
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.record import Span, is_majority
 from peerclust.runtimes.network.rounds import Outcome
-from peerclust.runtimes.network.views import MembershipViews
+from peerclust.runtimes.network.statements import run_id
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +43,11 @@ class Verdict:
         As in `Certificate`, computed together by all sites that were connected at the end. The
         disagreement is a bound, as a fraction of the data's spread.
     heard : list of names
-        The peers that the site hears at the end, itself among them.
+        The peers that were connected at the end, and computed the numbers together.
+    signed_by : list of names
+        The peers that have signed the joint record of these numbers.
     contributed : dict
-        For each peer the rounds [first, last] in which it was connected with this one, over links
-        that were active at both ends.
+        For each peer the rounds [first, last] in which it took part.
     events : list of (round, sentence)
         What happened during the run.
     seconds : float
@@ -58,14 +66,10 @@ class Verdict:
     pooled_cost: float = float("nan")
     pooled_residual: float = float("nan")
     heard: Sequence[str] = ()
+    signed_by: Sequence[str] = ()
     contributed: dict[str, list[list[int]]] | None = None
     events: Sequence[tuple[int, str]] = ()
     seconds: float = float("nan")
-
-    @classmethod
-    def from_neighbor(cls, round_: int, neighbor: str, status: str) -> Verdict:
-        """Return the verdict of a peer that joined after the end, from a neighbor's status."""
-        return cls(joined_late(round_, neighbor, status), round_)
 
     def as_dict(self) -> dict[str, object]:
         """Return the verdict as JSON-compatible values."""
@@ -87,98 +91,108 @@ class Verdict:
             # What a peer does not know, as it joined late, is null.
             **{name: value if abs(value) < LARGEST else None for name, value in numbers.items()},
             "heard": list(self.heard),
+            "signed_by": list(self.signed_by),
             "contributed": self.contributed or {},
             "events": [{"round": round_, "what": what} for round_, what in self.events],
         }
 
 
-def judge(
-    node: Node, outcome: Outcome, agreed: Agreed, searched: Searched | None = None
-) -> Verdict:
-    """Return the verdict of a site that reached the end of the run, and of a search, if any."""
-    contract, views, rounds = node.contract, node.views, outcome.state.round
-    part = views.component(node.number)
-    ends = [ended for i in part if (ended := views[i].ended) is not None]
+def make_record(
+    contract: Contract,
+    agreed: Agreed,
+    outcome: Outcome,
+    searched: Searched | None,
+    members: Sequence[int],
+    took_part: list[list[Span]],
+) -> Record:
+    """Return the joint record of a run, which has the same bits at all its members."""
     found = Measures.of(outcome.found, agreed.spread)
-    disagreement = found.disagreement / agreed.spread
+    return Record(
+        run=run_id(contract, agreed),
+        agreed=agreed,
+        members=list(members),
+        took_part=took_part,
+        round=outcome.state.round,
+        stopped=outcome.stopped,
+        search_rounds=searched.rounds if searched else 0,
+        moves=searched.moves if searched else 0,
+        moves_kept=searched.kept if searched else 0,
+        residual=found.residual,
+        pooled_residual=found.pooled_residual,
+        disagreement=found.disagreement / agreed.spread,
+        cost=found.cost,
+        pooled_cost=found.pooled_cost,
+        used=int((outcome.found.weights > 0).sum()),
+        centers=pack_centers(outcome.found.mean),
+    )
+
+
+def judge(
+    contract: Contract,
+    signed: SignedRecord,
+    *,
+    late: bool = False,
+    residual: float = float("nan"),
+    events: Sequence[tuple[int, str]] = (),
+    seconds: float = float("nan"),
+) -> Verdict:
+    """Return the verdict on a record, the same at all sites but for what they know of themselves.
+
+    `late` is whether the site did not reach the end of the run itself, and has the mean centers.
+    """
+    record, m = signed.record, len(contract.peers)
     end = Ending(
         spec=contract.spec,
-        rho=agreed.rho if contract.spec.takes("rho") else None,
-        rounds=rounds,
-        stopped=outcome.stopped,
+        rho=record.agreed.rho if contract.spec.takes("rho") else None,
+        rounds=record.round,
+        stopped=record.stopped,
         tol=contract.tol,
-        residual=found.residual,
-        disagreement=disagreement,
-        used=int((outcome.found.weights > 0).sum()),
+        residual=record.residual,
+        disagreement=record.disagreement,
+        used=record.used,
         K=contract.n_clusters,
         aimed=contract.rho == "auto" and contract.spec.penalized,
         dtype=contract.exchange,
     )
-    heard = [contract.names[i] for i in part]
-    if views.is_partitioned(node.number):
-        status = partitioned(heard, contract.graph.m)
+    signers = {statement.origin.peer for statement in signed.signatures}
+    members = [contract.names[i] for i in record.members]
+    if not is_majority(len(members), m):
+        status = partitioned(members, m)
     else:
-        missing = [name for name in contract.names if name not in heard]
-        status = decide_peer_status(end, unheard=len(part) - len(ends), missing=missing)
+        missing = [name for name in contract.names if name not in members]
+        unheard = 0 if is_majority(len(signers), m) else len(members) - len(signers)
+        status = decide_peer_status(end, unheard=unheard, missing=missing)
+    if late:
+        status = joined_late(record.round, status, len(signers), m)
     return Verdict(
         status=status,
-        rounds=rounds,
-        search_rounds=searched.rounds if searched else 0,
-        moves=searched.moves if searched else 0,
-        moves_kept=searched.kept if searched else 0,
-        residual=outcome.residual,
-        largest_residual=found.residual,
-        disagreement=disagreement,
-        cost=found.cost,
-        pooled_cost=found.pooled_cost,
-        pooled_residual=found.pooled_residual,
-        heard=heard,
-        contributed=contributions(contract, views, rounds, node.number),
-        events=_list_events(node),
-        seconds=outcome.seconds,
+        rounds=record.round,
+        search_rounds=record.search_rounds,
+        moves=record.moves,
+        moves_kept=record.moves_kept,
+        residual=residual,
+        largest_residual=record.residual,
+        disagreement=record.disagreement,
+        cost=record.cost,
+        pooled_cost=record.pooled_cost,
+        pooled_residual=record.pooled_residual,
+        heard=members,
+        signed_by=[contract.names[i] for i in sorted(signers)],
+        contributed={
+            name: [list(span) for span in spans]
+            for name, spans in zip(contract.names, record.took_part, strict=True)
+        },
+        events=events,
+        seconds=seconds,
     )
 
 
-def _list_events(node: Node) -> list[tuple[int, str]]:
+def list_events(node: Node) -> list[tuple[int, str]]:
     """Return the events at this site, and the losses reported by others, by round."""
     names = node.contract.names
     elsewhere = [
-        (view.round, f"{names[view.peer]} {sanitize(view.reason)}")
-        for view in node.views.history
-        if view.peer != node.number and view.reason
+        (round_, f"{names[peer]} {sanitize(reason)}")
+        for round_, peer, reason in node.views.reasons
+        if peer != node.number
     ]
     return sorted([*node.events, *elsewhere])
-
-
-def contributions(
-    contract: Contract, views: MembershipViews, rounds: int, me: int
-) -> dict[str, list[list[int]]]:
-    """Return for each peer the rounds, [first, last], in which it was connected with this one.
-
-    They follow from the changes that were reported to this peer.
-    """
-    then = MembershipViews(contract.graph, sorted(views.members), views.lost)
-    changes = sorted(views.history, key=lambda view: view.round)
-    spans: dict[int, list[tuple[int, int]]] = {i: [] for i in range(contract.graph.m)}
-    for n, start in enumerate([0, *(view.round for view in changes)]):
-        if n > 0:
-            then.update(changes[n - 1])
-        end = min(changes[n].round if n < len(changes) else rounds, rounds)
-        for i in then.component(me) if end > start else ():
-            spans[i].append((start, end - 1))
-    return {name: _merge(spans[i]) for i, name in enumerate(contract.names)}
-
-
-def _merge(spans: list[tuple[int, int]]) -> list[list[int]]:
-    """Merge spans that overlap or follow each other.
-
-    >>> _merge([(0, 3), (2, 5), (6, 7), (9, 9)])
-    [[0, 7], [9, 9]]
-    """
-    merged: list[list[int]] = []
-    for first, last in spans:
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1][1] = max(merged[-1][1], last)
-        else:
-            merged.append([first, last])
-    return merged

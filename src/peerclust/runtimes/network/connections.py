@@ -18,7 +18,8 @@ from peerclust.runtimes.network import identity as identities, messages, wire
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
-from peerclust.runtimes.network.messages import Bye, Hello
+from peerclust.runtimes.network.messages import Bye, Hello, Proof
+from peerclust.runtimes.network.statements import draw_nonce
 from peerclust.runtimes.network.transport import (
     HANDSHAKE_TIMEOUT,
     Backoff,
@@ -41,11 +42,25 @@ _MAX_PENDING = 32
 class ConnectionHandler(Protocol):
     """Receives the events of connections: the node."""
 
-    def hello(self, link: Link) -> bytes:
+    def hello(self, link: Link, nonce: bytes) -> bytes:
         """Return the HELLO frame for a neighbor."""
 
-    def on_hello(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:
-        """Accept a neighbor that sent HELLO, or return the reason for refusing it."""
+    def check_process(self, link: Link, hello: Hello) -> str:
+        """Return why the process of a neighbor that sent HELLO is refused, or ""."""
+
+    def prove(self, hello: Hello, own_nonce: bytes) -> bytes:
+        """Return the PROOF frame in answer to HELLO."""
+
+    def on_proof(
+        self,
+        link: Link,
+        connection: Connection,
+        hello: Hello,
+        frame: Frame,
+        own_nonce: bytes,
+        proof: Proof,
+    ) -> str:
+        """Accept a neighbor that sent HELLO and PROOF, or return the reason for refusing it."""
 
     def on_frame(self, link: Link, frame: Frame) -> None:
         """Handle a frame from a neighbor."""
@@ -77,6 +92,9 @@ class ConnectionManager:
         self._limit, self._log = limit, log
         self._owner: dict[Connection, Link] = {}
         self._dialed: dict[Connection, Link] = {}
+        # What a connection needs until it has proved which process is at its other end.
+        self._nonces: dict[Connection, bytes] = {}
+        self._hellos: dict[Connection, tuple[Hello, Frame]] = {}
         self._pending: set[Connection] = set()
         self._logged: set[tuple[str, str]] = set()
         self._server: asyncio.Server | None = None
@@ -174,7 +192,8 @@ class ConnectionManager:
             return
         self._owner[connection] = link
         self._pending.add(connection)
-        connection.send(self._handler.hello(link))
+        nonce = self._nonces[connection] = draw_nonce()
+        connection.send(self._handler.hello(link, nonce))
         loop = asyncio.get_running_loop()
         loop.call_later(HANDSHAKE_TIMEOUT, self._abort_if_silent, connection)
 
@@ -195,7 +214,11 @@ class ConnectionManager:
         if connection not in self._pending:
             self._handler.on_frame(link, frame)
             return
-        reason = self._check_hello(link, connection, frame)
+        hello = self._hellos.get(connection)
+        if hello is None:
+            reason = self._check_hello(link, connection, frame)
+        else:
+            reason = self._check_proof(link, connection, *hello, frame)
         if reason:
             self._refuse(connection, reason)
 
@@ -220,9 +243,30 @@ class ConnectionManager:
             # The probe already has this peer's HELLO and needs nothing else.
             connection.close("it is only a check")
             return ""
-        reason = self._handler.on_hello(link, connection, hello, frame)
+        if reason := self._handler.check_process(link, hello):
+            return reason
+        self._hellos[connection] = hello, frame
+        connection.send(self._handler.prove(hello, self._nonces[connection]))
+        return ""
+
+    def _check_proof(
+        self, link: Link, connection: Connection, hello: Hello, first: Frame, frame: Frame
+    ) -> str:
+        """Check the second frame of a connection; return the reason for a refusal, or ""."""
+        if frame.kind is Kind.BYE:
+            self._on_refusal(link, frame)
+            return ""
+        if frame.kind is not Kind.PROOF:
+            return "its second frame must be PROOF"
+        try:
+            proof = messages.unpack(frame.message, Proof)
+        except WireError as error:
+            return str(error)
+        nonce = self._nonces[connection]
+        reason = self._handler.on_proof(link, connection, hello, first, nonce, proof)
         if not reason:
             self._pending.discard(connection)
+            del self._nonces[connection], self._hellos[connection]
         return reason
 
     def _on_refusal(self, link: Link, frame: Frame) -> None:
@@ -241,6 +285,8 @@ class ConnectionManager:
     def _closed(self, connection: Connection, reason: str) -> None:
         pending = connection in self._pending
         self._pending.discard(connection)
+        self._nonces.pop(connection, None)
+        self._hellos.pop(connection, None)
         link = self._owner.pop(connection, None)
         dialed = self._dialed.pop(connection, None)
         if link is not None and link.connection is connection:

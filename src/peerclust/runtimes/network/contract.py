@@ -131,6 +131,11 @@ class Contract:
         # The first run, up to two after each move, and the last.
         return self.rounds * (2 + 2 * MAX_MOVES if self.searches else 1)
 
+    @property
+    def patience(self) -> float:
+        """How long a peer that is alive may make no progress: it may wait for others in turn."""
+        return self.join_timeout + self.timeout * (2 + len(self.peers))
+
     def make_distance(self) -> distances.Distance:
         """Return the distance."""
         return distances.Euclidean() if self.matrix is None else distances.Mahalanobis(self.matrix)

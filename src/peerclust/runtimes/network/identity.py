@@ -160,6 +160,28 @@ def read_certificate(path: Path) -> bytes:
     return found[0].public_bytes(Encoding.DER)
 
 
+def public_key(der: bytes) -> ec.EllipticCurvePublicKey:
+    """Return the public key of a certificate, by which statements of its peer are verified."""
+    found = _parse(der, "given").public_key()
+    if not isinstance(found, ec.EllipticCurvePublicKey):
+        raise ParameterError(
+            f"The certificate of {show(common_name(der))} must have a key on an elliptic curve, as"
+            " `peerclust peer keygen` makes it. Got another kind."
+        )
+    return found
+
+
+def private_key(identity: Identity) -> ec.EllipticCurvePrivateKey:
+    """Return the private key of an identity, with which a process signs its own key."""
+    found = load_pem_private_key(_read(identity.key, "key"), password=None)
+    if not isinstance(found, ec.EllipticCurvePrivateKey):
+        raise ParameterError(
+            f"The key {identity.key} must be on an elliptic curve, as `peerclust peer keygen` makes"
+            " it. Got another kind."
+        )
+    return found
+
+
 def fingerprint(der: bytes) -> str:
     """Return the SHA-256 of a certificate, short enough to compare by telephone.
 

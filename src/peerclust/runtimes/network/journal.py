@@ -5,7 +5,8 @@ received can be computed again, even if this process is killed.
 
 | event    |                                                                                  |
 |----------|----------------------------------------------------------------------------------|
-| `agreed` | the run, the peers of its set-up, the links excluded, and a digest of the rows   |
+| `agreed` | the run, the peers of its set-up, their processes, the links excluded, and a     |
+|          | digest of the rows                                                               |
 | `start`  | the round and the centers from which this process starts or resumes              |
 | `heard`  | whose frames were used in this exchange and the following, until the next event  |
 | `end`    | the exchange before which it ended, its last round and the centers there         |
@@ -42,6 +43,7 @@ class Event(TypedDict, total=False):
     run: str
     members: list[int]
     lost: list[tuple[int, int]]
+    processes: str
     rows: str
     round: int
     x: PackedArray
@@ -69,11 +71,24 @@ class Journal:
                 self._path.write_bytes(data[: data.rfind(b"\n") + 1])
 
     def agreed(
-        self, run: bytes, members: list[int], lost: list[tuple[int, int]], rows: bytes
+        self,
+        run: bytes,
+        members: list[int],
+        lost: list[tuple[int, int]],
+        processes: str,
+        rows: bytes,
     ) -> None:
-        """Record the run that starts, its members, the lost links and the digest of the rows."""
-        agreed = Event(event="agreed", run=run.hex(), members=members, lost=lost, rows=rows.hex())
-        self._write(agreed)
+        """Record the run that starts, its members and processes, lost links, digest of the rows."""
+        self._write(
+            Event(
+                event="agreed",
+                run=run.hex(),
+                members=members,
+                lost=lost,
+                processes=processes,
+                rows=rows.hex(),
+            )
+        )
 
     def start(self, round_: int, x: Array) -> None:
         """Record that the run starts or resumes at a round from centers x, (K, d)."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from peerclust.arrays import Array
-from peerclust.runtimes.network.messages import Phase
+from peerclust.runtimes.network.messages import Incarnation, Phase
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import NO_RUN, Frame, Key, Kind
 
@@ -30,8 +30,8 @@ class Link:
     rejoin_sent, rejoin_received : int or None
         The rounds in the LINK_UP messages of both ends; the link becomes active after the later
         one. `rejoin_sent_at` is when this peer sent its own.
-    instance : str
-        The identifier of the neighbor's process.
+    process : Incarnation or None
+        The neighbor's process that was last connected.
     phase, run, at, counts_me
         The neighbor's last known phase, run and exchange, and whether it considers this peer
         active; `progress_at` is when its run or exchange last changed.
@@ -39,8 +39,9 @@ class Link:
         When a frame was last received from it, and last sent to it.
     seen : bool
         Whether it was ever connected.
-    state_requested, state_sent : bool
-        Whether, over this connection, this peer sent STATE_REQUEST, and whether it answered one.
+    state_requested : bool
+        Whether this peer sent STATE_REQUEST over this connection; `state_sent_at` is when it last
+        answered one.
     last_sent, last_received
         The run and exchange of the array last sent; and those of the array last received, with
         the array itself. 8-bit codes refer to these arrays.
@@ -56,7 +57,7 @@ class Link:
     active: bool = False
     active_from: int = 0
     connection: Connection | None = None
-    instance: str = ""
+    process: Incarnation | None = None
     inbox: OrderedDict[Key, Frame] = field(default_factory=OrderedDict)
     outbox: deque[bytes] = field(default_factory=lambda: deque(maxlen=4))
     rejoin_sent: int | None = None
@@ -71,7 +72,7 @@ class Link:
     sent_at: float = 0.0
     seen: bool = False
     state_requested: bool = False
-    state_sent: bool = False
+    state_sent_at: float = -1.0
     banned: str = ""
     refusal: str = ""
     bytes_sent: int = 0
@@ -134,7 +135,7 @@ class Link:
             self.bytes_heard += self.connection.heard
         self.connection = None
         self.rejoin_sent = self.rejoin_received = None
-        self.state_requested = self.state_sent = False
+        self.state_requested = False
 
     def reset(self) -> None:
         """Make the link inactive, and drop its stored frames."""

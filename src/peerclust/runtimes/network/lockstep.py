@@ -233,7 +233,8 @@ class LockstepExchange:
 
     def receive_array(self, link: Link, frame: Frame) -> None:
         """Store an array until its exchange; duplicates and late frames are dropped."""
-        if not link.active:
+        # A neighbor may know all processes, and begin the set-up, before this peer does.
+        if not link.active and self.phase != "agreeing":
             return
         if self.phase == "running" and frame.kind is Kind.AGREE:
             if frame.run == self.run and frame.s > self.agreed:

@@ -3,7 +3,8 @@
 - After a broken connection, the neighbors reconnect and repeat frames that may have been lost. A
   neighbor is dropped only if this takes too long.
 - During the set-up (`phase` "agreeing"), a lost link makes all peers restart the set-up without
-  it. The sets of lost links only grow and are forwarded, so all peers end with the same set.
+  it, and so does a process that takes the place of another. Each process states which neighbors it
+  has lost, so all peers come to know the same processes and lost links (`gossip`).
 - During the run, each peer publishes its active neighbors (`views`). A restored link becomes active
   after the later of its two ends' rounds; neither end passes its own round before it knows which.
 - An agreement of a run (`lockstep`) begins again if the view of a member changes. A barrier ends
@@ -13,27 +14,48 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
+from peerclust.errors import PeerError, WireError
+from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.gossip import Gossip
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.lockstep import Agreement, Interrupt, LockstepExchange
 from peerclust.runtimes.network.messages import (
+    Agreed,
     Bye,
     Ended,
+    Evidence,
     Heartbeat,
     Hello,
-    LinkDown,
     LinkUp,
+    Losses,
+    Presence,
+    Proof,
+    Record,
+    Statement,
     StateReply,
     StateRequest,
+    Subject,
     View,
     sanitize,
 )
+from peerclust.runtimes.network.record import Span, digest, find_rounds
+from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.transport import Connection
-from peerclust.runtimes.network.views import MAX_VIEWS, MembershipViews, Pair
-from peerclust.runtimes.network.wire import Frame, Kind
+from peerclust.runtimes.network.views import MembershipViews, Pair, reachable_peers
+from peerclust.runtimes.network.wire import TAG_BYTES, Frame, Kind
+
+# Maximum number of changes of a peer's own neighbors of which it reports the rounds.
+_MAX_SPANS = 64
+
+# Statements of one origin are forwarded with at least this pause in between, in seconds; then only
+# the latest ones are.
+_MIN_PAUSE = 0.05
 
 
 class RestartSetup(Interrupt):
@@ -68,20 +90,27 @@ class Stopping(Interrupt):
 class Membership(LockstepExchange):
     """The neighbors of one peer as they connect, are lost and rejoin."""
 
-    def __init__(self, contract: Contract, me: str, log: Callable[[str], None]) -> None:
+    def __init__(
+        self, contract: Contract, me: str, author: Author, log: Callable[[str], None]
+    ) -> None:
         super().__init__(contract, me)
-        self.log = log
-        self.instance = secrets.token_hex(8)
-        # Links that the set-up excludes, and those lost after its end, which are excluded only if
-        # it restarts.
-        self.lost: set[Pair] = set()
-        self.lost_late: set[Pair] = set()
-        self.restarted: set[str] = set()
+        self.log, self.author = log, author
+        self.gossip = Gossip(contract, author)
+        # The neighbors that this process has lost in the set-up, and those lost after its end,
+        # which are excluded only if it restarts.
+        self._lost: set[int] = set()
+        self._lost_late: set[int] = set()
+        self.run_id, self.first_round = b"", 0
+        # The neighbors with which this peer exchanged, from a round on.
+        self._spans: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MAX_SPANS)
         # Whether this peer has reached the barrier at the end of the set-up.
         self.setup_done = False
         self.views = MembershipViews(contract.graph, range(len(contract.peers)), ())
-        # Views of a run that neighbors have started, until this peer starts it.
-        self._early: list[tuple[bytes, View]] = []
+        # Statements that wait to be forwarded, and when one of each origin last was.
+        self._waiting: dict[tuple[int, Subject], Statement] = {}
+        self._forwarded_at: dict[int, float] = {}
+        # Called with the name and the evidence if a peer contradicted itself.
+        self.on_evidence: Callable[[str, Evidence], None] = lambda *_: None
         # Events with their rounds, for the result.
         self.events: list[tuple[int, str]] = []
 
@@ -90,20 +119,47 @@ class Membership(LockstepExchange):
         """The current round of this peer."""
         return self.at // self.contract.B * (self.phase != "agreeing")
 
+    async def meet_members(self) -> tuple[set[Pair], tuple[int, ...]]:
+        """Wait until a process of every peer that can be reached is known.
+
+        Return the lost links and these peers.
+        """
+        limit = self.loop.time() + self.contract.patience
+        while True:
+            self.cancel_interrupt(RestartSetup)
+            lost = self.lost
+            members = reachable_peers(self.contract.graph, lost, self.number)
+            unknown = [i for i in members if i not in self.gossip.processes]
+            if not unknown:
+                return lost, members
+            with suppress(RestartSetup):
+                if not await self.wait_until(limit):
+                    names = ", ".join(self.contract.names[i] for i in unknown)
+                    raise PeerError(f"Nothing was heard of {names}, not even by its neighbors.")
+
     def start_setup(self, run: bytes, members: tuple[int, ...]) -> None:
         """Start a set-up among these members, at its first exchange."""
         self.run, self.at, self.setup_done = run, 0, False
+        lost = self.lost
         for link in self.links.values():
-            link.active = link.number in members and self._pair(link) not in self.lost
+            link.active = link.number in members and self._pair(link) not in lost
             link.outbox.clear()
             self.sync_phase(link)
 
-    def start_run(self, run: bytes, views: MembershipViews, round_: int) -> None:
-        """Start the run at a round, with the active links of these views."""
-        self.phase, self.run, self.at, self.views = "running", run, round_ * self.contract.B, views
+    def start_run(self, run: bytes, agreed: Agreed, round_: int) -> None:
+        """Start a run, with the links that were agreed on and what others say of it, at a round."""
+        views = MembershipViews(self.contract.graph, agreed.members, agreed.lost)
+        self.phase, self.run_id, self.run = "running", run, run[:TAG_BYTES]
+        self.at, self.views, self.first_round = round_ * self.contract.B, views, round_
+        self._publish("agreed", digest(agreed))
+        # Others may have started before.
+        for peer in range(self.contract.graph.m):
+            statement = self.gossip.latest(peer, "view")
+            if statement is not None and statement.run == run and peer != self.number:
+                self._use_view(statement)
         self.agreement, self.agreed = None, 0
         self.cancel_interrupt(RestartSetup)
-        if isinstance(self._interrupt, StateReceived) and not self._interrupt.reply.done:
+        if isinstance(self._interrupt, StateReceived) and self._interrupt.reply.record is None:
             self._interrupt = None  # from a second neighbor; this peer is in the run already
         mine = views[self.number].counts
         for link in self.links.values():
@@ -111,10 +167,10 @@ class Membership(LockstepExchange):
             link.active_from = 0
             link.state_requested = False
             link.refusal = ""
+        active = [link.number for link in self.links.values() if link.active]
+        self._spans.append((round_, tuple(active)))
         self.publish_view()
         self.broadcast_heartbeat()
-        for view in [view for of_run, view in self._early if of_run == run]:
-            self.receive_view(view)
 
     def begin_agreement(self) -> tuple[int, ...]:
         """Begin the next agreement, in the present views; return the peers that take part."""
@@ -152,33 +208,88 @@ class Membership(LockstepExchange):
 
     # Connecting
 
-    def hello(self, link: Link) -> bytes:
+    def hello(self, link: Link, nonce: bytes) -> bytes:
         """Return the HELLO frame for a neighbor."""
-        settings = self.contract.settings_json
-        hello = Hello(self.name, self.instance, link.instance, self.phase, link.active, settings)
+        hello = Hello(
+            self.name,
+            self.author.incarnation,
+            link.process,
+            nonce,
+            self.phase,
+            link.active,
+            self.contract.settings_json,
+        )
         return self.make_frame(Kind.HELLO, hello)
 
-    def on_hello(self, link: Link, connection: Connection, hello: Hello, frame: Frame) -> str:
-        """Accept a neighbor that sent HELLO, or return the reason for refusing it."""
+    def check_process(self, link: Link, hello: Hello) -> str:
+        """Return why the process of a neighbor that sent HELLO is refused, or ""."""
+        try:
+            self.gossip.verifier.check_incarnation(hello.process)
+            if hello.known is not None:
+                self.gossip.verifier.check_incarnation(hello.known)
+        except WireError as error:
+            return str(error)
+        if hello.process.peer != link.number:
+            return "its process must be its own"
+        known, mine = hello.known, self.author.incarnation
+        if known is not None and known.peer == self.number and known.order > mine.order:
+            # The clock of this machine was set back, or another process runs with this key.
+            if self.phase == "agreeing":
+                self.author.start_after(known)
+                self.gossip.meet(self.author.incarnation)
+                self._state_losses()
+            return f"it knows a later process of {self.name}"
+        if link.process is not None and hello.process.key != link.process.key:
+            if link.connected:
+                return f"another process of {link.name} is running and connected already"
+            if hello.process.order < link.process.order:
+                return f"a later process of {link.name} was here before"
+        return ""
+
+    def prove(self, hello: Hello, own_nonce: bytes) -> bytes:
+        """Return the PROOF frame in answer to HELLO."""
+        signature = self.author.prove(hello.process, own_nonce, hello.nonce)
+        return self.make_frame(Kind.PROOF, Proof(signature))
+
+    def on_proof(
+        self,
+        link: Link,
+        connection: Connection,
+        hello: Hello,
+        frame: Frame,
+        own_nonce: bytes,
+        proof: Proof,
+    ) -> str:
+        """Accept a neighbor that sent HELLO and PROOF, or return the reason for refusing it."""
+        mine = self.author.incarnation
+        try:
+            self.gossip.verifier.check_proof(
+                hello.process, mine, hello.nonce, own_nonce, proof.signature
+            )
+        except WireError as error:
+            return str(error)
         if link.banned:
             return f"it was dropped from this run: {link.banned}"
-        if link.instance and hello.instance != link.instance:
-            if link.connected:
-                return f"{link.name} is running already"
+        if reason := self.check_process(link, hello):
+            return reason
+        known = link.process
+        same = known is not None and known.key == hello.process.key
+        if known is not None and not same:
             self._on_restart(link)
-        resumed = hello.instance == link.instance and hello.knows == self.instance
+        resumed = same and hello.known is not None and hello.known.key == mine.key
         link.attach(connection, self.loop.time())
-        link.instance, link.phase, link.counts_me = hello.instance, hello.phase, hello.counts
+        link.process, link.phase, link.counts_me = hello.process, hello.phase, hello.counts
         link.run, link.at = frame.run, frame.exchange
-        if self.phase == "agreeing" and (self.lost or self.restarted):
-            self.send(link, Kind.LINK_DOWN, LinkDown(sorted(self.lost), sorted(self.restarted)))
+        for statement in self.gossip.all():
+            self.send(link, Kind.STATEMENT, statement)
+        for evidence in self.gossip.liars.values():
+            self.send(link, Kind.EVIDENCE, evidence)
         if self.phase == "running" and link.active and not (resumed and hello.counts):
             self.deactivate(link, "it had dropped this peer")
         if link.active and not isinstance(self._interrupt, RestartSetup):
             # A set-up that restarts needs no more frames.
             for data in link.outbox:
                 self.send_frame(link, data)
-            self._send_views(link)
         self.sync_phase(link)
         self.wake()
         return ""
@@ -219,7 +330,6 @@ class Membership(LockstepExchange):
             self._record_event(
                 link.active_from, f"{link.name} rejoins from round {link.active_from} on"
             )
-            self._send_views(link)
             self.publish_view(round_=link.active_from)
 
     # Losses
@@ -247,7 +357,7 @@ class Membership(LockstepExchange):
         if self.phase == "agreeing":
             self._record_event(0, f"{link.name} does not take part: {reason}")
             link.reset()
-            (self.lost_late if self.setup_done else self.lost).add(self._pair(link))
+            (self._lost_late if self.setup_done else self._lost).add(link.number)
             if (self.contract.on_loss if link.seen else self.contract.on_absent) == "stop":
                 absent = (o for o in self.links.values() if o.active and not (o.seen or o.refusal))
                 names = [other.name for other in absent]
@@ -277,18 +387,34 @@ class Membership(LockstepExchange):
     def _on_restart(self, link: Link) -> None:
         """Handle a neighbor whose process was restarted."""
         if self.phase == "agreeing":
-            # If others have reported it, this set-up already includes the new process.
-            if link.instance not in self.restarted:
-                self.restarted.add(link.instance)
-                self.restart_setup()
+            # Its first statement restarts the set-up.
+            link.reset()
         elif link.active:
             self.deactivate(link, "its process was restarted")
 
     def restart_setup(self) -> None:
-        """Restart the set-up without the lost links, and notify all neighbors."""
-        self.lost |= self.lost_late
-        self.broadcast(Kind.LINK_DOWN, LinkDown(sorted(self.lost), sorted(self.restarted)))
+        """Restart the set-up without the links that this process has lost, and tell all."""
+        self._state_losses()
         self.interrupt(RestartSetup())
+
+    def _state_losses(self) -> None:
+        """State which neighbors this process has lost in the set-up."""
+        self._lost |= self._lost_late
+        self._publish("losses", messages.pack(Losses(sorted(self._lost))), b"")
+
+    @property
+    def lost(self) -> set[Pair]:
+        """The links that the set-up excludes: a process at one of their ends has lost them."""
+        lost = set()
+        for i in range(self.contract.graph.m):
+            statement = self.gossip.latest(i, "losses")
+            if statement is not None and i not in self.gossip.liars:
+                for j in messages.unpack(statement.body, Losses).neighbors:
+                    lost.add((min(i, j), max(i, j)))
+        # Nobody takes part with a peer that contradicts itself.
+        for i in self.gossip.liars:
+            lost |= {(min(i, j), max(i, j)) for j in self.contract.graph.neighbors(i).tolist()}
+        return lost
 
     def _pair(self, link: Link) -> tuple[int, int]:
         return min(self.number, link.number), max(self.number, link.number)
@@ -297,38 +423,150 @@ class Membership(LockstepExchange):
         self.events.append((round_, what))
         self.log(f"{what}.")
 
+    # Statements
+
+    def receive_statement(self, statement: Statement, link: Link) -> None:
+        """Store a statement that a neighbor sent, act on it, and forward it if it is new."""
+        known = self.gossip.processes.get(statement.origin.peer)
+        found = self.gossip.receive(statement)
+        if isinstance(found, Evidence):
+            self.receive_evidence(found)
+            return
+        if not found:
+            return
+        own = statement.origin.peer == link.number
+        try:
+            self._use_statement(statement, known != statement.origin)
+        except WireError as error:
+            # Its origin signed it; a relay is not to blame.
+            if own:
+                self.ban(link, str(error))
+            return
+        self._forward(statement, but=link)
+        self.wake()
+
+    def _use_statement(self, statement: Statement, is_new_process: bool) -> None:
+        """Act on a new statement; raise WireError if its contents are invalid."""
+        peer = statement.origin.peer
+        if statement.kind == "losses":
+            lost = messages.unpack(statement.body, Losses)
+            if not set(lost.neighbors) <= set(self.contract.graph.neighbors(peer).tolist()):
+                raise WireError("A statement of losses must list only neighbors of its peer.")
+        elif statement.kind == "view" and self.phase != "agreeing":
+            self._use_view(statement)
+        if self.phase == "agreeing" and (statement.kind == "losses" or is_new_process):
+            self.interrupt(RestartSetup())
+
+    def receive_evidence(self, evidence: Evidence, but: Link | None = None) -> None:
+        """Drop a peer that contradicted itself, and tell all neighbors."""
+        liar = self.gossip.convict(evidence)
+        if liar is None:
+            return
+        name, kind = self.contract.names[liar], evidence.first.kind
+        self._record_event(self.round, f"{name} is dropped: it signed two different {kind}s as one")
+        self.on_evidence(name, evidence)
+        self.broadcast(Kind.EVIDENCE, evidence, but)
+        link = self.links.get(name)
+        if link is not None and not link.banned:
+            self.ban(link, f"it signed two different {kind}s as one")
+        elif self.phase == "agreeing":
+            self.interrupt(RestartSetup())
+        self.wake()
+
+    def _publish(self, kind: Subject, body: bytes, run: bytes | None = None) -> None:
+        """Sign a statement, about this run by default, and send it to all neighbors."""
+        statement = self.gossip.state(kind, body, self.run_id if run is None else run)
+        self.broadcast(Kind.STATEMENT, statement)
+
+    def _forward(self, statement: Statement, but: Link | None = None) -> None:
+        """Forward a statement, at once unless its origin has stated others a moment ago."""
+        origin, now = statement.origin.peer, self.loop.time()
+        wait = self._forwarded_at.get(origin, 0.0) + _MIN_PAUSE - now
+        if wait <= 0:
+            self._forwarded_at[origin] = now
+            self.broadcast(Kind.STATEMENT, statement, but)
+            return
+        if not any(peer == origin for peer, _ in self._waiting):
+            self.loop.call_later(wait, self._forward_latest, origin)
+        self._waiting[origin, statement.kind] = statement
+
+    def _forward_latest(self, origin: int) -> None:
+        self._forwarded_at[origin] = self.loop.time()
+        for key in [key for key in self._waiting if key[0] == origin]:
+            self.broadcast(Kind.STATEMENT, self._waiting.pop(key))
+
     # Views
 
-    def _send_views(self, link: Link) -> None:
-        """Send a neighbor the views that it may have missed."""
-        for view in self.views.all() if self.phase == "running" else ():
-            if view.seq:
-                self.send(link, Kind.VIEW, view)
+    def _use_view(self, statement: Statement) -> None:
+        """Store the view of another peer of this run; raise WireError if it is invalid."""
+        if statement.run != self.run_id:
+            return
+        view = messages.unpack(statement.body, View)
+        stated = statement.origin.peer, statement.origin.start, statement.seq
+        if (view.peer, view.start, view.seq) != stated:
+            raise WireError("A view must be that of its origin.")
+        check_view(view, self.contract)
+        link = self.links.get(self.contract.names[view.peer])
+        if link is not None and view.ended is not None:
+            link.phase = "done"
+        self._store_view(view)
 
-    def store_early_view(self, run: bytes, view: View) -> None:
-        """Store a view of a run that this peer is about to start."""
-        if len(self._early) < MAX_VIEWS * self.contract.graph.m:
-            self._early.append((run, view))
-
-    def receive_view(self, view: View, but: Link | None = None) -> None:
-        """Store a peer's view, and forward it if it is new."""
+    def _store_view(self, view: View) -> None:
         if self.views.update(view):
-            self.broadcast(Kind.VIEW, view, but)
-            if view.peer == self.number and but is not None:
-                # It is from an earlier process of this peer, so publish the current one.
-                self.publish_view("was restarted", always=True)
             now = self.agreement
             if now is not None and view.peer in now.members and view.agreed < now.number:
                 self.interrupt(ViewChanged())
             self.wake()
 
+    # The end
+
+    async def sign_record(
+        self, members: Sequence[int], rounds: int, make: Callable[[list[list[Span]]], Record]
+    ) -> Record:
+        """Agree on when peers took part, and sign the record that all members make of it.
+
+        `make` is called with the rounds of each listed peer. A member that is lost meanwhile is
+        awaited for `timeout` seconds.
+        """
+        mine = Presence(self.agreed, self.first_round, self._list_spans(rounds))
+        self._publish("presence", messages.pack(mine))
+        limit = self.loop.time() + self.contract.timeout
+        while True:
+            stated = {i: self._read_presence(i) for i in members}
+            if all(stated.values()) or not await self.wait_until(limit):
+                break
+        known = {i: presence for i, presence in stated.items() if presence is not None}
+        record = make(find_rounds(self.contract, members, known, rounds))
+        self._publish("record", digest(record))
+        return record
+
+    def _list_spans(self, rounds: int) -> list[tuple[int, int, int]]:
+        """Return (neighbor, first, last) for the rounds in which this peer exchanged with it."""
+        spans = []
+        for n, (first, counts) in enumerate(self._spans):
+            last = self._spans[n + 1][0] if n + 1 < len(self._spans) else rounds
+            spans += [(j, first, last - 1) for j in counts if first < last]
+        return spans
+
+    def _read_presence(self, peer: int) -> Presence | None:
+        """Return what a peer stated of its presence after the last agreement."""
+        statement = self.gossip.latest(peer, "presence")
+        if statement is None or statement.run != self.run_id:
+            return None
+        try:
+            presence = messages.unpack(statement.body, Presence)
+        except WireError:
+            return None
+        near = set(self.contract.graph.neighbors(peer).tolist())
+        valid = all(j in near for j, _, _ in presence.neighbors)
+        return presence if valid and presence.agreement == self.agreed else None
+
+    def signatures(self, record: Record) -> list[Statement]:
+        """Return the statements of all peers that sign this record."""
+        return self.gossip.who_stated("record", record.run, digest(record))
+
     def publish_view(
-        self,
-        reason: str = "",
-        *,
-        round_: int | None = None,
-        ended: Ended | None = None,
-        always: bool = False,
+        self, reason: str = "", *, round_: int | None = None, ended: Ended | None = None
     ) -> None:
         """Publish this peer's active neighbors from a round on (default: this one), or its end."""
         # The view with which a peer ends is its last.
@@ -339,8 +577,23 @@ class Membership(LockstepExchange):
         old = self.views[self.number]
         now = self.agreement
         agreed = now.number if now is not None and now.complete else self.agreed
-        if always or counts != list(old.counts) or ended is not None:
-            round_ = self.round if round_ is None else round_
-            self.receive_view(
-                View(self.number, old.seq + 1, round_, counts, sanitize(reason), ended, agreed)
-            )
+        if counts == list(old.counts) and ended is None:
+            return
+        round_ = self.round if round_ is None else round_
+        view = View(
+            self.number, self.author.incarnation.start, self.author.next_seq("view"), round_,
+            counts, sanitize(reason), ended, agreed,
+        )  # fmt: skip
+        self._publish("view", messages.pack(view))
+        self._spans.append((round_, tuple(counts)))
+        self._store_view(view)
+
+
+def check_view(view: View, contract: Contract) -> None:
+    """Raise WireError if a view is not possible in this network."""
+    near = contract.graph.neighbors(view.peer).tolist()
+    if not set(view.counts) <= set(near):
+        raise WireError("A view must list only neighbors of its peer.")
+    finite = view.ended is None or math.isfinite(view.ended.residual)
+    if not finite or view.round > contract.max_round + 1:
+        raise WireError("A view must have finite numbers and a valid round.")

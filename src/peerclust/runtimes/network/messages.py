@@ -23,26 +23,85 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 Floats = Annotated[list[float], msgspec.Meta(max_length=1 << 20)]
 
 
+# A compressed point of P-256, and a signature in DER.
+PublicKey = Annotated[bytes, msgspec.Meta(min_length=33, max_length=33)]
+Signature = Annotated[bytes, msgspec.Meta(max_length=72)]
+Nonce = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+Subject = Literal["losses", "view", "agreed", "presence", "record"]
+
+
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The base class of all messages."""
+
+
+class Incarnation(Message, frozen=True, forbid_unknown_fields=True):
+    """A process of a peer: its fresh key, signed by the peer's pinned one (see `statements`).
+
+    `start` is when it started, in nanoseconds. Of two incarnations the later one is valid.
+    """
+
+    peer: Number
+    start: Count
+    key: PublicKey
+    signature: Signature
+
+    @property
+    def order(self) -> tuple[int, bytes]:
+        """The larger one is that of the later incarnation."""
+        return self.start, self.key
+
+
+class Statement(Message, frozen=True, forbid_unknown_fields=True):
+    """What a process states about a run (empty before one), signed with its fresh key."""
+
+    origin: Incarnation
+    run: Annotated[bytes, msgspec.Meta(max_length=32)]
+    kind: Subject
+    seq: Count
+    body: Annotated[bytes, msgspec.Meta(max_length=1 << 20)]
+    signature: Signature
+
+    @property
+    def place(self) -> tuple[bytes, bytes, str, int]:
+        """What two statements with different contents never share, unless their origin lies."""
+        return self.run, self.origin.key, self.kind, self.seq
+
+    @property
+    def order(self) -> tuple[int, bytes, int]:
+        """The larger one is that of the later statement of a peer and kind."""
+        return *self.origin.order, self.seq
+
+
+class Evidence(Message, frozen=True, forbid_unknown_fields=True):
+    """Two statements of one origin that contradict each other."""
+
+    first: Statement
+    second: Statement
 
 
 class Hello(Message, frozen=True, forbid_unknown_fields=True):
     """The first message of each side: its identity, phase and settings.
 
-    `instance` identifies the process, and `knows` the receiver's process that it was last connected
-    to. `counts` is whether the sender considers the receiver active. `settings` are those of its
-    network file as JSON, so that differences can be named. With `visits` the sender is only a
-    `probe`: it receives a HELLO and does not take part.
+    `process` is the sender's, and `known` the receiver's that it was last connected to. `nonce` is
+    fresh, for the `Proof` of the other side. `counts` is whether the sender considers the receiver
+    active. `settings` are those of its network file as JSON, so that differences can be named. With
+    `visits` the sender is only a `probe`: it receives a HELLO and does not take part.
     """
 
     name: Name
-    instance: Name
-    knows: Name
+    process: Incarnation
+    known: Incarnation | None
+    nonce: Nonce
     phase: Phase
     counts: bool
     settings: Annotated[str, msgspec.Meta(max_length=1 << 20)]
     visits: bool = False
+
+
+class Proof(Message, frozen=True, forbid_unknown_fields=True):
+    """The second message of each side: a signature, over both nonces, by its process's key."""
+
+    signature: Signature
 
 
 class Heartbeat(Message, frozen=True, forbid_unknown_fields=True):
@@ -55,14 +114,13 @@ class Heartbeat(Message, frozen=True, forbid_unknown_fields=True):
     counts: bool
 
 
-class LinkDown(Message, frozen=True, forbid_unknown_fields=True):
-    """The links that the set-up excludes, and the processes that were replaced by a restart.
+class Losses(Message, frozen=True, forbid_unknown_fields=True):
+    """The neighbors that a process has lost in the set-up, which then excludes these links.
 
-    A receiver to which one of them is new restarts the set-up.
+    Every process begins with a statement of this kind, so that all know of it.
     """
 
-    links: Annotated[list[tuple[Number, Number]], msgspec.Meta(max_length=1 << 20)]
-    restarted: Annotated[list[Name], msgspec.Meta(max_length=1 << 12)]
+    neighbors: Annotated[list[Number], msgspec.Meta(max_length=1 << 16)]
 
 
 class LinkUp(Message, frozen=True, forbid_unknown_fields=True):
@@ -83,12 +141,14 @@ class Ended(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class View(Message, frozen=True, forbid_unknown_fields=True):
-    """A peer's active neighbors from a round on; the view with the largest `seq` is valid.
+    """A peer's active neighbors from a round on; the latest of its latest process is valid.
 
-    `agreed` is the number of the last agreement that the peer had completed.
+    `start` is that of the process. `agreed` is the number of the last agreement that the peer had
+    completed.
     """
 
     peer: Number
+    start: Count
     seq: Count
     round: Count
     counts: Annotated[list[Number], msgspec.Meta(max_length=1 << 20)]
@@ -98,7 +158,10 @@ class View(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class Agreed(Message, frozen=True, forbid_unknown_fields=True):
-    """The results of the set-up, which have the same bits at every peer."""
+    """The results of the set-up, which have the same bits at every peer.
+
+    `processes` is a digest of the keys of all processes that took part.
+    """
 
     members: Annotated[list[Number], msgspec.Meta(max_length=1 << 20)]
     lost: Annotated[list[tuple[Number, Number]], msgspec.Meta(max_length=1 << 20)]
@@ -116,20 +179,66 @@ class Agreed(Message, frozen=True, forbid_unknown_fields=True):
     evenness: Floats
     lambda_max: float
     lambda_2: float
+    processes: Name
+
+
+Round = tuple[Count, Count]
+
+
+class Presence(Message, frozen=True, forbid_unknown_fields=True):
+    """When a process took part, stated at its end, after the agreement with this number.
+
+    `first` is the round from which it did, and `neighbors` has (peer, first, last) for the rounds
+    in which it exchanged with a neighbor.
+    """
+
+    agreement: Count
+    first: Count
+    neighbors: Annotated[list[tuple[Number, Count, Count]], msgspec.Meta(max_length=1 << 12)]
+
+
+class Record(Message, frozen=True, forbid_unknown_fields=True):
+    """The joint record of a run that is over, the same at all its `members` (see `record`).
+
+    `took_part` has, for each listed peer, the rounds [first, last] in which it did. `centers` are
+    the mean centers, in the agreed scale. The other numbers are those of the certificate.
+    """
+
+    run: Annotated[bytes, msgspec.Meta(max_length=32)]
+    agreed: Agreed
+    members: Annotated[list[Number], msgspec.Meta(max_length=1 << 16)]
+    took_part: Annotated[list[list[Round]], msgspec.Meta(max_length=1 << 16)]
+    round: Count
+    stopped: bool
+    search_rounds: Count
+    moves: Count
+    moves_kept: Count
+    residual: float
+    pooled_residual: float
+    disagreement: float
+    cost: float
+    pooled_cost: float
+    used: Count
+    centers: Annotated[bytes, msgspec.Meta(max_length=1 << 30)]
+
+
+class SignedRecord(Message, frozen=True, forbid_unknown_fields=True):
+    """A record and the statements that sign it."""
+
+    record: Record
+    signatures: Annotated[list[Statement], msgspec.Meta(max_length=1 << 16)]
 
 
 class StateReply(Message, frozen=True, forbid_unknown_fields=True):
-    """The answer to StateRequest: the results of the set-up, views, and the sender's centers.
+    """The answer to StateRequest: the results of the set-up, and the sender's round and centers.
 
-    If the run is over (`done`), `status` is the sender's status, or "" if it is not known yet.
+    If the run is over, there is a `record` of it.
     """
 
     agreed: Agreed
     round: Count
     centers: Annotated[bytes, msgspec.Meta(max_length=1 << 30)]
-    views: Annotated[list[View], msgspec.Meta(max_length=1 << 20)]
-    done: bool
-    status: Name = ""
+    record: SignedRecord | None = None
 
 
 class Bye(Message, frozen=True, forbid_unknown_fields=True):

@@ -6,13 +6,14 @@ Everything happens in one event loop, which runs while an exchange is awaited.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeVar
 
 import numpy as np
 
 from peerclust.errors import WireError
-from peerclust.runtimes.network import messages, wire
+from peerclust.runtimes.network import identity as identities, messages, wire
 from peerclust.runtimes.network.connections import ConnectionManager
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
@@ -20,26 +21,26 @@ from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.membership import Leaving, Membership, StateReceived, Stopping
 from peerclust.runtimes.network.messages import (
     Bye,
+    Evidence,
     Heartbeat,
-    LinkDown,
     LinkUp,
+    Statement,
     StateReply,
     StateRequest,
-    View,
 )
-from peerclust.runtimes.network.views import MAX_VIEWS, reachable_peers
+from peerclust.runtimes.network.record import check_signed, digest, is_majority
+from peerclust.runtimes.network.statements import Author, run_id
+from peerclust.runtimes.network.views import reachable_peers
 from peerclust.runtimes.network.wire import Frame, Kind
-
-# The `seq` of a peer's view may be ahead of that of the previous one by at most this.
-_MAX_SEQ_STEP = 1 << 20
-
-# Maximum number of restarts per peer, on average, during the set-up.
-_MAX_RESTARTS = 16
 
 # Seconds that a process which was asked to exit waits for a call in a thread.
 _GRACE = 0.5
 
 T = TypeVar("T")
+
+
+# A request for the state of the run is answered at most once in so many seconds.
+_MIN_WAIT = 0.2
 
 
 class Node(Membership):
@@ -55,7 +56,9 @@ class Node(Membership):
         dial: Mapping[str, tuple[str, int]] | None = None,
         log: Callable[[str], None] = lambda _: None,
     ) -> None:
-        super().__init__(contract, me, log)
+        pinned = identities.private_key(identity)
+        author = Author(contract, contract.number(me), pinned, time.time_ns())
+        super().__init__(contract, me, author, log)
         # Makes the answer to StateRequest.
         self.state_reply: Callable[[], StateReply] | None = None
         self._ticker: asyncio.Task[None] | None = None
@@ -71,17 +74,18 @@ class Node(Membership):
             self,
             listen=listen or contract.peers[self.number].endpoint,
             dial=dial or {},
-            # Settings, centers, results of the set-up, and all views with their reasons.
+            # Settings, centers, results of the set-up, and a statement of every peer.
             limit=(1 << 16)
             + len(contract.settings_json)
             + 9 * K * (d + 4)
             + 64 * d
-            + MAX_VIEWS * m * (1200 + 6 * m),
+            + m * (2000 + 64 * m),
             log=log,
         )
 
     def open(self) -> None:
         """Start listening, dialing and the watchdog."""
+        self._state_losses()
         self.loop.run_until_complete(self._connections.open())
         self._ticker = self.loop.create_task(self._watch())
 
@@ -157,7 +161,7 @@ class Node(Membership):
                 self.on_loss(link, silent if link.seen else never)
         elif link.number in self._missing and self._awaited is not None:
             # It is alive but makes no progress: it waits for others, which must be lost first.
-            limit = contract.join_timeout + contract.timeout * (2 + len(contract.peers))
+            limit = contract.patience
             if now - link.progress_at > limit:
                 self.on_loss(link, f"it was alive but made no progress for {limit:g} s")
 
@@ -185,49 +189,51 @@ class Node(Membership):
             link.phase, link.counts_me = heartbeat.phase, heartbeat.counts
             self.sync_phase(link)
             self.wake()
-        elif frame.kind is Kind.LINK_DOWN:
-            self._receive_link_down(messages.unpack(data, LinkDown))
+        elif frame.kind is Kind.STATEMENT:
+            self.receive_statement(messages.unpack(data, Statement), link)
+        elif frame.kind is Kind.EVIDENCE:
+            self.receive_evidence(messages.unpack(data, Evidence), link)
         elif frame.kind is Kind.LINK_UP:
             self._receive_link_up(link, messages.unpack(data, LinkUp))
         elif frame.kind is Kind.STATE_REQUEST:
             messages.unpack(data, StateRequest)
             wanted = self.phase == "done" or not link.active
-            if self.state_reply is not None and wanted and not link.state_sent:
-                link.state_sent = True
+            now = self.loop.time()
+            if self.state_reply is not None and wanted and now > link.state_sent_at + _MIN_WAIT:
+                link.state_sent_at = now
                 self.send(link, Kind.STATE_REPLY, self.state_reply())
         elif frame.kind is Kind.STATE_REPLY:
             reply = messages.unpack(data, StateReply)
             self._check_state_reply(reply)
             alone = self.phase == "running" and not self.active_links()
-            if link.state_requested and (self.phase == "agreeing" or (alone and reply.done)):
+            done = reply.record is not None
+            if not (link.state_requested and (self.phase == "agreeing" or (alone and done))):
+                return
+            if self._is_confirmed(reply):
                 self.interrupt(StateReceived(reply, link))
-        elif frame.kind is Kind.VIEW:
-            view = messages.unpack(data, View)
-            self._check_view(view)
-            if view.peer == link.number and view.ended is not None:
-                link.phase = "done"
-            if self.phase == "agreeing":
-                self.store_early_view(frame.run, view)
-            elif frame.run == self.run:
-                self.receive_view(view, link)
-            self.wake()
+            else:
+                # Signatures may still be on their way.
+                self.loop.call_later(2 * _MIN_WAIT, self._request_again, link)
         elif frame.kind is Kind.BYE:
             self._receive_bye(link, messages.unpack(data, Bye))
         else:
-            raise WireError("A connection must send HELLO only once.")
+            raise WireError("A connection must send HELLO and PROOF only once.")
 
-    def _receive_link_down(self, lost: LinkDown) -> None:
-        m = self.contract.graph.m
-        links = {(min(pair), max(pair)) for pair in lost.links}
-        if any(not (i < j < m and j in self.contract.graph.neighbors(i)) for i, j in links):
-            raise WireError("A message of kind LinkDown must name links of the network.")
-        if len(self.restarted | set(lost.restarted)) > _MAX_RESTARTS * m:
-            raise WireError("A message of kind LinkDown must not name too many processes.")
-        new_links, new_restarts = links - self.lost, set(lost.restarted) - self.restarted
-        if self.phase == "agreeing" and (new_links or new_restarts):
-            self.lost |= links
-            self.restarted |= set(lost.restarted)
-            self.restart_setup()
+    def _is_confirmed(self, reply: StateReply) -> bool:
+        """Return whether more than half of all peers have signed what a neighbor says of the run.
+
+        That is the record if the run is over, else what its members have agreed on.
+        """
+        m = len(self.contract.peers)
+        if reply.record is not None:
+            signers = check_signed(reply.record, self.contract, self.gossip.verifier)
+            return is_majority(len(signers - set(self.gossip.liars)), m)
+        run = run_id(self.contract, reply.agreed)
+        return is_majority(len(self.gossip.who_stated("agreed", run, digest(reply.agreed))), m)
+
+    def _request_again(self, link: Link) -> None:
+        link.state_requested = False
+        self.sync_phase(link)
 
     def _receive_link_up(self, link: Link, up: LinkUp) -> None:
         if up.round > self.contract.max_round:
@@ -253,19 +259,6 @@ class Node(Membership):
         if link.active and self.phase == "running" and bye.why in ("leaves", "refuses"):
             self.on_loss(link, reason or "it left")
         self.wake()
-
-    def _check_view(self, view: View) -> None:
-        m = self.contract.graph.m
-        if view.peer >= m or any(i >= m for i in view.counts):
-            raise WireError("A message of kind View must name peers of the network.")
-        near = self.contract.graph.neighbors(view.peer).tolist()
-        if not set(view.counts) <= set(near):
-            raise WireError("A message of kind View must list only neighbors of its peer.")
-        if view.seq > self.views[view.peer].seq + _MAX_SEQ_STEP:
-            raise WireError("A message of kind View must not be far ahead of the previous one.")
-        finite = view.ended is None or np.isfinite(view.ended.residual)
-        if not finite or view.round > self.contract.max_round + 1:
-            raise WireError("A message of kind View must have finite numbers and a valid round.")
 
     def _check_state_reply(self, reply: StateReply) -> None:
         d, K = len(self.contract.features), self.contract.n_clusters
@@ -307,5 +300,3 @@ class Node(Membership):
             raise WireError("A message of kind StateReply must name members that reach each other.")
         if reply.round > self.contract.max_round:
             raise WireError("A message of kind StateReply must have a round of the run.")
-        for view in reply.views:
-            self._check_view(view)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import secrets
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,6 +21,7 @@ from peerclust.runtimes.network import identity as identities, messages, wire
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.messages import Bye, Hello
+from peerclust.runtimes.network.statements import Author, draw_nonce
 from peerclust.runtimes.network.transport import (
     HANDSHAKE_TIMEOUT,
     Backoff,
@@ -90,9 +90,11 @@ class Probe:
             for name in contract.neighbors(me)
         }
         self._network = contract.digest[: wire.TAG_BYTES]
+        author = Author(contract, self._number, identities.private_key(identity), 0)
         hello = Hello(
-            me, secrets.token_hex(8), "", "agreeing", False, contract.settings_json, visits=True
-        )
+            me, author.incarnation, None, draw_nonce(), "agreeing", False, contract.settings_json,
+            visits=True,
+        )  # fmt: skip
         self._hello = wire.encode(Frame(Kind.HELLO, self._network, messages.pack(hello)))
         self._open: set[Connection] = set()
         # The results of connections that this site has dialed.

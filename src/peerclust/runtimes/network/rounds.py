@@ -9,7 +9,7 @@ they begin again if that changes (`membership`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -47,8 +47,9 @@ from peerclust.runtimes.network.collectives import (
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.lockstep import Called, Check
 from peerclust.runtimes.network.membership import ViewChanged
-from peerclust.runtimes.network.messages import Ended
+from peerclust.runtimes.network.messages import Ended, Record
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.record import Span
 from peerclust.runtimes.network.wire import Codes, Frame, Kind
 from peerclust.runtimes.protocol import (
     Ballot,
@@ -196,9 +197,22 @@ class RoundLoop:
         seconds = perf_counter() - begun
         outcome = Outcome(state, residual, end.run.stopped, seconds, end.found)
         self.journal.end(node.at, rounds, state.x[0])
-        node.phase = "done"
-        node.publish_view(round_=rounds, ended=Ended(rounds, residual))
         return outcome
+
+    async def sign_record(
+        self, outcome: Outcome, make: Callable[[Sequence[int], list[list[Span]]], Record]
+    ) -> Record:
+        """Sign the joint record of the run, and end it.
+
+        `make` returns it, from the members of the last agreement and the rounds of every peer.
+        """
+        node, rounds = self.node, outcome.state.round
+        assert self._living is not None
+        members = self._living[1].members
+        record = await node.sign_record(members, rounds, partial(make, members))
+        node.phase = "done"
+        node.publish_view(round_=rounds, ended=Ended(rounds, outcome.residual))
+        return record
 
     async def _carry_out(self, make: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> CheckedRun:
         """Carry out the plan of the run."""

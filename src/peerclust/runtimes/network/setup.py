@@ -17,7 +17,6 @@ import numpy as np
 from peerclust.programs.protocol import HeardTotal, ToNeighbors, reduce_messages
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.group import SingleProcess
-from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.collectives import (
     LivingGraph,
     active_graph,
@@ -26,9 +25,9 @@ from peerclust.runtimes.network.collectives import (
     refuse_large,
 )
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.messages import LinkDown
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.views import Pair, reachable_peers
+from peerclust.runtimes.network.statements import digest_processes
+from peerclust.runtimes.network.views import Pair
 from peerclust.runtimes.network.wire import TAG_BYTES, Kind
 from peerclust.runtimes.protocol import Ballot, Delivered, Said, Traffic, agreed_ballot
 from peerclust.runtimes.stopping import NEVER, Vote
@@ -37,9 +36,9 @@ from peerclust.users import Users
 T = TypeVar("T")
 
 
-def setup_tag(contract: Contract, lost: set[Pair], restarted: set[str]) -> bytes:
-    """Return the tag of the frames of one attempt at the set-up."""
-    attempt = messages.pack(LinkDown(sorted(lost), sorted(restarted)))
+def setup_tag(contract: Contract, lost: set[Pair], processes: str) -> bytes:
+    """Return the tag of the frames of one attempt at the set-up, by certain processes."""
+    attempt = repr((sorted(lost), processes)).encode()
     return hashlib.sha256(b"agreement" + contract.digest + attempt).digest()[:TAG_BYTES]
 
 
@@ -51,13 +50,16 @@ class SetupRuntime:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.lost = sorted(node.lost)
-        self.members = reachable_peers(node.contract.graph, node.lost, node.number)
+        lost, self.members = node.loop.run_until_complete(node.meet_members())
+        self.lost = sorted(lost)
+        self.processes = digest_processes(
+            node.contract, [node.gossip.processes[i] for i in self.members]
+        )
         graph = active_graph(node.contract.graph, self.members, self.lost)
         me = np.array([self.members.index(node.number)])
         self.distribution = Distribution(SingleProcess(), graph, [me])
         self._living = LivingGraph(graph, self.members, node.number)
-        tag = setup_tag(node.contract, node.lost, node.restarted)
+        tag = setup_tag(node.contract, lost, self.processes)
         node.start_setup(tag, self.members)
 
     def in_thread(self, call: Callable[[], T]) -> T:

@@ -7,6 +7,7 @@ Each peer publishes its active neighbors whenever they change, and forwards the 
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from peerclust.graphs import Graph
@@ -14,8 +15,8 @@ from peerclust.runtimes.network.messages import View
 
 Pair = tuple[int, int]
 
-# Maximum number of changes per peer that are sent to a late peer.
-MAX_VIEWS = 4
+# Maximum number of reasons for changes that are kept, for the result.
+_MAX_REASONS = 1000
 
 
 def reachable_peers(graph: Graph, lost: Iterable[Pair], me: int) -> tuple[int, ...]:
@@ -45,10 +46,10 @@ class MembershipViews:
         for i in range(graph.m):
             near = [] if i not in self.members else graph.neighbors(i).tolist()
             counts = [j for j in near if (min(i, j), max(i, j)) not in gone]
-            self._latest[i] = View(peer=i, seq=0, round=0, counts=counts)
-        self._seqs = [0] * graph.m
-        # All changes, from which the contributions of peers are computed.
-        self.history: list[View] = []
+            self._latest[i] = View(peer=i, start=0, seq=0, round=0, counts=counts)
+        self._orders = [(0, 0)] * graph.m
+        # What others reported, with their rounds.
+        self.reasons: deque[tuple[int, int, str]] = deque(maxlen=_MAX_REASONS)
 
     def __getitem__(self, peer: int) -> View:
         return self._latest[peer]
@@ -57,19 +58,16 @@ class MembershipViews:
         """Return the latest view of every peer."""
         return list(self._latest.values())
 
-    def for_late_peer(self) -> list[View]:
-        """Return the views for a late peer: all changes, or only the latest if there are many."""
-        if len(self.history) <= MAX_VIEWS * self.graph.m:
-            return list(self.history)
-        return [view for view in self.all() if view.seq]
-
     def update(self, view: View) -> bool:
         """Store a view, and return whether it is new."""
-        if view.peer not in self._latest or view.seq <= self._latest[view.peer].seq:
+        last = self._latest.get(view.peer)
+        if last is None or (view.start, view.seq) <= (last.start, last.seq):
             return False
         self._latest[view.peer] = view
-        self._seqs[view.peer] = view.seq - (view.ended is not None)
-        self.history.append(view)
+        seq = view.seq - (view.ended is not None)
+        self._orders[view.peer] = (view.start, seq) if seq else (0, 0)
+        if view.reason:
+            self.reasons.append((view.round, view.peer, view.reason))
         return True
 
     @property
@@ -78,7 +76,8 @@ class MembershipViews:
 
         The end of a peer does not change it, as the others are about to end, too.
         """
-        return zlib.crc32(repr(self._seqs).encode()) if any(self._seqs) else 0
+        changed = any(seq for _, seq in self._orders)
+        return zlib.crc32(repr(self._orders).encode()) if changed else 0
 
     def component(self, me: int) -> tuple[int, ...]:
         """Return the peers reachable over links that are active at both ends, ascending."""

@@ -5,7 +5,7 @@ A frame is a header of 72 bytes, little-endian, and a payload:
 | bytes | field     |                                                                            |
 |-------|-----------|----------------------------------------------------------------------------|
 | 4     | magic     | "PCLU"                                                                     |
-| 1     | version   | 3                                                                          |
+| 1     | version   | 4                                                                          |
 | 1     | kind      | see `Kind`                                                                 |
 | 1     | dtype     | 0: bytes (MessagePack, see `messages`), 1: float64, 2: float32, 3: codes,  |
 |       |           | 4: uint64                                                                  |
@@ -45,7 +45,7 @@ from peerclust.errors import WireError
 from peerclust.runtimes.stopping import NEVER
 
 MAGIC = b"PCLU"
-VERSION = 3
+VERSION = 4
 TAG_BYTES = 8
 NO_RUN = bytes(TAG_BYTES)
 
@@ -71,14 +71,15 @@ class Kind(IntEnum):
 
     HELLO = 1
     HEARTBEAT = 2
-    LINK_DOWN = 3
+    STATEMENT = 3
     AGREE = 4
     ROUND = 5
     LINK_UP = 6
     STATE_REQUEST = 7
     STATE_REPLY = 8
-    VIEW = 9
+    PROOF = 9
     BYE = 10
+    EVIDENCE = 11
 
     # The hash of an Enum hashes its name, which is slower.
     __hash__ = int.__hash__
@@ -203,7 +204,10 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int) -> Frame:
     if magic != MAGIC:
         raise WireError(f"A frame must begin with {MAGIC!r}. Got {magic!r}.")
     if version != VERSION:
-        raise WireError(f"A frame must be of version {VERSION}. Got {version}.")
+        raise WireError(
+            f"A frame must be of version {VERSION}. Got {version}; install the same version of"
+            " peerclust at all sites."
+        )
     kind = _KINDS.get(number)
     if kind is None:
         raise WireError(f"A frame must be of a known kind. Got {number}.")

@@ -1,0 +1,115 @@
+"""What one peer knows of all others: the latest statement of each kind, and proof of lies. No I/O.
+
+Statements are flooded: a peer forwards what is new to it. Only the latest of each peer and kind is
+kept, and a few before it, by which contradictions are found. So memory is bounded, whatever a peer
+states. A statement without a valid signature is the fault of the neighbor that sent it, since
+honest peers forward none. What a signed statement says is never blamed on a relay.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.messages import Evidence, Incarnation, Statement, Subject
+from peerclust.runtimes.network.statements import Author, Verifier
+
+# How many statements of a peer and kind are kept, to compare others with them.
+_KEPT = 8
+
+
+class Gossip:
+    """The statements of all peers, and the latest process of each.
+
+    Attributes
+    ----------
+    processes : dict of int to Incarnation
+        The latest process of each peer that is known.
+    liars : dict of int to Evidence
+        The peers that contradicted themselves; nothing that they state counts any more.
+    """
+
+    def __init__(self, contract: Contract, author: Author) -> None:
+        self._verifier, self._author = Verifier(contract), author
+        self._latest: dict[tuple[int, Subject], Statement] = {}
+        self._kept: dict[tuple[int, Subject], OrderedDict[tuple[object, ...], Statement]] = {}
+        self.processes: dict[int, Incarnation] = {author.incarnation.peer: author.incarnation}
+        self.liars: dict[int, Evidence] = {}
+
+    def state(self, kind: Subject, body: bytes, run: bytes = b"") -> Statement:
+        """Sign a statement of this process, and store it."""
+        statement = self._author.sign(kind, body, run)
+        me = statement.origin.peer
+        self.processes[me] = statement.origin
+        self._latest[me, kind] = statement
+        return statement
+
+    def latest(self, peer: int, kind: Subject) -> Statement | None:
+        """Return the latest statement of a kind by the latest known process of a peer."""
+        found = self._latest.get((peer, kind))
+        return found if found is not None and found.origin == self.processes[peer] else None
+
+    def all(self) -> list[Statement]:
+        """Return all statements that a neighbor may have missed."""
+        return list(self._latest.values())
+
+    def who_stated(self, kind: Subject, run: bytes, body: bytes) -> list[Statement]:
+        """Return the statements of this kind and content, of all peers but liars."""
+        return [
+            each
+            for (peer, of_kind), each in self._latest.items()
+            if of_kind == kind and (each.run, each.body) == (run, body) and peer not in self.liars
+        ]
+
+    def meet(self, process: Incarnation) -> bool:
+        """Note a process, which must have been checked; return whether it is the latest known."""
+        known = self.processes.get(process.peer)
+        if known is None or process.order > known.order:
+            self.processes[process.peer] = process
+        return process.order >= self.processes[process.peer].order
+
+    def receive(self, statement: Statement) -> Evidence | bool:
+        """Store a statement; return whether it is new, or the evidence that its origin lies.
+
+        Raise WireError if it is not signed by its origin.
+        """
+        peer, key = statement.origin.peer, (statement.origin.peer, statement.kind)
+        before = self._latest.get(key)
+        if peer in self.liars or (before is not None and before == statement):
+            return False
+        self._verifier.check_statement(statement)
+        if peer == self._author.incarnation.peer:
+            # Of an earlier process of this peer, or of another one with a copy of its key.
+            return False
+        kept = self._kept.setdefault(key, OrderedDict())
+        other = kept.get(statement.place)
+        if other is not None and other.body != statement.body:
+            return Evidence(other, statement)
+        kept[statement.place] = statement
+        while len(kept) > _KEPT:
+            kept.popitem(last=False)
+        is_latest = self.meet(statement.origin)
+        # What a process agreed to, and how it ended, remains valid after it.
+        if not is_latest and statement.kind not in ("agreed", "record"):
+            return False
+        if before is not None and before.order >= statement.order:
+            return False
+        self._latest[key] = statement
+        return True
+
+    def convict(self, evidence: Evidence) -> int | None:
+        """Store an evidence; return the peer that it convicts, None if that is known already.
+
+        Raise WireError if it convicts nobody.
+        """
+        peer = evidence.first.origin.peer
+        if peer in self.liars:
+            return None
+        self._verifier.check_evidence(evidence)
+        self.liars[peer] = evidence
+        return peer
+
+    @property
+    def verifier(self) -> Verifier:
+        """Checks what others have signed."""
+        return self._verifier

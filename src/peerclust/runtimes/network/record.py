@@ -1,0 +1,93 @@
+"""The joint record of a run that is over, which its peers sign. No I/O.
+
+A single peer's word for a result counts nothing. A record is valid if more than half of all listed
+peers have signed it, those that did not take part included, so no two valid records contradict each
+other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from peerclust.errors import WireError
+from peerclust.runtimes.network import messages
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.messages import Presence, Record, SignedRecord, Statement
+from peerclust.runtimes.network.statements import Verifier
+
+Span = tuple[int, int]
+
+
+def digest(message: messages.Message) -> bytes:
+    """Return the SHA-256 of a message, which peers sign in place of it."""
+    return hashlib.sha256(messages.pack(message)).digest()
+
+
+def is_majority(count: int, m: int) -> bool:
+    """Return whether so many of m peers are more than half.
+
+    >>> is_majority(2, 4), is_majority(3, 4)
+    (False, True)
+    """
+    return 2 * count > m
+
+
+def check_signed(signed: SignedRecord, contract: Contract, verifier: Verifier) -> set[int]:
+    """Return the peers that have signed a record; raise WireError if it cannot be a record."""
+    record, K, d = signed.record, contract.n_clusters, len(contract.features)
+    stated = digest(record)
+    signers = set()
+    for statement in signed.signatures:
+        if (statement.kind, statement.body, statement.run) != ("record", stated, record.run):
+            raise WireError("The signatures of a record must be those of this record.")
+        verifier.check_statement(statement)
+        signers.add(statement.origin.peer)
+    centers = np.frombuffer(record.centers, "<f8") if len(record.centers) == 8 * K * d else None
+    if centers is None or not np.isfinite(centers).all():
+        raise WireError(f"A record must have {K} finite centers with {d} features.")
+    m = len(contract.peers)
+    if len(record.took_part) != m or any(i >= m for i in record.members):
+        raise WireError("A record must be about the peers of the network.")
+    return signers
+
+
+def find_rounds(
+    contract: Contract, members: Sequence[int], presences: Mapping[int, Presence], rounds: int
+) -> list[list[Span]]:
+    """Return the rounds [first, last] in which each peer took part, from what the members say.
+
+    A member was there from its start on; of the others, and of its earlier processes, its neighbors
+    say when they exchanged with it.
+    """
+    spans: list[list[Span]] = [[] for _ in contract.peers]
+    for i in members:
+        if i not in presences:
+            continue
+        spans[i].append((presences[i].first, rounds - 1))
+        for j, first, last in presences[i].neighbors:
+            spans[j].append((first, min(last, rounds - 1)))
+    return [merge(each) for each in spans]
+
+
+def merge(spans: Iterable[Span]) -> list[Span]:
+    """Return spans without overlaps, in ascending order.
+
+    >>> merge([(6, 7), (0, 3), (2, 5), (9, 9), (8, 7)])
+    [(0, 7), (9, 9)]
+    """
+    merged: list[Span] = []
+    for first, last in sorted(span for span in spans if span[0] <= span[1]):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(merged[-1][1], last)
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def select(statements: Iterable[Statement], record: Record) -> list[Statement]:
+    """Return the statements that sign a record."""
+    stated = digest(record)
+    return [each for each in statements if each.kind == "record" and each.body == stated]
