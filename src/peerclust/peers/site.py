@@ -83,6 +83,7 @@ class Site:
         self._record: Record | None = None
         self._searched: Searched | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
+        self.node.on_evidence = directory.save_evidence
         self._join = JoinProcedure(self.node, rows, directory)
         self._status = StatusSocket(self.node, directory.status_socket, self._residual)
 

@@ -6,6 +6,8 @@
 - lock: locked while a process runs here; status.sock: where it answers `peer status`;
 - centers.csv: this site's centers, in the rows' own units;
 - labels.csv: row, label and outlier score of each row;
+- evidence.json: statements with which peers contradicted themselves, if any did;
+- record: the joint record of the run, with the peers' signatures, for `peerclust peer serve`;
 - certificate.json: how it ended, the rounds each peer contributed to, what was agreed;
 - solution.npz: for `peerclust predict`.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -22,12 +25,14 @@ from pathlib import Path
 from threading import Lock
 from typing import IO
 
+import msgspec
 import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.clustering.result import Certificate
 from peerclust.clustering.solution import Solution
 from peerclust.errors import ParameterError
+from peerclust.files import write_durably
 from peerclust.peers import setup
 from peerclust.peers.verdict import Verdict
 from peerclust.report.result_directory import (
@@ -38,7 +43,7 @@ from peerclust.report.result_directory import (
 )
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import Journal
-from peerclust.runtimes.network.messages import Agreed, SignedRecord
+from peerclust.runtimes.network.messages import Agreed, Evidence, SignedRecord
 from peerclust.runtimes.network.record import digest
 from peerclust.tables import Table
 from peerclust.users import Users
@@ -107,6 +112,14 @@ class SiteDirectory:
         with self._writing, suppress(OSError):
             self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
             self._log.flush()
+
+    def save_evidence(self, name: str, evidence: Evidence) -> None:
+        """Write the two statements that convict a peer; a full disk does not stop a run."""
+        found = {"peer": name, **msgspec.to_builtins(evidence)}
+        path = self.path / "evidence.json"
+        with suppress(OSError, ValueError):
+            before = json.loads(path.read_text()) if path.exists() else []
+            write_durably(path, json.dumps([*before, found], indent=2).encode())
 
     def close(self) -> None:
         """Close the log and release the lock."""

@@ -11,7 +11,7 @@ import asyncio
 import errno
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 from peerclust.errors import ParameterError, WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
@@ -61,6 +61,9 @@ class ConnectionHandler(Protocol):
         proof: Proof,
     ) -> str:
         """Accept a neighbor that sent HELLO and PROOF, or return the reason for refusing it."""
+
+    def on_mismatch(self, link: Link, reason: str) -> None:
+        """Handle a neighbor that has other settings, or says that this peer has."""
 
     def on_frame(self, link: Link, frame: Frame) -> None:
         """Handle a frame from a neighbor."""
@@ -220,7 +223,8 @@ class ConnectionManager:
         else:
             reason = self._check_proof(link, connection, *hello, frame)
         if reason:
-            self._refuse(connection, reason)
+            differs = frame.network != self._contract.digest[: wire.TAG_BYTES]
+            self._refuse(connection, reason, "differs" if differs else "refuses")
 
     def _check_hello(self, link: Link, connection: Connection, frame: Frame) -> str:
         """Check the first frame of a connection; return the reason for a refusal, or ""."""
@@ -237,8 +241,9 @@ class ConnectionManager:
             return f"it calls itself {hello.name!r}, but its certificate is that of {link.name}"
         if frame.network != self._contract.digest[: wire.TAG_BYTES]:
             differences = " ".join(self._contract.explain_differences(hello.settings, link.name))
-            link.refusal = f"its network file differs: {differences.removesuffix('.')}"
-            return link.refusal
+            reason = f"its network file differs: {differences.removesuffix('.')}"
+            self._handler.on_mismatch(link, reason)
+            return reason
         if hello.visits:
             # The probe already has this peer's HELLO and needs nothing else.
             connection.close("it is only a check")
@@ -276,9 +281,13 @@ class ConnectionManager:
             return
         link.refusal = f"it refused this peer: {messages.sanitize(bye.reason)}"
         self._log_once(link.name, link.refusal)
+        if bye.why == "differs":
+            self._handler.on_mismatch(link, link.refusal)
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
-        bye = messages.pack(Bye("refuses", messages.sanitize(reason)))
+    def _refuse(
+        self, connection: Connection, reason: str, why: Literal["refuses", "differs"] = "refuses"
+    ) -> None:
+        bye = messages.pack(Bye(why, messages.sanitize(reason)))
         connection.send(wire.encode(Frame(Kind.BYE, self._contract.digest[: wire.TAG_BYTES], bye)))
         connection.close(reason, refused=True)
 

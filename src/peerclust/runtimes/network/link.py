@@ -37,8 +37,9 @@ class Link:
         active; `progress_at` is when its run or exchange last changed.
     heard_at, sent_at : float
         When a frame was last received from it, and last sent to it.
-    seen : bool
-        Whether it was ever connected.
+    seen, processes, stated_at
+        Whether it was ever connected, how many of its processes were, and when it lately stated
+        something about itself.
     state_requested : bool
         Whether this peer sent STATE_REQUEST over this connection; `state_sent_at` is when it last
         answered one.
@@ -71,6 +72,8 @@ class Link:
     heard_at: float = 0.0
     sent_at: float = 0.0
     seen: bool = False
+    processes: int = 0
+    stated_at: deque[float] = field(default_factory=deque)
     state_requested: bool = False
     state_sent_at: float = -1.0
     banned: str = ""

@@ -44,7 +44,7 @@ from peerclust.runtimes.network.messages import (
     View,
     sanitize,
 )
-from peerclust.runtimes.network.record import Span, digest, find_rounds
+from peerclust.runtimes.network.record import Span, digest, find_rounds, is_majority
 from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.views import MembershipViews, Pair, reachable_peers
@@ -52,6 +52,11 @@ from peerclust.runtimes.network.wire import TAG_BYTES, Frame, Kind
 
 # Maximum number of changes of a peer's own neighbors of which it reports the rounds.
 _MAX_SPANS = 64
+
+# A neighbor may start so many processes during the set-up, and state so much in `timeout` seconds
+# for each of its links, before it is dropped.
+_MAX_PROCESSES = 16
+_MAX_STATEMENTS = 100
 
 # Statements of one origin are forwarded with at least this pause in between, in seconds; then only
 # the latest ones are.
@@ -100,7 +105,7 @@ class Membership(LockstepExchange):
         # which are excluded only if it restarts.
         self._lost: set[int] = set()
         self._lost_late: set[int] = set()
-        self.run_id, self.first_round = b"", 0
+        self.run_id, self.first_round, self._majority_lost = b"", 0, False
         # The neighbors with which this peer exchanged, from a round on.
         self._spans: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MAX_SPANS)
         # Whether this peer has reached the barrier at the end of the set-up.
@@ -276,7 +281,14 @@ class Membership(LockstepExchange):
         same = known is not None and known.key == hello.process.key
         if known is not None and not same:
             self._on_restart(link)
+        if not same and self.phase == "agreeing":
+            link.processes += 1
+            if link.processes > _MAX_PROCESSES:
+                self.ban(link, f"it started {link.processes} processes during the set-up")
+                return link.banned
         resumed = same and hello.known is not None and hello.known.key == mine.key
+        if not link.seen:
+            self.log(f"{link.name} is here.{self._list_awaited(but=link)}")
         link.attach(connection, self.loop.time())
         link.process, link.phase, link.counts_me = hello.process, hello.phase, hello.counts
         link.run, link.at = frame.run, frame.exchange
@@ -334,6 +346,12 @@ class Membership(LockstepExchange):
 
     # Losses
 
+    def on_mismatch(self, link: Link, reason: str) -> None:
+        """Drop a neighbor at once with which this peer can never take part, and say why."""
+        if self.phase == "agreeing" and not link.banned and link.number not in self._lost:
+            link.refusal = reason
+            self.on_loss(link, reason)
+
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
         link.detach()
@@ -383,6 +401,12 @@ class Membership(LockstepExchange):
         if self.contract.on_loss == "stop" and self.phase == "running":
             why = f"{link.name} was lost in round {self.round} ({reason}), and the network file"
             self.interrupt(Stopping(f'{why} says on_loss = "stop".'))
+
+    def _list_awaited(self, but: Link | None = None) -> str:
+        """Return a sentence with the neighbors that have not come yet, or ""."""
+        links = self.links.values()
+        names = [link.name for link in links if not (link.seen or link.banned or link is but)]
+        return f" Waiting for {', '.join(names)}." if names and self.phase == "agreeing" else ""
 
     def _on_restart(self, link: Link) -> None:
         """Handle a neighbor whose process was restarted."""
@@ -434,16 +458,31 @@ class Membership(LockstepExchange):
             return
         if not found:
             return
-        own = statement.origin.peer == link.number
         try:
+            if statement.origin.peer == link.number:
+                self._check_own_statement(statement, link)
             self._use_statement(statement, known != statement.origin)
         except WireError as error:
             # Its origin signed it; a relay is not to blame.
-            if own:
+            if statement.origin.peer == link.number:
                 self.ban(link, str(error))
             return
         self._forward(statement, but=link)
         self.wake()
+
+    def _check_own_statement(self, statement: Statement, link: Link) -> None:
+        """Raise WireError if a neighbor states too much about itself, or as another process."""
+        if link.process is not None and statement.origin.key != link.process.key:
+            raise WireError("A neighbor must state only what its own process says.")
+        now = self.loop.time()
+        limit = _MAX_STATEMENTS * len(self.contract.graph.neighbors(link.number))
+        link.stated_at.append(now)
+        while link.stated_at[0] < now - self.contract.timeout:
+            link.stated_at.popleft()
+        if len(link.stated_at) > limit:
+            raise WireError(
+                f"A peer must not state more than {limit} times in {self.contract.timeout:g} s."
+            )
 
     def _use_statement(self, statement: Statement, is_new_process: bool) -> None:
         """Act on a new statement; raise WireError if its contents are invalid."""
@@ -513,6 +552,7 @@ class Membership(LockstepExchange):
 
     def _store_view(self, view: View) -> None:
         if self.views.update(view):
+            self._check_majority()
             now = self.agreement
             if now is not None and view.peer in now.members and view.agreed < now.number:
                 self.interrupt(ViewChanged())
@@ -564,6 +604,21 @@ class Membership(LockstepExchange):
     def signatures(self, record: Record) -> list[Statement]:
         """Return the statements of all peers that sign this record."""
         return self.gossip.who_stated("record", record.run, digest(record))
+
+    def _check_majority(self) -> None:
+        """Say so at once if the peers that are left cannot end the run, and if they can again."""
+        m = self.contract.graph.m
+        here = len(self.views.component(self.number))
+        lost = not is_majority(here, m)
+        if lost != self._majority_lost and self.phase == "running":
+            self._majority_lost = lost
+            more = m // 2 + 1 - here
+            self.log(
+                f"The majority is lost: {here} of {m} peers are left, and the run cannot converge"
+                f" unless {more} return{'s' * (more == 1)}."
+                if lost
+                else f"The majority is back: {here} of {m} peers are connected."
+            )
 
     def publish_view(
         self, reason: str = "", *, round_: int | None = None, ended: Ended | None = None

@@ -242,9 +242,12 @@ class StateReply(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class Bye(Message, frozen=True, forbid_unknown_fields=True):
-    """The sender closes the link: it leaves, stops the run, is done, or refuses the receiver."""
+    """The sender closes the link: it leaves, stops the run, is done, or refuses the receiver.
 
-    why: Literal["leaves", "stops", "done", "refuses"]
+    It refuses it for good if its network file `differs`.
+    """
+
+    why: Literal["leaves", "stops", "done", "refuses", "differs"]
     reason: Text
 
 
