@@ -252,6 +252,7 @@ class LockstepExchange:
     def _receive_agreement(self, link: Link, frame: Frame) -> None:
         """Store an array of an agreement of this run, which this peer has perhaps not begun."""
         now = self.agreement
+        link.agreement_view = frame.view, self.loop.time()
         if now is None or (now.number, now.view) != (frame.s, frame.view):
             if frame.s > max(self.agreed, _MAX_NUMBER) + 2:
                 self.ban(link, "its agreements must be numbered from 1")

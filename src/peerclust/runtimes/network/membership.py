@@ -106,6 +106,7 @@ class Membership(LockstepExchange):
         self._lost: set[int] = set()
         self._lost_late: set[int] = set()
         self.run_id, self.first_round, self._majority_lost = b"", 0, False
+        self.views_changed_at = 0.0
         # The neighbors with which this peer exchanged, from a round on.
         self._spans: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MAX_SPANS)
         # Whether this peer has reached the barrier at the end of the set-up.
@@ -552,6 +553,7 @@ class Membership(LockstepExchange):
 
     def _store_view(self, view: View) -> None:
         if self.views.update(view):
+            self.views_changed_at = self.loop.time()
             self._check_majority()
             now = self.agreement
             if now is not None and view.peer in now.members and view.agreed < now.number:

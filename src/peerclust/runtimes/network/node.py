@@ -147,6 +147,8 @@ class Node(Membership):
             and now - link.rejoin_sent_at > contract.timeout
         ):
             self.ban(link, "it did not answer LINK_UP")
+        elif self._has_other_views(link, now):
+            self.ban(link, "it takes part in agreements with other views than those stated")
         elif link.connected and now - link.sent_at > contract.timeout / 4:
             self.send(link, Kind.HEARTBEAT, Heartbeat(self.phase, link.active))
         if not link.active or link.gone or (link.phase == "done" and self.phase != "agreeing"):
@@ -164,6 +166,17 @@ class Node(Membership):
             limit = contract.patience
             if now - link.progress_at > limit:
                 self.on_loss(link, f"it was alive but made no progress for {limit:g} s")
+
+    def _has_other_views(self, link: Link, now: float) -> bool:
+        """Return whether a neighbor is in an agreement with views that nobody has stated.
+
+        Views spread within moments, so honest neighbors soon have the same.
+        """
+        if self.agreement is None or link.number not in self._missing:
+            return False
+        view, received_at = link.agreement_view
+        since = max(received_at, self.views_changed_at)
+        return view != self.views.checksum and now - since > self.contract.timeout
 
     # Received frames
 
