@@ -11,8 +11,8 @@ the winner send its value: the row, or the mean of the rows nearest to it.
 
 That value becomes known to all users; nothing else does, beyond the maximum of each exchange. A
 neighbor that receives a user's own key, and does not know G, learns the order of magnitude of M, as
-exp(-key) is exponential with rate M. So G must come from a private seed, and two masses must never
-share it.
+exp(-key) is exponential with rate M. One that knows G learns M. So peers draw G from a private
+seed, and two masses never share it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from peerclust.programs.protocol import HeardMax, NetworkMax, State
 from peerclust.sparse import AnyRows
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
+
+# Keys are rounded to multiples of this: the last bits of log M + G would exclude many values of M.
+ROUNDING = 2.0**-32
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,7 +86,8 @@ class Draw:
             if len(running) < self.mean_of or not running[-1] > 0:
                 continue
             generator = users.generator(i, self.seed, self.step, hides=running[-1])
-            keys[i] = np.log(running[-1]) + generator.gumbel(size=self.n)
+            exact = np.log(running[-1]) + generator.gumbel(size=self.n)
+            keys[i] = ROUNDING * np.rint(exact / ROUNDING)
             draws = np.searchsorted(running, generator.random(self.n) * running[-1], side="right")
             chosen = offsets[i] + np.minimum(draws, len(running) - 1)
             if self.mean_of == 1:

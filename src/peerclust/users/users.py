@@ -406,9 +406,7 @@ class Users:
         """
         return distinct_rows(self.rows, self.offsets, self._each_weight())
 
-    def generator(
-        self, i: int, seed: int, step: int, *, hides: float = 0.0
-    ) -> np.random.Generator:
+    def generator(self, i: int, seed: int, step: int, *, hides: float = 0.0) -> np.random.Generator:
         """Return user i's random stream for a step, the same on every runtime.
 
         The stream of a user with a private seed is a keyed hash of the arguments, so what was drawn

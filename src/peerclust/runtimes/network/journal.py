@@ -143,7 +143,7 @@ def read_journal(path: Path) -> list[Event]:
 def find_private_seed(events: Sequence[Event]) -> bytes | None:
     """Return the private seed that the events have, None if they have none.
 
-    >>> find_private_seed([{"event": "seed", "seed": 32 * "0f"}]) == 32 * b"\\x0f"
+    >>> find_private_seed([{"event": "seed", "seed": 32 * "41"}]) == 32 * b"A"
     True
     """
     seeds = [str(event.get("seed")) for event in events if event["event"] == "seed"]
