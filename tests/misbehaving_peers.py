@@ -1,6 +1,7 @@
 """Peer processes with one fault each: apart from it, each is `peerclust peer run`."""
 
 import errno
+import json
 import os
 import time
 from pathlib import Path
@@ -201,3 +202,20 @@ def says_it_is_done(arguments, directory):
         return payload
 
     _exchange_instead(arguments, directory, change)
+
+
+def listens(arguments, directory):
+    """Follows the protocol, and writes down what its neighbors send: number, shape and bytes."""
+    exchange = LockstepExchange.exchange
+
+    async def listening(self, kind, payload, check, **vote):
+        frames = await exchange(self, kind, payload, check, **vote)
+        with Path("heard.jsonl").open("a") as file:
+            for number, frame in frames.items():
+                array = np.asarray(frame.payload)
+                event = [number, array.dtype.str, list(array.shape), array.tobytes().hex()]
+                file.write(json.dumps(event) + "\n")
+        return frames
+
+    LockstepExchange.exchange = listening
+    preload.run_peer(arguments, directory)

@@ -128,7 +128,7 @@ DEFAULTS = (
     Default("consensus_factor", 1.0),
     Default("exchange", "float64"),
     Default("runtime", "simulator"),
-    Default("random_state", None, {_FIT: 0, _INIT: 0}, "a file should say how to run it again"),
+    Default("random_state", None, {_FIT: 0, _INIT: 0}, "runs can be repeated, and sites share it"),
     Default("trace", False),
     Default("progress", None),
     Default("checkpoint", None),

@@ -211,8 +211,11 @@ def _replay_runs(
     ends: dict[str, replay.Replayed] = {}
     neighbors: dict[str, list[str]] = {}
     for run_id in sorted({e["run"] for each in journals.values() for e in each if "run" in e}):
-        of_run = {i: replay.select_run(journal, run_id) for i, journal in journals.items()}
-        of_run = {i: journal for i, journal in of_run.items() if journal}
+        of_run = {
+            i: [event for event in journal if event["event"] == "seed"]
+            + replay.select_run(journal, run_id)
+            for i, journal in journals.items()
+        }
         try:
             replayed = replay.replay(contract, rows, of_run)
         except PeerclustError as error:

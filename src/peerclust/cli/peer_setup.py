@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from peerclust.cli.app import Clusters, CommandGroup, Json, Seed, app, print_json
+from peerclust.cli.app import Clusters, CommandGroup, Json, app, print_json
 from peerclust.cli.help import option
 from peerclust.doors import PEER_INIT
 from peerclust.errors import ParameterError
@@ -75,7 +75,7 @@ def init(
     tol: Annotated[float, option("tol")] = 1e-6,
     search: Annotated[str, option("search")] = "auto",
     mean_of: Annotated[int, option("mean_of", min=1)] = 5,
-    seed: Seed = 0,
+    seed: Annotated[int, option("peer_seed", min=0)] = 0,
     graph: Annotated[str, option("peer_graph", metavar="NAME|FILE")] = "ring",
     timeout: Annotated[float, option("timeout")] = 10,
     join_timeout: Annotated[float, option("join_timeout")] = 60,

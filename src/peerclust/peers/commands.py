@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -84,11 +84,12 @@ def run_site(
     try:
         for sentence in table.describe_dialects():
             directory.log(sentence)
+        seeds = {contract.number(me): directory.journal.private_seed}
         site = Site(
             contract,
             me,
             identity,
-            read_rows(contract, me, table),
+            replace(read_rows(contract, me, table), private_seeds=seeds),
             directory,
             listen=given.listen,
             dial=given.dial,
@@ -130,7 +131,6 @@ def replay(
         check_member(contract, name, "--site")
         number = contract.number(name)
         rows[number] = read_rows(contract, name, read_table(contract, data, csv))
-        # A site that was lost before the first round has none, but its rows may be in the setup.
         if (directory / "journal.jsonl").exists():
             journals[number] = read_journal(directory / "journal.jsonl")
     with NETWORK_FILE.naming():

@@ -7,8 +7,8 @@ of all users; both end with the same bits. Nothing here depends on connections.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,12 +44,16 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of some sites, as in their files: rows (N, d), offsets, weights, peers' numbers."""
+    """The rows of some sites, as in their files: rows (N, d), offsets, weights, peers' numbers.
+
+    `private_seeds` are those of the sites, by number.
+    """
 
     rows: Array
     offsets: NDArray[np.int64]
     weights: Array | float
     numbers: tuple[int, ...]
+    private_seeds: Mapping[int, bytes] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> bytes:
@@ -73,6 +77,7 @@ class Rows:
             loss=contract.make_loss(delta),
             distance=contract.make_distance(),
             ids=self.numbers,
+            private_seeds=self.private_seeds,
         )
 
 
@@ -221,6 +226,7 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         weights,
         tuple(number for part in parts for number in part.numbers),
+        {number: seed for part in parts for number, seed in part.private_seeds.items()},
     )
 
 

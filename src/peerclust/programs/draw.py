@@ -9,7 +9,10 @@ key log M + G with G a standard Gumbel variable. The largest key over the networ
 probability M_i / sum_j M_j (Gumbel-max). First the network computes the largest key. Only then does
 the winner send its value: the row, or the mean of the rows nearest to it.
 
-That value becomes known to all users; nothing else does, beyond the maximum of each exchange.
+That value becomes known to all users; nothing else does, beyond the maximum of each exchange. A
+neighbor that receives a user's own key, and does not know G, learns the order of magnitude of M, as
+exp(-key) is exponential with rate M. One that knows G learns M. So peers draw G from a private
+seed, and two masses never share it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ from peerclust.programs.protocol import HeardMax, NetworkMax, State
 from peerclust.sparse import AnyRows
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
+
+# Keys are rounded to multiples of this: the last bits of log M + G would exclude many values of M.
+ROUNDING = 2.0**-32
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,8 +85,9 @@ class Draw:
             # A user with fewer rows than a mean takes does not take part: it would reveal them.
             if len(running) < self.mean_of or not running[-1] > 0:
                 continue
-            generator = users.generator(i, self.seed, self.step)
-            keys[i] = np.log(running[-1]) + generator.gumbel(size=self.n)
+            generator = users.generator(i, self.seed, self.step, hides=running[-1])
+            exact = np.log(running[-1]) + generator.gumbel(size=self.n)
+            keys[i] = ROUNDING * np.rint(exact / ROUNDING)
             draws = np.searchsorted(running, generator.random(self.n) * running[-1], side="right")
             chosen = offsets[i] + np.minimum(draws, len(running) - 1)
             if self.mean_of == 1:

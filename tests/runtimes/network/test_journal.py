@@ -1,5 +1,6 @@
 import errno
 import json
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,13 @@ from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from peerclust.errors import DataError
-from peerclust.runtimes.network.journal import Journal, pack_array, read_journal, unpack_array
+from peerclust.runtimes.network.journal import (
+    Journal,
+    find_private_seed,
+    pack_array,
+    read_journal,
+    unpack_array,
+)
 
 
 @pytest.fixture
@@ -54,6 +61,31 @@ def test_the_next_process_continues_the_same_journal(path):
     for round_ in (0, 5):
         Journal(path, pytest.fail).start(round_, np.zeros((1, 1)))
     assert [event["round"] for event in read_journal(path)] == [0, 5]
+
+
+def test_a_private_seed_is_drawn_once_and_stays_with_its_owner(path):
+    path.touch(mode=0o644)
+    journal = Journal(path, pytest.fail)
+    seed = journal.private_seed
+    assert (len(seed), journal.private_seed) == (32, seed)
+    journal.start(0, np.zeros((1, 1)))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert Journal(path, pytest.fail).private_seed == seed
+    assert [event["event"] for event in read_journal(path)] == ["seed", "start"]
+    assert find_private_seed(read_journal(path)) == seed
+
+
+def test_private_seeds_of_two_journals_differ(tmp_path):
+    seeds = {Journal(tmp_path / f"{n}.jsonl", pytest.fail).private_seed for n in range(20)}
+    assert len(seeds) == 20
+
+
+@pytest.mark.parametrize("damage", ["", "12", 7, "x" * 64])
+def test_a_damaged_private_seed_is_replaced(path, damage):
+    path.write_text(json.dumps({"event": "seed", "seed": damage}) + "\n")
+    assert find_private_seed(read_journal(path)) is None
+    seed = Journal(path, pytest.fail).private_seed
+    assert find_private_seed(read_journal(path)) == seed
 
 
 def test_an_event_is_written_before_anything_that_depends_on_it(path):

@@ -37,7 +37,7 @@ SECTIONS = {
         "tol": "stop once every residual is below this",
         "search": "after a run, move centers to find a better optimum: swaps, none, or auto (swaps"
         " unless tol is 0)",
-        "seed": "the same seed gives the same result",
+        "seed": "seed of the random numbers that all sites share",
         "mean_of": "average this many rows of one site per initial center; 1 reveals single rows",
     },
     "timing": {

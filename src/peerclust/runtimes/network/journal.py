@@ -5,6 +5,7 @@ received can be computed again, even if this process is killed.
 
 | event    |                                                                                  |
 |----------|----------------------------------------------------------------------------------|
+| `seed`   | the site's private seed, which is as secret as its rows                          |
 | `agreed` | the run, the peers of its set-up, their processes, the links excluded, and a     |
 |          | digest of the rows                                                               |
 | `start`  | the round and the centers from which this process starts or resumes              |
@@ -16,8 +17,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+import re
+import secrets
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TypedDict
 
@@ -26,7 +30,10 @@ import numpy as np
 from peerclust.arrays import Array
 from peerclust.errors import DataError
 
-_EVENTS = ("agreed", "start", "heard", "end")
+_EVENTS = ("seed", "agreed", "start", "heard", "end")
+
+
+SEED_BYTES = 32
 
 
 class PackedArray(TypedDict):
@@ -40,6 +47,7 @@ class Event(TypedDict, total=False):
     """One line of a journal; which fields it has depends on the event."""
 
     event: str
+    seed: str
     run: str
     members: list[int]
     lost: list[tuple[int, int]]
@@ -69,6 +77,19 @@ class Journal:
         if data and not data.endswith(b"\n"):
             with suppress(OSError):
                 self._path.write_bytes(data[: data.rfind(b"\n") + 1])
+
+    @cached_property
+    def private_seed(self) -> bytes:
+        """The private seed of the site: that of the journal so far, or else a new one."""
+        with suppress(OSError):
+            self._path.touch(mode=0o600)
+            self._path.chmod(0o600)
+        with suppress(DataError):
+            if (known := find_private_seed(read_journal(self._path))) is not None:
+                return known
+        seed = secrets.token_bytes(SEED_BYTES)
+        self._write(Event(event="seed", seed=seed.hex()))
+        return seed
 
     def agreed(
         self,
@@ -132,6 +153,17 @@ def read_journal(path: Path) -> list[Event]:
     if not all(isinstance(each, dict) and each.get("event") in _EVENTS for each in events):
         raise DataError(f"{path} is not a journal that a peer wrote.")
     return events
+
+
+def find_private_seed(events: Sequence[Event]) -> bytes | None:
+    """Return the private seed that the events have, None if they have none.
+
+    >>> find_private_seed([{"event": "seed", "seed": 32 * "41"}]) == 32 * b"A"
+    True
+    """
+    seeds = [str(event.get("seed")) for event in events if event["event"] == "seed"]
+    whole = [seed for seed in seeds if re.fullmatch(f"[0-9a-f]{{{2 * SEED_BYTES}}}", seed)]
+    return bytes.fromhex(whole[-1]) if whole else None
 
 
 def pack_array(x: Array) -> PackedArray:
