@@ -59,7 +59,7 @@ def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_pa
     )  # fmt: skip
     sites = [Rows(part, np.array([0, len(part)]), 1.0, (i,)) for i, part in enumerate(parts)]
     joint = setup.join_rows(sites)
-    agreed, _, x = setup.agree(contract, Simulator(contract.graph), joint, (0, 1, 2), [])
+    agreed, _, x = setup.agree(contract, Simulator(contract.graph), joint, (0, 1, 2), [], "")
     users = sites[0].users(contract, agreed)
     elsewhere = users.assign(x[:1, ::-1].copy()).labels.tolist()
     directory = SiteDirectory(tmp_path)
