@@ -32,6 +32,7 @@ from peerclust.runtimes.network.messages import (
     Evidence,
     Heartbeat,
     Hello,
+    Incarnation,
     LinkUp,
     Losses,
     Presence,
@@ -129,6 +130,7 @@ class Membership(LockstepExchange):
             self.cancel_interrupt(RestartSetup)
             lost = self.lost
             members = reachable_peers(self.contract.graph, lost, self.number)
+            self._activate(members, lost)
             unknown = [i for i in members if i not in self.gossip.processes]
             if not unknown:
                 return lost, members
@@ -140,11 +142,15 @@ class Membership(LockstepExchange):
     def start_setup(self, run: bytes, members: tuple[int, ...]) -> None:
         """Start a set-up among these members, at its first exchange."""
         self.run, self.at, self.setup_done = run, 0, False
-        lost = self.lost
+        self._activate(members, self.lost)
+        for link in self.links.values():
+            self.sync_phase(link)
+
+    def _activate(self, members: tuple[int, ...], lost: set[Pair]) -> None:
+        """Take part with the neighbors among these members, of which each is awaited."""
         for link in self.links.values():
             link.active = link.number in members and self._pair(link) not in lost
             link.outbox.clear()
-            self.sync_phase(link)
 
     def start_run(self, run: bytes, agreed: Agreed, round_: int) -> None:
         """Start a run, with the links that were agreed on and what others say of it, at a round."""
@@ -275,7 +281,7 @@ class Membership(LockstepExchange):
         known = link.process
         same = known is not None and known.key == hello.process.key
         if known is not None and not same:
-            self._on_restart(link)
+            self._on_restart(link, hello.process)
         resumed = same and hello.known is not None and hello.known.key == mine.key
         link.attach(connection, self.loop.time())
         link.process, link.phase, link.counts_me = hello.process, hello.phase, hello.counts
@@ -384,11 +390,13 @@ class Membership(LockstepExchange):
             why = f"{link.name} was lost in round {self.round} ({reason}), and the network file"
             self.interrupt(Stopping(f'{why} says on_loss = "stop".'))
 
-    def _on_restart(self, link: Link) -> None:
+    def _on_restart(self, link: Link, process: Incarnation) -> None:
         """Handle a neighbor whose process was restarted."""
         if self.phase == "agreeing":
-            # Its first statement restarts the set-up.
-            link.reset()
+            met = self.gossip.processes.get(link.number)
+            if met is None or met.key != process.key:
+                # Its first statement restarts the set-up, which has not met it yet.
+                link.reset()
         elif link.active:
             self.deactivate(link, "its process was restarted")
 
