@@ -416,13 +416,25 @@ class Membership(LockstepExchange):
         lost = set()
         for i in range(self.contract.graph.m):
             statement = self.gossip.latest(i, "losses")
-            if statement is not None and i not in self.gossip.liars:
+            if (
+                statement is not None
+                and i not in self.gossip.liars
+                and not self._is_past_setup(statement.origin)
+            ):
                 for j in messages.unpack(statement.body, Losses).neighbors:
                     lost.add((min(i, j), max(i, j)))
         # Nobody takes part with a peer that contradicts itself.
         for i in self.gossip.liars:
             lost |= {(min(i, j), max(i, j)) for j in self.contract.graph.neighbors(i).tolist()}
         return lost
+
+    def _is_past_setup(self, process: Incarnation) -> bool:
+        """Return whether a process has started a run; what it lost before matters no more."""
+        if self.gossip.latest(process.peer, "agreed") is not None:
+            return True
+        link = self.links.get(self.contract.names[process.peer])
+        near = link is not None and link.process is not None and link.process.key == process.key
+        return near and link is not None and link.phase != "agreeing"
 
     def _pair(self, link: Link) -> tuple[int, int]:
         return min(self.number, link.number), max(self.number, link.number)
