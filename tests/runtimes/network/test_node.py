@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -103,7 +104,11 @@ OWN, THEIRS = b"the node's nonce, by its 32 bytes", b"its neighbor's, for the sa
 
 def greet(node, process, **said):
     """Let a neighbor connect, send HELLO and PROOF; return its connection and the answer."""
-    line, name, mine = Line(), node.contract.names[process.incarnation.peer], node.author.incarnation
+    line, name, mine = (
+        Line(),
+        node.contract.names[process.incarnation.peer],
+        node.author.incarnation,
+    )
     values = {"known": mine, "phase": "agreeing", "counts": True, **said}
     hello = Hello(name, process.incarnation, nonce=THEIRS, settings="{}", **values)
     frame = Frame(Kind.HELLO, node.network, b"", node.run, node.at)
@@ -321,6 +326,34 @@ def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing, 
     node.check_interrupt()
     assert node.links["0"].active
     assert Kind.ROUND in line.kinds()
+
+
+def test_what_a_running_process_lost_in_its_set_up_does_not_keep_a_late_peer_out(
+    base, identities, processes
+):
+    node = Node(base, "10", identities["10"])
+    # Only one says that it is in a run before it states its losses, the other one after it.
+    greet(node, processes["0"], phase="running", counts=False, known=None)
+    state(node, "0", lost(processes["0"], 1))
+    assert node.lost == set()
+    greet(node, processes["2"], counts=False, known=None)
+    state(node, "2", lost(processes["2"], 1))
+    assert node.lost == {(1, 2)}
+    state(node, "2", processes["2"].sign("agreed", bytes(32), RUN_ID))
+    assert node.lost == set()
+    node.loop.close()
+
+
+def test_a_peer_waits_for_neighbors_that_never_came_and_starts_without_them(base, identities):
+    quick = replace(base, join_timeout=0.05, timeout=0.2, on_absent="start")
+    node = Node(quick, "10", identities["10"])
+    watch = node.loop.create_task(node._watch())
+    lost, members = node.loop.run_until_complete(asyncio.wait_for(node.meet_members(), 20))
+    assert (lost, members) == ({(0, 1), (1, 2)}, (1,))
+    watch.cancel()
+    with suppress(asyncio.CancelledError):
+        node.loop.run_until_complete(watch)
+    node.loop.close()
 
 
 def test_a_loss_stops_the_run_where_the_network_file_says_so(node):
