@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+import tempfile
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,19 +17,45 @@ from peerclust.programs.certificate import Certify
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes.network import wire
 from peerclust.runtimes.network.collectives import active_graph
-from peerclust.runtimes.network.identity import Identity
+from peerclust.runtimes.network.identity import make_identity, read_certificate
+from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import IsolatedError, RoundLoop
-from peerclust.runtimes.network.views import MembershipViews
 from peerclust.theory import Curvature
 from peerclust.users import Users
 
-RUN = b"the run!"
+RUN = b"the run, by all its 32 bytes ..."
+
+
+@cache
+def _key_directory():
+    return tempfile.TemporaryDirectory()
+
+
+@cache
+def identity_of(name):
+    """Return an identity, made once for all tests."""
+    return make_identity(name, Path(_key_directory().name))
 
 
 def make_contract(graph, **settings):
     links = tuple((f"p{i}", f"p{j}") for i, j in graph.pairs)
-    return make_path_contract(graph.m, links=links, **{"search": "none"} | settings)
+    contract = make_path_contract(graph.m, links=links, **{"search": "none"} | settings)
+    return replace(contract, peers=tuple(map(_with_certificate, contract.peers)))
+
+
+def _with_certificate(peer):
+    return replace(peer, certificate=read_certificate(identity_of(peer.name).certificate))
+
+
+def make_agreed(members, lost=(), **given):
+    """Return an agreement of these members, on numbers that no test depends on."""
+    plain = {
+        "mean": [0.0], "deviation": [1.0], "low": [-9.0], "high": [9.0], "spread": 1.0,
+        "weight": 100.0, "W": 20.0, "delta": 1.0, "rho": 2.0, "alpha": 0.01, "curvature": [1.0] * 2,
+        "evenness": [1.0] * 2, "lambda_max": 4.0, "lambda_2": 0.5, "processes": "5f" * 32,
+    }  # fmt: skip
+    return Agreed(list(members), list(lost), **plain | given)
 
 
 class Line:
@@ -63,7 +91,7 @@ class JoinedNodes:
         self.random, self._queues = random.Random(seed), {}
         self.nodes = []
         for name in self.contract.names:
-            node = Node(self.contract, name, Identity(name, Path("no.key"), Path("no.crt")))
+            node = Node(self.contract, name, identity_of(name))
             node.loop.close()
             node.loop = self.loop
             self.nodes.append(node)
@@ -71,11 +99,11 @@ class JoinedNodes:
         for i, node in enumerate(self.nodes):
             for link in node.links.values():
                 link.connection, link.seen = Line(self, i, link.number), True
-            node.start_setup(RUN, everyone)
+            node.start_setup(RUN[: wire.TAG_BYTES], everyone)
             if running:
                 for link in node.links.values():
                     link.phase = "running"
-                node.start_run(RUN, MembershipViews(self.contract.graph, everyone, ()), 0)
+                node.start_run(RUN, make_agreed(everyone), 0)
         self.sent = {}
         for i, node in enumerate(self.nodes):
             for link in node.links.values():

@@ -124,6 +124,7 @@ def has_a_clock_that_jumps(arguments, directory):
     start = time.monotonic()
     hours = [0, 24 * 3650, -24 * 3650]
     time.time = lambda: real() + 3600 * hours[int(2 * (time.monotonic() - start)) % 3]
+    time.time_ns = lambda: int(time.time() * 1e9)
     preload.run_peer(arguments, directory)
 
 

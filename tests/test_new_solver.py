@@ -43,7 +43,7 @@ def test_peers_run_it():
     offsets = np.cumsum([0, *map(len, parts)])
     rows = Rows(np.concatenate(parts), offsets, 1.0, members)
     runtime = Simulator(contract.graph)
-    agreed, users, x = setup.agree(contract, runtime, rows, members, [])
+    agreed, users, x = setup.agree(contract, runtime, rows, members, [], "")
     program = configuration.make_program(contract, agreed)
     assert program == Twin(rho=20.0, alpha=agreed.alpha)
     assert run_program(runtime, program, users, x, rounds=5).rounds == 5

@@ -17,8 +17,9 @@ from websockets.sync.client import connect
 
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.identity import Identity, make_identity
+from peerclust.runtimes.network.identity import Identity, make_identity, private_key
 from peerclust.runtimes.network.messages import Hello
+from peerclust.runtimes.network.statements import Author, draw_nonce
 from peerclust.runtimes.network.wire import Frame, Kind
 
 Address = tuple[str, int]
@@ -80,8 +81,9 @@ def make_kinds(
     old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_2
     unlisted, late, right = map(_context, (outsider, expired, listed))
     network = contract.digest[: wire.TAG_BYTES]
-    another_name = _hello(me, network)
-    another_file = _hello(neighbor, bytes(wire.TAG_BYTES))
+    author = Author(contract, contract.number(neighbor), private_key(listed), time.time_ns())
+    another_name = _hello(me, network, author)
+    another_file = _hello(neighbor, bytes(wire.TAG_BYTES), author)
     return {
         "plain TCP": lambda connection: _send(connection, b"Is anybody there?\n"),
         "plain HTTP": lambda connection: _send(
@@ -96,8 +98,8 @@ def make_kinds(
     }
 
 
-def _hello(name: str, network: bytes) -> bytes:
-    message = Hello(name, "0" * 16, "", "agreeing", counts=False, settings="{}")
+def _hello(name: str, network: bytes, author: Author) -> bytes:
+    message = Hello(name, author.incarnation, None, draw_nonce(), "agreeing", False, "{}")
     return wire.encode(Frame(Kind.HELLO, network, messages.pack(message)))
 
 

@@ -57,21 +57,46 @@ def valid_frames() -> list[bytes]:
         four,
         4.0,
         0.5,
+        "5f" * 32,
     )
-    ended = messages.Ended(41, 1e-7)
+    start = 1_700_000_000_000_000_000
     views = [
-        messages.View(0, 2, 17, [1, 4], "3: nothing was heard of it for 10 s"),
-        messages.View(3, 5, 40, [2, 300, 70000], ended=ended),
+        messages.View(0, start, 2, 17, [1, 4], "3: nothing was heard of it for 10 s"),
+        messages.View(0, start, 3, 40, [2, 300, 70000], ended=messages.Ended(41, 1e-7)),
     ]
+    process = messages.Incarnation(0, start, bytes(range(33)), bytes(range(71)))
+    bodies: list[tuple[messages.Subject, Message]] = [
+        ("losses", messages.Losses([1, 300])),
+        ("view", views[0]),
+        ("view", views[1]),
+        ("agreed", agreed),
+        ("presence", messages.Presence(3, 0, [(1, 0, 16), (4, 0, 40)])),
+    ]
+    stated = [
+        messages.Statement(process, run * 4, kind, n, messages.pack(body), bytes(range(70)))
+        for n, (kind, body) in enumerate(bodies)
+    ]
+    record = messages.Record(
+        run * 4, agreed, [0, 1, 2], [[(0, 41)], [(0, 16), (20, 41)], [(0, 41)], []],
+        41, True, 0, 0, 0, 1e-7, 1e-8, 1e-6, 5.0, 70.0, 3, bytes(96),
+    )  # fmt: skip
+    signed = messages.SignedRecord(
+        record,
+        [messages.Statement(process, run * 4, "record", 1, bytes(range(32)), bytes(range(72)))],
+    )
+    nonce = bytes(range(32))
     settings = '{"B": 1, "features": ["age", "größe"], "links": [["a", "b"]], "rho": "auto"}'
     control: list[tuple[Kind, Message]] = [
-        (Kind.HELLO, messages.Hello("a", "5f" * 8, "", "agreeing", False, settings)),
+        (Kind.HELLO, messages.Hello("a", process, None, nonce, "agreeing", False, settings)),
+        (Kind.HELLO, messages.Hello("b", process, process, nonce, "done", True, settings)),
+        (Kind.PROOF, messages.Proof(bytes(range(71)))),
         (Kind.HEARTBEAT, messages.Heartbeat("running", True)),
-        (Kind.LINK_DOWN, messages.LinkDown([(0, 1), (2, 1000)], ["5f" * 8])),
+        *((Kind.STATEMENT, each) for each in (*stated, *signed.signatures)),
+        (Kind.EVIDENCE, messages.Evidence(*stated[1:3])),
         (Kind.LINK_UP, messages.LinkUp(1 << 40)),
         (Kind.STATE_REQUEST, messages.StateRequest()),
-        (Kind.STATE_REPLY, messages.StateReply(agreed, 12, bytes(96), views, False)),
-        *((Kind.VIEW, view) for view in views),
+        (Kind.STATE_REPLY, messages.StateReply(agreed, 12, bytes(96))),
+        (Kind.STATE_REPLY, messages.StateReply(agreed, 12, bytes(96), signed)),
         (Kind.BYE, messages.Bye("refuses", "it is running already")),
     ]
     rng = np.random.default_rng(0)

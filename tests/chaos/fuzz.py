@@ -43,12 +43,13 @@ _TRACE_EVERY = 16
 _TYPES: dict[Kind, type[Message]] = {
     Kind.HELLO: messages.Hello,
     Kind.HEARTBEAT: messages.Heartbeat,
-    Kind.LINK_DOWN: messages.LinkDown,
+    Kind.STATEMENT: messages.Statement,
     Kind.LINK_UP: messages.LinkUp,
     Kind.STATE_REQUEST: messages.StateRequest,
     Kind.STATE_REPLY: messages.StateReply,
-    Kind.VIEW: messages.View,
+    Kind.PROOF: messages.Proof,
     Kind.BYE: messages.Bye,
+    Kind.EVIDENCE: messages.Evidence,
 }
 
 

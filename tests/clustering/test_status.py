@@ -67,6 +67,10 @@ def test_missing_peers_are_named_and_a_peer_that_is_not_heard_is_no_success():
     assert (status.name, "2 of them did not report" in status.advice) == ("stopped", True)
 
 
-def test_a_peer_that_joins_late_succeeds_as_its_neighbor_did():
-    assert joined_late(9, "b", "converged").name == "joined late"
-    assert joined_late(9, "b", "stopped").name == "joined late, not converged"
+def test_a_peer_that_joins_late_succeeds_as_the_signers_of_the_record_did():
+    late = joined_late(9, decide_peer_status(END, unheard=0, missing=["b"]), 3, 5)
+    assert late.name == "joined late"
+    assert "ended in round 9 as 'converged without some peers'" in late.advice
+    assert "3 of 5 peers have signed" in late.advice
+    stopped = decide_peer_status(END, unheard=2, missing=[])
+    assert joined_late(9, stopped, 3, 5).name == "joined late, not converged"

@@ -6,6 +6,7 @@ import socket
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from benchmarks.peers.unauthorized_clients import make_kinds
@@ -24,13 +25,14 @@ def test_a_second_process_of_a_peer_is_refused(tmp_path):
         for options, reason in (
             ((), "is already running in out-p2"),
             (("--out", "again"), "Address already in use. Is this peer running already?"),
-            (("--out", "again", "--listen", "127.0.0.1:19999"), "p2 is running already"),
+            (("--out", "again", "--listen", "127.0.0.1:19999"), "another process of p2 is running"),
         ):
             peers.start("p2", options=options)
             assert peers.wait("p2", seconds=40)["p2"] == 2
             assert reason in peers.error("p2")
         # p1 dials p2 where the network file says; p2 dials p3.
-        assert peers.log("p3").count("p2 was not accepted: p2 is running already") == 1
+        refused = "p2 was not accepted: another process of p2 is running and connected already"
+        assert peers.log("p3").count(refused) == 1
         peers.processes["p2"] = first
         record = peers.status("p2")
         assert record["phase"] == "running"
@@ -53,7 +55,13 @@ def test_a_peer_that_joins_after_the_end_gets_the_result_and_a_status_that_says_
         assert record["status"]["name"] == "joined late"
         assert "as 'converged without some peers'" in record["status"]["advice"]
         assert record["rounds"] == peers.certificate("p2")["rounds"]
-        assert peers.centers("p3").tolist() in [peers.centers(n).tolist() for n in ("p2", "p4")]
+        assert "record that 4 of 5 peers have signed" in record["status"]["advice"]
+        assert record["signed_by"] == others
+        records = [peers.certificate(name) for name in peers.names]
+        for field in ("record", "contributed", "pooled_cost", "heard"):
+            assert all(each[field] == record[field] for each in records), field
+        mean = np.mean([peers.centers(name) for name in others], axis=0)
+        assert np.allclose(peers.centers("p3"), mean, rtol=0, atol=1e-9)
         assert len((peers.out("p3") / "labels.csv").read_text().splitlines()) == 31
         # JSON knows no NaN.
         json.loads((peers.out("p3") / "certificate.json").read_text(), parse_constant=pytest.fail)

@@ -16,6 +16,7 @@ from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
+from peerclust.runtimes.network.messages import Record, SignedRecord
 
 
 def shifted_parts():
@@ -49,6 +50,18 @@ def check_labels(out, rows):
     return expected
 
 
+def make_empty_record(agreed):
+    """Return a record of which only what was agreed matters."""
+    numbers = dict.fromkeys(
+        ("residual", "pooled_residual", "disagreement", "cost", "pooled_cost"), 0.0
+    )
+    counts = dict.fromkeys(("round", "search_rounds", "moves", "moves_kept", "used"), 0)
+    return Record(
+        run=b"", agreed=agreed, members=[], took_part=[], stopped=True, centers=b"",
+        **numbers, **counts,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("scale", ["standard", "none"])
 def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_path, scale):
     parts = shifted_parts()
@@ -59,13 +72,14 @@ def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_pa
     )  # fmt: skip
     sites = [Rows(part, np.array([0, len(part)]), 1.0, (i,)) for i, part in enumerate(parts)]
     joint = setup.join_rows(sites)
-    agreed, _, x = setup.agree(contract, Simulator(contract.graph), joint, (0, 1, 2), [])
+    agreed, _, x = setup.agree(contract, Simulator(contract.graph), joint, (0, 1, 2), [], "")
     users = sites[0].users(contract, agreed)
     elsewhere = users.assign(x[:1, ::-1].copy()).labels.tolist()
     directory = SiteDirectory(tmp_path)
     directory.write_result(
         contract, "p0", SimpleNamespace(rows=parts[0], row=np.arange(len(parts[0]))),
-        verdict=Verdict(Status("converged", ""), 1), agreed=agreed, users=users, x=x[0], traffic={},
+        verdict=Verdict(Status("converged", ""), 1), users=users, x=x[0], traffic={},
+        signed=SignedRecord(make_empty_record(agreed), []),
     )  # fmt: skip
     directory.close()
     assert check_labels(tmp_path, parts[0]) != elsewhere
@@ -80,15 +94,15 @@ def test_real_peers_and_one_that_joins_late_write_the_labels_of_their_centers(tm
         peers.start("p1", "p2")
         for name in ("p1", "p2"):
             peers.wait_for_end(name)
-        # This one dials p1 and adopts its centers.
+        # This one dials p1 and gets the record, with the mean centers.
         peers.start("p0")
         assert peers.wait("p0", seconds=60)["p0"] == 0, peers.error("p0")
-        assert peers.centers("p0").tolist() == peers.centers("p1").tolist()
+        mean = (peers.centers("p1") + peers.centers("p2")) / 2
+        assert np.allclose(peers.centers("p0"), mean, rtol=0, atol=1e-9)
         labels = {
             name: check_labels(peers.out(name), part)
             for name, part in zip(peers.names, parts, strict=True)
         }
         # The mean of the centers, which the certificate uses, gives other labels.
-        mean = (peers.centers("p1") + peers.centers("p2")) / 2
         others = nearest(parts[1], mean, peers.certificate("p1")["agreed"])
         assert others.tolist() != labels["p1"]

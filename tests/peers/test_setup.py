@@ -22,7 +22,7 @@ def rows_of(parts, weights=1.0):
 def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
     terms = make_path_contract(scale=scale, loss="huber", delta=0.5)
     parts = iris(4)
-    agreed, _, x = setup.agree(terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
+    agreed, _, x = setup.agree(terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [], "")
     solution = pc.cluster(
         parts,
         n_clusters=3,
@@ -53,7 +53,7 @@ def test_sites_agree_on_the_step_and_start_of_cluster(runtime, scale):
 def test_rho_auto_start_and_step_are_those_of_cluster_to_the_last_bit(runtime, solver):
     terms = make_path_contract(rho="auto", solver=solver)
     parts = iris(4)
-    agreed, _, x = setup.agree(terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
+    agreed, _, x = setup.agree(terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [], "")
     given = {
         "n_clusters": 3, "graph": terms.graph, "solver": solver, "random_state": 3, "rounds": 1,
         "init": KMeansPlusPlus(mean_of=5), "scale": "standard",
@@ -72,7 +72,9 @@ def test_rho_auto_start_and_step_are_those_of_cluster_to_the_last_bit(runtime, s
 def test_delta_auto_and_the_robust_scale_are_those_of_cluster_to_the_last_bit(runtime):
     terms = make_path_contract(scale="robust", loss="huber", delta="auto")
     parts = iris(4)
-    agreed, users, _ = setup.agree(terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
+    agreed, users, _ = setup.agree(
+        terms, runtime(terms.graph), rows_of(parts), (0, 1, 2, 3), [], ""
+    )
     solution = pc.cluster(
         parts, n_clusters=3, graph=terms.graph, loss=pc.Huber("auto"), rho=20.0, scale="robust",
         init=KMeansPlusPlus(mean_of=5), random_state=3, rounds=1,
@@ -87,7 +89,7 @@ def test_delta_auto_and_the_robust_scale_are_those_of_cluster_to_the_last_bit(ru
 def test_sites_agree_on_eigenvalues_and_on_the_curvature_at_the_start():
     terms = make_path_contract(solver="admm", rho="auto", on_loss="stop")
     agreed, users, x = setup.agree(
-        terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), []
+        terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [], ""
     )
     eigenvalues = np.linalg.eigvalsh(terms.graph.laplacian.toarray())
     assert np.allclose([agreed.lambda_2, agreed.lambda_max], eigenvalues[[1, 3]], rtol=1e-12)
@@ -107,7 +109,7 @@ def test_a_site_that_claims_more_weight_than_all_sites_together_is_refused(monke
 
     monkeypatch.setattr(setup, "_extremes", lie)
     with pytest.raises(DataError, match=r"A site has the total weight 190, .* together have 150"):
-        setup.agree(terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [])
+        setup.agree(terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [], "")
 
 
 def test_sites_resume_only_if_all_have_a_checkpoint_of_the_same_run():
@@ -121,7 +123,7 @@ def test_sites_resume_only_if_all_have_a_checkpoint_of_the_same_run():
 def test_rows_of_a_site_that_joins_late_must_fit_what_was_agreed():
     terms = make_path_contract()
     parts = iris(4)
-    agreed, _, _ = setup.agree(terms, Simulator(terms.graph), rows_of(parts), (0, 1, 2, 3), [])
+    agreed, _, _ = setup.agree(terms, Simulator(terms.graph), rows_of(parts), (0, 1, 2, 3), [], "")
     one = Rows(parts[0], np.array([0, len(parts[0])]), 1.0, (0,))
     setup.check_fits(agreed, one.users(terms, agreed))
     more = np.concatenate([parts[0], parts[0]])
@@ -137,7 +139,9 @@ def test_a_box_is_wider_for_programs_that_may_overshoot():
     terms = make_path_contract(
         solver="dgc", matrix=((4.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0), (0, 0, 0, 1.0))
     )
-    agreed, _, _ = setup.agree(terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [])
+    agreed, _, _ = setup.agree(
+        terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [], ""
+    )
     low, high = np.array(agreed.low), np.array(agreed.high)
     box = configuration.make_box(terms, agreed)
     assert np.allclose(box.high - high, 3 * (high - low), rtol=1e-4)

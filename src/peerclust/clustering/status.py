@@ -163,7 +163,7 @@ def partitioned(heard: Sequence[str], m: int) -> Status:
 
 def joined_late(round_: int, status: Status, signers: int, m: int) -> Status:
     """Return the status of a peer that joined after the end, from that of the joint record."""
-    name = "joined late" if status.converged else "joined late, not converged"
+    name = "joined late" if status.name.startswith("converged") else "joined late, not converged"
     return Status(
         name,
         f"the run ended in round {round_} as {status.name!r} without this peer; the centers are the"

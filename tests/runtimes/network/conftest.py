@@ -17,9 +17,14 @@ NAMES = ("0", "10", "2", "Hospital-A", "b.north_1", "c")
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory):
+def identities(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keys")
-    return {n: read_certificate(make_identity(n, folder).certificate) for n in NAMES}
+    return {n: make_identity(n, folder) for n in NAMES}
+
+
+@pytest.fixture(scope="module")
+def certificates(identities):
+    return {n: read_certificate(identity.certificate) for n, identity in identities.items()}
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from peerclust.runtimes.network.messages import Agreed, unpack_centers
 AGREED = Agreed(
     [0, 1], [(1, 2)], [0.5], [1.0], [-1.0], [2.0],
     spread=1.0, weight=10.0, W=6.0, delta=1.0, rho=50.0, alpha=0.01,
-    curvature=[3.0, 0.0], evenness=[0.5, 1.0], lambda_max=4.0, lambda_2=0.5,
+    curvature=[3.0, 0.0], evenness=[0.5, 1.0], lambda_max=4.0, lambda_2=0.5, processes="5f" * 32,
 )  # fmt: skip
 CENTERS = np.array([[0.1, 0.2], [-0.0, 5e-324], [1e300, 3.0]])
 OLD = Checkpoint(b"the run!", b"the rows", AGREED, 41, CENTERS.tobytes())

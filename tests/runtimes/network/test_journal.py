@@ -26,14 +26,14 @@ def path(tmp_path):
 def test_events_come_back_in_order_and_centers_to_the_last_bit(path):
     x = np.array([[0.1, -0.0], [np.nextafter(1, 2), 5e-324]])
     journal = Journal(path, pytest.fail)
-    journal.agreed(b"the run!", [0, 1], [(1, 2)], b"rows")
+    journal.agreed(b"the run!", [0, 1], [(1, 2)], "5f" * 32, b"rows")
     journal.start(0, x)
     journal.heard(0, [1, 2])
     journal.end(14, 7, x[::-1])
     agreed, start, heard, end = read_journal(path)
     assert (agreed["event"], bytes.fromhex(agreed["run"])) == ("agreed", b"the run!")
     assert (agreed["members"], agreed["lost"]) == ([0, 1], [[1, 2]])
-    assert bytes.fromhex(agreed["rows"]) == b"rows"
+    assert (agreed["processes"], bytes.fromhex(agreed["rows"])) == ("5f" * 32, b"rows")
     assert (start["event"], start["round"]) == ("start", 0)
     assert unpack_array(start["x"]).tobytes() == x.tobytes()
     assert heard == {"event": "heard", "exchange": 0, "senders": [1, 2]}

@@ -10,10 +10,17 @@ from peerclust.runtimes.network.messages import (
     Agreed,
     Bye,
     Ended,
+    Evidence,
     Heartbeat,
     Hello,
-    LinkDown,
+    Incarnation,
     LinkUp,
+    Losses,
+    Presence,
+    Proof,
+    Record,
+    SignedRecord,
+    Statement,
     StateReply,
     StateRequest,
     View,
@@ -24,34 +31,50 @@ from peerclust.runtimes.network.messages import (
 AGREED = Agreed(
     [0, 1], [(1, 2)], [0.5], [1.0], [-1.0], [2.0],
     spread=1.0, weight=10.0, W=6.0, delta=1.0, rho=50.0, alpha=0.01,
-    curvature=[3.0, 0.0], evenness=[0.5, 1.0], lambda_max=4.0, lambda_2=0.5,
+    curvature=[3.0, 0.0], evenness=[0.5, 1.0], lambda_max=4.0, lambda_2=0.5, processes="5f" * 32,
 )  # fmt: skip
-VIEW = View(3, 2, 17, [1, 4], "1: it left", Ended(20, 1e-7))
+VIEW = View(3, 10**18, 2, 17, [1, 4], "1: it left", Ended(20, 1e-7))
+PROCESS = Incarnation(3, 10**18, bytes(33), bytes(71))
+STATED = Statement(PROCESS, bytes(32), "view", 2, pack(VIEW), bytes(72))
+RECORD = Record(
+    bytes(32), AGREED, [0, 1], [[(0, 20)], [(0, 7), (9, 20)], []], 20, True, 0, 0, 0,
+    1e-7, 1e-8, 1e-6, 5.0, 70.0, 2, bytes(16),
+)  # fmt: skip
+
+
+def as_map(message):
+    return msgspec.to_builtins(message, builtin_types=(bytes,))
+
 
 EXAMPLES = [
-    Hello("a", "i1", "", "agreeing", False, "{}"),
+    PROCESS,
+    Hello("a", PROCESS, None, bytes(32), "agreeing", False, "{}"),
+    Hello("a", PROCESS, PROCESS, bytes(32), "running", True, "{}"),
+    Proof(bytes(70)),
     Heartbeat("running", True),
-    LinkDown([(0, 1), (2, 3)], ["i1"]),
+    Losses([1, 4]),
+    STATED,
+    Evidence(STATED, STATED),
+    Presence(3, 0, [(1, 0, 16), (4, 0, 20)]),
+    RECORD,
+    SignedRecord(RECORD, [STATED]),
     LinkUp(7),
     StateRequest(),
     VIEW,
-    View(0, 1, 2, []),
-    StateReply(AGREED, 12, bytes(16), [VIEW], True),
+    View(0, 9, 1, 2, []),
+    StateReply(AGREED, 12, bytes(16)),
+    StateReply(AGREED, 12, bytes(16), SignedRecord(RECORD, [STATED])),
     Bye("done", ""),
 ]
 
 # The fields that may be left out, and what they are then.
 OPTIONAL = {
-    (messages.StateReply, "status"): "",
+    (StateReply, "record"): None,
     (Hello, "visits"): False,
     (View, "reason"): "",
     (View, "ended"): None,
     (View, "agreed"): 0,
 }
-
-
-def as_map(message):
-    return msgspec.to_builtins(message, builtin_types=(bytes,))
 
 
 def refused(data, kind, match="."):
@@ -93,7 +116,7 @@ def test_a_field_of_another_kind_is_refused(message):
     held, kind = as_map(message), type(message)
     for name in held:
         for wrong in ({"a": 1}, [[["deep"]]], -1.5, b"\xff", msgspec.msgpack.Ext(5, b"x")):
-            if isinstance(wrong, bytes) and isinstance(held[name], bytes):
+            if isinstance(wrong, bytes | float) and type(wrong) is type(held[name]):
                 continue
             refused(msgspec.msgpack.encode(held | {name: wrong}), kind, f"`\\$.{name}")
 
@@ -110,15 +133,31 @@ def test_a_message_cut_or_followed_by_more_is_refused(message):
     ("kind", "field", "value"),
     [
         (Hello, "name", "a" * 65),
-        (Hello, "instance", "a" * 65),
+        (Hello, "nonce", bytes(31)),
+        (Hello, "nonce", bytes(33)),
         (Hello, "phase", "resting"),
         (Hello, "settings", "a" * ((1 << 20) + 1)),
         (Heartbeat, "counts", 1),
-        (LinkDown, "links", [[0, 1, 2]]),
-        (LinkDown, "links", [[0]]),
-        (LinkDown, "links", [[-1, 0]]),
-        (LinkDown, "links", [[0, 1 << 20]]),
-        (LinkDown, "restarted", [""] * ((1 << 12) + 1)),
+        (Proof, "signature", bytes(73)),
+        (Incarnation, "key", bytes(32)),
+        (Incarnation, "key", bytes(34)),
+        (Incarnation, "signature", bytes(73)),
+        (Incarnation, "start", 1 << 62),
+        (Losses, "neighbors", [[0, 1]]),
+        (Losses, "neighbors", [-1]),
+        (Losses, "neighbors", [1 << 20]),
+        (Losses, "neighbors", [0] * ((1 << 16) + 1)),
+        (Statement, "run", bytes(33)),
+        (Statement, "kind", "gossip"),
+        (Statement, "seq", -1),
+        (Statement, "body", bytes((1 << 20) + 1)),
+        (Statement, "signature", bytes(73)),
+        (Presence, "neighbors", [[0, 1]]),
+        (Presence, "neighbors", [[0, 1, 2]] * ((1 << 12) + 1)),
+        (Record, "run", bytes(33)),
+        (Record, "took_part", [[[1]]]),
+        (Record, "members", [0] * ((1 << 16) + 1)),
+        (SignedRecord, "signatures", [as_map(STATED)] * ((1 << 16) + 1)),
         (LinkUp, "round", -1),
         (LinkUp, "round", 1 << 62),
         (LinkUp, "round", 1.0),
@@ -127,7 +166,7 @@ def test_a_message_cut_or_followed_by_more_is_refused(message):
         (View, "counts", [0] * ((1 << 20) + 1)),
         (View, "reason", "a" * 2001),
         (StateReply, "centers", "text"),
-        (StateReply, "done", None),
+        (StateReply, "record", False),
         (Bye, "why", "bored"),
         (Bye, "reason", "a" * 2001),
     ],

@@ -1,11 +1,14 @@
 """One peer's node, with fake connections that record what is sent."""
 
 import asyncio
+import itertools
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from joined_nodes import make_agreed
 from peerclust import graphs
 from peerclust.errors import ParameterError
 from peerclust.programs.certificate import Certify
@@ -13,18 +16,27 @@ from peerclust.programs.dgc import DGC
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.contract import Peer
 from peerclust.runtimes.network.contract_validation import make_contract
-from peerclust.runtimes.network.identity import Identity, make_identity, read_certificate
+from peerclust.runtimes.network.identity import make_identity, private_key, read_certificate
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.membership import RestartSetup, Stopping
-from peerclust.runtimes.network.messages import Hello
+from peerclust.runtimes.network.messages import (
+    Hello,
+    Losses,
+    Proof,
+    Record,
+    SignedRecord,
+    Statement,
+    StateReply,
+)
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import Box, RoundLoop
-from peerclust.runtimes.network.views import MembershipViews
+from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.theory import Curvature
 from peerclust.users import Users
 
-RUN = b"the run!"
+RUN_ID = b"the run! And 24 bytes more of it"
+RUN = RUN_ID[: wire.TAG_BYTES]
 X = np.arange(6.0).reshape(3, 2)
 
 
@@ -51,11 +63,28 @@ EVERYONE = (0, 1, 2)
 
 
 @pytest.fixture
-def agreeing(base, tmp_path):
+def start_process(base, identities):
+    """Starts the next process of a peer, which signs what it states."""
+    starts = itertools.count(1)
+
+    def start(name):
+        return Author(base, base.number(name), private_key(identities[name]), next(starts))
+
+    return start
+
+
+@pytest.fixture
+def processes(start_process):
+    """The first processes of both neighbors."""
+    return {name: start_process(name) for name in ("0", "2")}
+
+
+@pytest.fixture
+def agreeing(base, identities, processes):
     """The peer "10", in the middle of a path, in the set-up, connected to both neighbors."""
-    here = Node(base, "10", Identity("10", tmp_path / "no.key", tmp_path / "no.crt"))
-    for name in ("0", "2"):
-        greet(here, name)
+    here = Node(base, "10", identities["10"])
+    for process in processes.values():
+        assert greet(here, process)[1] == ""
     here.start_setup(b"agreeing", EVERYONE)
     yield here
     here.loop.close()
@@ -64,19 +93,40 @@ def agreeing(base, tmp_path):
 @pytest.fixture
 def node(agreeing, base):
     """The same peer, in round 0 of a run."""
-    agreeing.start_run(RUN, MembershipViews(base.graph, EVERYONE, ()), 0)
+    agreeing.start_run(RUN_ID, make_agreed(EVERYONE), 0)
     for link in agreeing.links.values():
         link.connection.said.clear()
     return agreeing
 
 
-def greet(node, name, instance="first", **said):
-    """Let a neighbor connect and send HELLO; return its connection and the answer."""
-    line = Line()
-    values = {"knows": node.instance, "phase": "agreeing", "counts": True, **said}
-    hello = Hello(name, instance, settings="{}", **values)
+OWN, THEIRS = b"the node's nonce, by its 32 bytes", b"its neighbor's, for the same proof"
+
+
+def greet(node, process, **said):
+    """Let a neighbor connect, send HELLO and PROOF; return its connection and the answer."""
+    line, name, mine = (
+        Line(),
+        node.contract.names[process.incarnation.peer],
+        node.author.incarnation,
+    )
+    values = {"known": mine, "phase": "agreeing", "counts": True, **said}
+    hello = Hello(name, process.incarnation, nonce=THEIRS, settings="{}", **values)
     frame = Frame(Kind.HELLO, node.network, b"", node.run, node.at)
-    return line, node.on_hello(node.links[name], line, hello, frame)
+    proof = Proof(process.prove(mine, THEIRS, OWN))
+    link = node.links[name]
+    refused = node.check_process(link, hello)
+    return line, refused or node.on_proof(link, line, hello, frame, OWN, proof)
+
+
+def state(node, by, statement):
+    """Let a neighbor send a statement."""
+    said = messages.pack(statement)
+    node.on_frame(node.links[by], Frame(Kind.STATEMENT, node.network, said, node.run, node.at))
+
+
+def lost(process, *neighbors):
+    """Return what a process states about the neighbors that it has lost."""
+    return process.sign("losses", messages.pack(Losses(list(neighbors))))
 
 
 def round_frame(node, x=X, **changes):
@@ -95,11 +145,12 @@ def play(node, *frames, check=lambda _: "", x=X):
     return node.loop.run_until_complete(limited())
 
 
-def come_back(node, link):
+def come_back(node, process):
     """Lose a neighbor and let it return, so that it is sent the current round."""
+    link = node.links[node.contract.names[process.incarnation.peer]]
     node.on_loss(link, "it was silent")
     link.detach()
-    greet(node, link.name, phase="running", counts=False)
+    greet(node, process, phase="running", counts=False)
     assert link.rejoin_sent == node.round
 
 
@@ -164,37 +215,65 @@ def test_a_neighbor_that_sends_what_it_must_not_is_dropped_and_the_exchange_ends
     assert not line.is_open
 
 
-def test_a_neighbor_that_was_dropped_is_refused_from_then_on(node):
+def test_a_neighbor_that_was_dropped_is_refused_from_then_on(node, processes):
     play(node, ("0", round_frame(node, network=b"another!")), ("2", round_frame(node)))
     node.links["0"].detach()
-    assert "it was dropped from this run" in greet(node, "0")[1]
+    assert "it was dropped from this run" in greet(node, processes["0"])[1]
 
 
-def test_a_connection_made_again_in_time_is_sent_the_last_frames(node):
+def test_a_connection_made_again_in_time_is_sent_the_last_frames(node, processes):
     for _ in range(6):
         at = node.at
         play(node, ("0", round_frame(node, exchange=at)), ("2", round_frame(node, exchange=at)))
     node.on_disconnect(node.links["0"], "it broke")
     assert node.links["0"].active
-    line, reason = greet(node, "0", phase="running")
+    line, reason = greet(node, processes["0"], phase="running")
     assert reason == ""
     again = [frame.exchange for frame in line.said if frame.kind is Kind.ROUND]
     assert again == [2, 3, 4, 5]
 
 
-def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refused(node):
-    _, reason = greet(node, "0", instance="second", phase="agreeing", counts=False)
-    assert reason == "0 is running already"
+def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refused(
+    node, processes, start_process
+):
+    second, line = start_process("0"), node.links["0"].connection
+    _, reason = greet(node, second, phase="agreeing", counts=False)
+    assert reason == "another process of 0 is running and connected already"
+    assert node.links["0"].connection is line
     node.on_disconnect(node.links["0"], "it was killed")
-    _, reason = greet(node, "0", instance="second", phase="agreeing", counts=False)
+    _, reason = greet(node, second, phase="agreeing", counts=False)
     assert reason == ""
     assert not node.links["0"].active
     assert "its process was restarted" in node.events[-1][1]
+    # The former one may not come back, whoever has its key.
+    node.on_disconnect(node.links["0"], "it was killed")
+    assert greet(node, processes["0"])[1] == "a later process of 0 was here before"
 
 
-def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node):
+def test_a_process_whose_proof_is_that_of_another_is_refused(node, start_process):
+    node.on_disconnect(node.links["0"], "it broke")
+    honest, thief = start_process("0"), start_process("0")
+    hello = Hello("0", honest.incarnation, None, THEIRS, "running", counts=True, settings="{}")
+    frame = Frame(Kind.HELLO, node.network, b"", RUN, node.at)
+    mine, link = node.author.incarnation, node.links["0"]
+    for proof in (
+        thief.prove(mine, THEIRS, OWN),
+        honest.prove(mine, OWN, THEIRS),
+        honest.prove(mine, THEIRS, bytes(32)),
+        honest.prove(thief.incarnation, THEIRS, OWN),
+        b"",
+    ):
+        reason = node.on_proof(link, Line(), hello, frame, OWN, Proof(proof))
+        assert reason == "A proof must be signed by its origin."
+        assert not link.connected
+    line, proof = Line(), Proof(honest.prove(mine, THEIRS, OWN))
+    assert node.on_proof(link, line, hello, frame, OWN, proof) == ""
+    assert link.connection is line
+
+
+def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node, processes):
     link = node.links["0"]
-    come_back(node, link)
+    come_back(node, processes["0"])
     assert Kind.LINK_UP in link.connection.kinds()
     link_up(node, link, 41)
     assert (link.active, link.active_from) == (True, 42)
@@ -206,37 +285,75 @@ def test_a_loss_during_the_set_up_restarts_it_and_the_others_learn_of_it(agreein
     node.on_loss(node.links["0"], "it was silent")
     with pytest.raises(RestartSetup):
         node.check_interrupt()
-    sent = [frame for frame in node.links["2"].connection.said if frame.kind is Kind.LINK_DOWN]
-    pair = (0, node.number)
-    assert messages.unpack(sent[0].payload, messages.LinkDown).links == [pair]
+    said = node.links["2"].connection.said
+    sent = [messages.unpack(f.payload, Statement) for f in said if f.kind is Kind.STATEMENT]
+    node.gossip.verifier.check_statement(sent[-1])
+    assert (sent[-1].kind, sent[-1].origin) == ("losses", node.author.incarnation)
+    assert messages.unpack(sent[-1].body, Losses).neighbors == [node.links["0"].number]
+    assert node.lost == {(0, node.number)}
 
 
-def test_a_process_restarted_during_the_set_up_is_not_sent_the_frames_of_the_former_one(agreeing):
+def test_a_process_restarted_during_the_set_up_is_not_sent_the_frames_of_the_former_one(
+    agreeing, start_process
+):
     node = agreeing
     node.start_setup(RUN, EVERYONE)
     for at in range(3):
         play(node, *((name, round_frame(node, exchange=at)) for name in ("0", "2")))
     node.on_disconnect(node.links["0"], "it was killed")
-    line, reason = greet(node, "0", instance="second", counts=False)
+    second = start_process("0")
+    line, reason = greet(node, second, counts=False)
     assert reason == ""
     assert Kind.ROUND not in line.kinds()
-    assert Kind.LINK_DOWN in line.kinds()
+    node.check_interrupt()
+    # Every process begins with a statement.
+    state(node, "0", lost(second))
     with pytest.raises(RestartSetup):
         node.check_interrupt()
 
 
-def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing):
-    node = agreeing
+def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing, start_process):
+    node, second = agreeing, start_process("0")
     node.on_disconnect(node.links["0"], "it was killed")
-    lost = messages.pack(messages.LinkDown([], ["first"]))
-    node.on_frame(node.links["2"], Frame(Kind.LINK_DOWN, node.network, lost, b"agreeing", 0))
+    news = lost(second)
+    state(node, "2", news)
     with pytest.raises(RestartSetup):
         node.check_interrupt()
     node.start_setup(RUN, EVERYONE)
     node.links["0"].outbox.append(wire.encode(round_frame(node)))
-    line, _ = greet(node, "0", instance="second", counts=False)
+    line, _ = greet(node, second, counts=False)
+    state(node, "0", news)
     node.check_interrupt()
+    assert node.links["0"].active
     assert Kind.ROUND in line.kinds()
+
+
+def test_what_a_running_process_lost_in_its_set_up_does_not_keep_a_late_peer_out(
+    base, identities, processes
+):
+    node = Node(base, "10", identities["10"])
+    # Only one says that it is in a run before it states its losses, the other one after it.
+    greet(node, processes["0"], phase="running", counts=False, known=None)
+    state(node, "0", lost(processes["0"], 1))
+    assert node.lost == set()
+    greet(node, processes["2"], counts=False, known=None)
+    state(node, "2", lost(processes["2"], 1))
+    assert node.lost == {(1, 2)}
+    state(node, "2", processes["2"].sign("agreed", bytes(32), RUN_ID))
+    assert node.lost == set()
+    node.loop.close()
+
+
+def test_a_peer_waits_for_neighbors_that_never_came_and_starts_without_them(base, identities):
+    quick = replace(base, join_timeout=0.05, timeout=0.2, on_absent="start")
+    node = Node(quick, "10", identities["10"])
+    watch = node.loop.create_task(node._watch())
+    lost, members = node.loop.run_until_complete(asyncio.wait_for(node.meet_members(), 20))
+    assert (lost, members) == ({(0, 1), (1, 2)}, (1,))
+    watch.cancel()
+    with suppress(asyncio.CancelledError):
+        node.loop.run_until_complete(watch)
+    node.loop.close()
 
 
 def test_a_loss_stops_the_run_where_the_network_file_says_so(node):
@@ -258,8 +375,9 @@ def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
     links = [(names[i], names[j]) for i, j in graphs.complete(m).pairs]
     values = {"links": links, "n_clusters": 2, "features": [f"feature {j}" for j in range(d)]}
     contract = make_contract(peers, values, "here")
-    node = Node(contract, "p07", identity)
-    assert len(node.hello(node.links["p08"])) - wire.HEADER_BYTES <= node._connections._limit
+    node = Node(contract, "p59", identity)
+    limit = node._connections._limit
+    assert len(node.hello(node.links["p08"], bytes(32))) - wire.HEADER_BYTES <= limit
     node.loop.close()
     long = {"features": [f"{'f' * 99}{j}" for j in range(20_000)]}
     with pytest.raises(ParameterError, match="must fit in 1,048,576 bytes"):
@@ -285,19 +403,23 @@ def begin(running):
     return running.state.round
 
 
-def test_a_peer_that_rejoins_begins_at_the_earliest_round_that_a_neighbor_names(node, running):
+def test_a_peer_that_rejoins_begins_at_the_earliest_round_that_a_neighbor_names(
+    node, running, processes
+):
     zero, two = node.links.values()
-    come_back(node, zero)
-    come_back(node, two)
+    come_back(node, processes["0"])
+    come_back(node, processes["2"])
     node.loop.call_soon(link_up, node, two, 90)
     node.loop.call_later(0.05, link_up, node, zero, 80)
     assert begin(running) == node.at == 81
     assert (zero.active_from, two.active_from) == (81, 91)
 
 
-def test_a_peer_whose_neighbor_rejoins_stays_in_its_round_and_waits_for_the_answer(node, running):
+def test_a_peer_whose_neighbor_rejoins_stays_in_its_round_and_waits_for_the_answer(
+    node, running, processes
+):
     zero, two = node.links.values()
-    come_back(node, zero)
+    come_back(node, processes["0"])
     running.state, node.at = replace(running.state, round=6), 6
     node.loop.call_later(0.05, link_up, node, zero, 3)
     assert begin(running) == node.at == 6

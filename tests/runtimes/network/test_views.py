@@ -8,6 +8,9 @@ from peerclust.runtimes.network.views import MembershipViews, reachable_peers
 
 ENDED = Ended(30, 1e-7)
 
+# When the processes started.
+START = 7
+
 
 def all_views(graph):
     return MembershipViews(graph, range(graph.m), ())
@@ -17,7 +20,7 @@ def lose(views, peer, *gone, ended=None):
     """Make some neighbors of a peer inactive, by its view."""
     old = views[peer]
     counts = [j for j in old.counts if j not in gone]
-    assert views.update(View(peer, old.seq + 1, 5, counts, "", ended))
+    assert views.update(View(peer, START, old.seq + 1, 5, counts, "", ended))
 
 
 def cut(views, a, b):
@@ -59,7 +62,7 @@ def test_a_link_is_in_the_active_graph_only_if_it_is_active_at_both_ends():
     lose(views, 0, 1)
     assert views.component(2) == (1, 2)
     assert views.component(0) == (0,)
-    assert views.update(View(0, 2, 9, [1]))
+    assert views.update(View(0, START, 2, 9, [1]))
     assert views.component(2) == (0, 1, 2)
 
 
@@ -73,13 +76,29 @@ def test_peers_that_were_absent_from_the_set_up_are_in_no_component():
 
 def test_of_two_views_the_later_one_is_valid_and_a_stranger_has_none():
     views = all_views(ring(4))
-    assert views.update(View(1, 3, 7, [0]))
-    assert not views.update(View(1, 2, 9, [0, 2]))
-    assert not views.update(View(1, 3, 9, [0, 2]))
-    assert not views.update(View(4, 1, 9, [0]))
+    assert views.update(View(1, START, 3, 7, [0]))
+    assert not views.update(View(1, START, 2, 9, [0, 2]))
+    assert not views.update(View(1, START, 3, 9, [0, 2]))
+    assert not views.update(View(4, START, 1, 9, [0]))
     assert views[1].counts == [0]
     assert [view.seq for view in views.all()] == [0, 3, 0, 0]
-    assert views.history == [View(1, 3, 7, [0])]
+
+
+def test_the_views_of_a_later_process_take_the_place_of_those_of_earlier_ones():
+    views = all_views(ring(4))
+    assert views.update(View(1, 5, 90, 7, [0]))
+    before = views.checksum
+    assert views.update(View(1, 6, 1, 8, [2]))
+    assert views[1].counts == [2]
+    assert views.checksum != before
+    assert not views.update(View(1, 5, 91, 9, [0, 2]))
+
+
+def test_the_latest_reasons_of_changes_are_kept():
+    views = all_views(ring(4))
+    for seq in range(1, 5000):
+        assert views.update(View(1, START, seq, seq, [0], f"change {seq}" if seq % 2 else ""))
+    assert list(views.reasons) == [(n, 1, f"change {n}") for n in range(3001, 5000, 2)]
 
 
 def test_both_halves_of_a_ring_of_four_are_partitioned():
@@ -139,7 +158,7 @@ def test_the_hub_of_a_star_without_half_of_its_leaves_is_partitioned():
 def test_checksums_of_the_same_views_are_equal_in_whatever_order_they_came():
     one, two = all_views(ring(5)), all_views(ring(5))
     assert one.checksum == two.checksum == 0
-    news = [View(1, 1, 5, [2]), View(4, 1, 5, [3]), View(1, 2, 6, [0, 2])]
+    news = [View(1, START, 1, 5, [2]), View(4, START, 1, 5, [3]), View(1, START, 2, 6, [0, 2])]
     for view in news:
         one.update(view)
     checksums = {one.checksum}
@@ -156,7 +175,7 @@ def test_a_checksum_never_returns_when_a_neighbor_does():
     views = all_views(ring(5))
     seen = {views.checksum}
     for seq in range(1, 20):
-        views.update(View(1, seq, seq, [0, 2] if seq % 2 else [0]))
+        views.update(View(1, START, seq, seq, [0, 2] if seq % 2 else [0]))
         assert views.checksum not in seen
         seen.add(views.checksum)
 

@@ -23,7 +23,7 @@ FIELDS = {
 }  # fmt: skip
 
 PLAIN = {
-    "magic": b"PCLU", "version": 3, "kind": 5, "dtype": 1, "ndim": 2, "network": b"network!",
+    "magic": b"PCLU", "version": 4, "kind": 5, "dtype": 1, "ndim": 2, "network": b"network!",
     "run": b"the run!", "exchange": 7, "s": 2, "R": 9, "view": 11, "a": 1, "b": 2, "c": 0,
     "length": 16,
 }  # fmt: skip
@@ -111,9 +111,9 @@ def test_a_frame_written_by_hand_is_read_and_is_what_the_module_writes():
     ("changes", "sentence"),
     [
         ({"magic": b"HTTP"}, r"must begin with b'PCLU'\. Got b'HTTP'\."),
-        ({"version": 1}, r"must be of version 3\. Got 1\."),
+        ({"version": 1}, r"must be of version 4\. Got 1; install the same version"),
         ({"kind": 0}, r"must be of a known kind\. Got 0\."),
-        ({"kind": 11}, r"must be of a known kind\. Got 11\."),
+        ({"kind": 12}, r"must be of a known kind\. Got 12\."),
         ({"length": LIMIT + 1}, r"must have at most 10000 bytes\. Got 10001\."),
         ({"length": 15}, r"as long as its header says, 15 bytes of payload\. Got 16\."),
         ({"length": 17}, r"as long as its header says, 17 bytes of payload\. Got 16\."),

@@ -104,6 +104,7 @@ class LockstepExchange:
         self.agreement: Agreement | None = None
         self.agreed = 0
         self._awaited: Key | None = None
+        self._awaited_since = 0.0
         self._missing: set[int] = set()
         self._waiter: asyncio.Future[None] | None = None
         self._interrupt: Interrupt | None = None
@@ -177,7 +178,7 @@ class LockstepExchange:
             link.outbox.append(data)
             self.send_frame(link, data)
             link.last_sent = (NO_RUN if agreement else self.run), at
-        self._awaited = key
+        self._awaited, self._awaited_since = key, self.loop.time()
         while self._find_missing(key, links):
             await self.wait()
             links = self.active_links()

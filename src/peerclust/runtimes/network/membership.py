@@ -32,6 +32,7 @@ from peerclust.runtimes.network.messages import (
     Evidence,
     Heartbeat,
     Hello,
+    Incarnation,
     LinkUp,
     Losses,
     Presence,
@@ -42,6 +43,7 @@ from peerclust.runtimes.network.messages import (
     StateRequest,
     Subject,
     View,
+    Waits,
     sanitize,
 )
 from peerclust.runtimes.network.record import Span, digest, find_rounds, is_majority
@@ -107,6 +109,9 @@ class Membership(LockstepExchange):
         self._lost_late: set[int] = set()
         self.run_id, self.first_round, self._majority_lost = b"", 0, False
         self.views_changed_at = 0.0
+        # For whom peers wait, with the time at which they said so; and when this peer last did.
+        self._waits: dict[int, tuple[Waits, float]] = {}
+        self._waits_stated_at = 0.0
         # The neighbors with which this peer exchanged, from a round on.
         self._spans: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MAX_SPANS)
         # Whether this peer has reached the barrier at the end of the set-up.
@@ -135,6 +140,7 @@ class Membership(LockstepExchange):
             self.cancel_interrupt(RestartSetup)
             lost = self.lost
             members = reachable_peers(self.contract.graph, lost, self.number)
+            self._activate(members, lost)
             unknown = [i for i in members if i not in self.gossip.processes]
             if not unknown:
                 return lost, members
@@ -146,11 +152,15 @@ class Membership(LockstepExchange):
     def start_setup(self, run: bytes, members: tuple[int, ...]) -> None:
         """Start a set-up among these members, at its first exchange."""
         self.run, self.at, self.setup_done = run, 0, False
-        lost = self.lost
+        self._activate(members, self.lost)
+        for link in self.links.values():
+            self.sync_phase(link)
+
+    def _activate(self, members: tuple[int, ...], lost: set[Pair]) -> None:
+        """Take part with the neighbors among these members, of which each is awaited."""
         for link in self.links.values():
             link.active = link.number in members and self._pair(link) not in lost
             link.outbox.clear()
-            self.sync_phase(link)
 
     def start_run(self, run: bytes, agreed: Agreed, round_: int) -> None:
         """Start a run, with the links that were agreed on and what others say of it, at a round."""
@@ -281,7 +291,7 @@ class Membership(LockstepExchange):
         known = link.process
         same = known is not None and known.key == hello.process.key
         if known is not None and not same:
-            self._on_restart(link)
+            self._on_restart(link, hello.process)
         if not same and self.phase == "agreeing":
             link.processes += 1
             if link.processes > _MAX_PROCESSES:
@@ -409,11 +419,13 @@ class Membership(LockstepExchange):
         names = [link.name for link in links if not (link.seen or link.banned or link is but)]
         return f" Waiting for {', '.join(names)}." if names and self.phase == "agreeing" else ""
 
-    def _on_restart(self, link: Link) -> None:
+    def _on_restart(self, link: Link, process: Incarnation) -> None:
         """Handle a neighbor whose process was restarted."""
         if self.phase == "agreeing":
-            # Its first statement restarts the set-up.
-            link.reset()
+            met = self.gossip.processes.get(link.number)
+            if met is None or met.key != process.key:
+                # Its first statement restarts the set-up, which has not met it yet.
+                link.reset()
         elif link.active:
             self.deactivate(link, "its process was restarted")
 
@@ -433,13 +445,25 @@ class Membership(LockstepExchange):
         lost = set()
         for i in range(self.contract.graph.m):
             statement = self.gossip.latest(i, "losses")
-            if statement is not None and i not in self.gossip.liars:
+            if (
+                statement is not None
+                and i not in self.gossip.liars
+                and not self._is_past_setup(statement.origin)
+            ):
                 for j in messages.unpack(statement.body, Losses).neighbors:
                     lost.add((min(i, j), max(i, j)))
         # Nobody takes part with a peer that contradicts itself.
         for i in self.gossip.liars:
             lost |= {(min(i, j), max(i, j)) for j in self.contract.graph.neighbors(i).tolist()}
         return lost
+
+    def _is_past_setup(self, process: Incarnation) -> bool:
+        """Return whether a process has started a run; what it lost before matters no more."""
+        if self.gossip.latest(process.peer, "agreed") is not None:
+            return True
+        link = self.links.get(self.contract.names[process.peer])
+        near = link is not None and link.process is not None and link.process.key == process.key
+        return near and link is not None and link.phase != "agreeing"
 
     def _pair(self, link: Link) -> tuple[int, int]:
         return min(self.number, link.number), max(self.number, link.number)
@@ -494,6 +518,11 @@ class Membership(LockstepExchange):
                 raise WireError("A statement of losses must list only neighbors of its peer.")
         elif statement.kind == "view" and self.phase != "agreeing":
             self._use_view(statement)
+        elif statement.kind == "waits":
+            waits = messages.unpack(statement.body, Waits)
+            if not set(waits.neighbors) <= set(self.contract.graph.neighbors(peer).tolist()):
+                raise WireError("A peer must wait only for neighbors.")
+            self._waits[peer] = waits, self.loop.time()
         if self.phase == "agreeing" and (statement.kind == "losses" or is_new_process):
             self.interrupt(RestartSetup())
 
@@ -534,6 +563,49 @@ class Membership(LockstepExchange):
         self._forwarded_at[origin] = self.loop.time()
         for key in [key for key in self._waiting if key[0] == origin]:
             self.broadcast(Kind.STATEMENT, self._waiting.pop(key))
+
+    # Waiting
+
+    def state_waits(self, now: float) -> None:
+        """State for whom this peer has waited for a while, so that nobody takes it for stuck."""
+        pause = self.contract.timeout / 2
+        if self._awaited is None or now - max(self._awaited_since, self._waits_stated_at) < pause:
+            return
+        self._waits_stated_at = now
+        number, at = 0, self.at
+        if self.agreement is not None:
+            number, at = self.agreement.number, self.agreement.at
+        waits = Waits(self.run, number, at, sorted(self._missing))
+        self._publish("waits", messages.pack(waits))
+
+    def is_excused(self, link: Link, now: float) -> bool:
+        """Return whether a neighbor whose frame is missing waits for others in its turn.
+
+        It does not if it says to wait for this peer, which has sent its frame, or for peers of
+        which one waits for it: in a cycle somebody lies, and each neighbor leaves the cycle by
+        itself. Nor does it if it waits for peers that are lost.
+        """
+        here = set(self.views.component(self.number)) if self.phase == "running" else None
+        seen, edge = {link.number}, [link.number]
+        first = True
+        while edge:
+            last, edge = edge, []
+            for i in last:
+                waits, at = self._waits.get(i, (None, 0.0))
+                fresh = waits is not None and now - at <= 2.0 * self.contract.timeout
+                if waits is None or not fresh or waits.run != self.run:
+                    if first:
+                        return False
+                    continue
+                awaited = set(waits.neighbors) if here is None else set(waits.neighbors) & here
+                if not awaited and first:
+                    return False
+                if awaited & {link.number, self.number}:
+                    return False
+                edge += [j for j in awaited if j not in seen]
+                seen |= awaited
+            first = False
+        return True
 
     # Views
 

@@ -27,7 +27,7 @@ Floats = Annotated[list[float], msgspec.Meta(max_length=1 << 20)]
 PublicKey = Annotated[bytes, msgspec.Meta(min_length=33, max_length=33)]
 Signature = Annotated[bytes, msgspec.Meta(max_length=72)]
 Nonce = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
-Subject = Literal["losses", "view", "agreed", "presence", "record"]
+Subject = Literal["losses", "view", "waits", "agreed", "presence", "record"]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,6 +155,18 @@ class View(Message, frozen=True, forbid_unknown_fields=True):
     reason: Text = ""
     ended: Ended | None = None
     agreed: Count = 0
+
+
+class Waits(Message, frozen=True, forbid_unknown_fields=True):
+    """The neighbors whose frames a peer has awaited for a while, in an exchange of a run.
+
+    `run` and `exchange` are those of the frames, and `agreement` is 0 in a round.
+    """
+
+    run: Annotated[bytes, msgspec.Meta(max_length=8)]
+    agreement: Count
+    exchange: Count
+    neighbors: Annotated[list[Number], msgspec.Meta(max_length=1 << 16)]
 
 
 class Agreed(Message, frozen=True, forbid_unknown_fields=True):

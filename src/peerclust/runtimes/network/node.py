@@ -132,6 +132,7 @@ class Node(Membership):
                 for link in self.links.values():
                     link.heard_at = link.progress_at = now if link.seen else 0.0
             self._checked = now
+            self.state_waits(now)
             for link in self.links.values():
                 self._check_link(link, now)
             await asyncio.sleep(pause)
@@ -162,9 +163,11 @@ class Node(Membership):
                 never = link.refusal or f"it did not connect within {limit:g} s"
                 self.on_loss(link, silent if link.seen else never)
         elif link.number in self._missing and self._awaited is not None:
-            # It is alive but makes no progress: it waits for others, which must be lost first.
+            # It is alive but makes no progress.
             limit = contract.patience
-            if now - link.progress_at > limit:
+            if self.is_excused(link, now):
+                link.progress_at = now
+            elif now - link.progress_at > limit:
                 self.on_loss(link, f"it was alive but made no progress for {limit:g} s")
 
     def _has_other_views(self, link: Link, now: float) -> bool:

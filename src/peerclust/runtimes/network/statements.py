@@ -65,7 +65,7 @@ class Author:
     def sign(self, kind: Subject, body: bytes, run: bytes = b"") -> Statement:
         """Return the next statement of a kind."""
         seq = self._seqs[kind] = self.next_seq(kind)
-        data = _statement_bytes(self._network, self.incarnation.key, run, kind, seq, body)
+        data = _statement_bytes(self._network, self.incarnation, run, kind, seq, body)
         return Statement(self.incarnation, run, kind, seq, body, self._key.sign(data, _ECDSA))
 
     def next_seq(self, kind: Subject) -> int:
@@ -74,7 +74,7 @@ class Author:
 
     def prove(self, theirs: Incarnation, own_nonce: bytes, their_nonce: bytes) -> bytes:
         """Return a signature that only this process can make, for one connection."""
-        data = _proof_bytes(self._network, self.incarnation.key, theirs.key, own_nonce, their_nonce)
+        data = _proof_bytes(self._network, self.incarnation, theirs, own_nonce, their_nonce)
         return self._key.sign(data, _ECDSA)
 
 
@@ -104,7 +104,7 @@ class Verifier:
         """Raise WireError unless its origin has signed it."""
         self.check_incarnation(statement.origin)
         data = _statement_bytes(
-            self._network, statement.origin.key, statement.run, statement.kind, statement.seq,
+            self._network, statement.origin, statement.run, statement.kind, statement.seq,
             statement.body,
         )  # fmt: skip
         _verify(_load(statement.origin.key), statement.signature, data, "A statement")
@@ -119,7 +119,7 @@ class Verifier:
     ) -> None:
         """Raise WireError unless the other end of a connection is that very process."""
         self.check_incarnation(theirs)
-        data = _proof_bytes(self._network, theirs.key, mine.key, their_nonce, own_nonce)
+        data = _proof_bytes(self._network, theirs, mine, their_nonce, own_nonce)
         _verify(_load(theirs.key), proof, data, "A proof")
 
     def check_evidence(self, evidence: Evidence) -> int:
@@ -158,16 +158,25 @@ def _incarnation_bytes(network: bytes, peer: int, start: int, key: bytes) -> byt
     return b"peerclust incarnation 1" + msgspec.msgpack.encode((network, peer, start, key))
 
 
+# A peer may certify the key of another one's process, so its own number is signed, too.
+
+
 def _statement_bytes(
-    network: bytes, key: bytes, run: bytes, kind: str, seq: int, body: bytes
+    network: bytes, origin: Incarnation, run: bytes, kind: str, seq: int, body: bytes
 ) -> bytes:
-    return b"peerclust statement 1" + msgspec.msgpack.encode((network, key, run, kind, seq, body))
+    parts = network, origin.peer, origin.key, run, kind, seq, body
+    return b"peerclust statement 1" + msgspec.msgpack.encode(parts)
 
 
 def _proof_bytes(
-    network: bytes, prover: bytes, verifier: bytes, prover_nonce: bytes, verifier_nonce: bytes
+    network: bytes,
+    prover: Incarnation,
+    verifier: Incarnation,
+    prover_nonce: bytes,
+    verifier_nonce: bytes,
 ) -> bytes:
-    parts = network, prover, verifier, prover_nonce, verifier_nonce
+    ends = (prover.peer, prover.key), (verifier.peer, verifier.key)
+    parts = network, *ends, prover_nonce, verifier_nonce
     return b"peerclust proof 1" + msgspec.msgpack.encode(parts)
 
 
