@@ -5,18 +5,22 @@ Messages are the business of `runtimes.network`, files that of `site_directory`.
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
+
+import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.clustering.problem import draw_seed
 from peerclust.clustering.search import Searched, search
 from peerclust.errors import LeftError, PeerclustError, PeerError
+from peerclust.files import explain
+from peerclust.log_events import LogEvent
 from peerclust.peers import configuration, setup
+from peerclust.peers.end_request import EndRequest
 from peerclust.peers.join import JoinProcedure, JoinResult
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict, judge
@@ -27,19 +31,34 @@ from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.membership import Leaving, StateReceived, Stopping
-from peerclust.runtimes.network.messages import Agreed, StateReply, pack_centers, unpack_centers
+from peerclust.runtimes.network.messages import (
+    Agreed,
+    Bye,
+    StateReply,
+    pack_centers,
+    unpack_centers,
+)
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
 from peerclust.runtimes.network.status import StatusSocket
+from peerclust.runtimes.network.wire import Kind
 from peerclust.runtimes.protocol import Snapshot
 from peerclust.users import Users
 
 # Seconds between two reports of progress.
 _REPORT_EVERY = 0.1
 
+# Seconds after a request to end, after which a site no longer waits for a thread that computes, and
+# then for its last messages to go out.
+_PATIENCE, _FAREWELL = 1.0, 0.1
+
 
 # Called now and then with (round, residual, neighbors alive).
 Progress = Callable[[int, float, int], None]
+
+
+# Bytes sent to, and heard from, each neighbor.
+Traffic = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +69,35 @@ class SiteResult:
     agreed: Agreed
     users: Users
     x: Array
+    traffic: Traffic
+
+
+@dataclass(frozen=True, eq=False)
+class _End:
+    """How a run ended, in a checkpoint."""
+
+    verdict: Verdict
+    traffic: Traffic
+
+
+def load_result(
+    contract: Contract, rows: setup.Rows, directory: SiteDirectory
+) -> SiteResult | None:
+    """Return the result of a run that is over, if it could not be written then."""
+    saved = directory.load_checkpoint(contract, rows.digest)
+    if saved is None or not saved.end:
+        return None
+    try:
+        end = checkpoint.unpack_end(saved.end, _End)
+    except ValueError:
+        raise checkpoint.bad(directory.checkpoint, "say how its run ended") from None
+    with np.errstate(all="ignore"):
+        users = rows.users(contract, saved.agreed)
+    if not np.isfinite(users.rows).all():
+        raise checkpoint.bad(directory.checkpoint, "have a scale that fits the rows")
+    x = unpack_centers(saved.centers, contract.n_clusters)
+    directory.keeps_result = True
+    return SiteResult(end.verdict, saved.agreed, users, x, end.traffic)
 
 
 class Site:
@@ -66,9 +114,11 @@ class Site:
         listen: tuple[str, int] | None = None,
         dial: Mapping[str, tuple[str, int]] | None = None,
         progress: Progress = lambda *_: None,
+        end_request: EndRequest | None = None,
     ) -> None:
         self.contract, self.me, self.rows, self.directory = contract, me, rows, directory
-        self._progress = progress
+        self._progress, self._end_request = progress, end_request
+        self._asked = False
         self._saved_at, self._reported_at = time.monotonic(), 0.0
         self._running: RoundLoop | None = None
         self._agreed: Agreed | None = None
@@ -84,8 +134,8 @@ class Site:
         The links stay open until `leave`, for peers that join late.
         """
         node = self.node
-        for each in (signal.SIGTERM, signal.SIGINT):
-            node.loop.add_signal_handler(each, node.interrupt, Leaving())
+        if self._end_request is not None:
+            self._end_request.listener = self._forward_request
         try:
             node.open()
             node.loop.run_until_complete(self._status.open())
@@ -109,6 +159,27 @@ class Site:
             self.node.loop.run_until_complete(self._linger())
         self._close("done", "")
 
+    # Requests to end
+
+    def _forward_request(self) -> None:
+        """Pass a request to end on to the event loop; called in another thread."""
+        with suppress(RuntimeError):  # it is closed
+            self.node.loop.call_soon_threadsafe(self._on_request)
+
+    def _on_request(self) -> None:
+        self._asked = True
+        self.directory.log(LogEvent("asked-to-end", f"{self.me} was asked to end."), echo=False)
+        self.node.interrupt(Leaving())
+        self.node.loop.call_later(_PATIENCE, self._leave_now)
+
+    def _leave_now(self) -> None:
+        """Leave although a thread still computes, which ends with the process."""
+        assert self._end_request is not None
+        if self._verdict is None:
+            self._save_checkpoint()
+        self.node.broadcast(Kind.BYE, Bye("leaves", "it was asked to end"))
+        self.node.loop.call_later(_FAREWELL, self._end_request.exit_now)
+
     def _close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
         self._status.close()
         self.node.close(why, reason)
@@ -118,14 +189,28 @@ class Site:
             joined = self._join.run()
             outcome = self._run_program(joined)
         except StateReceived as late:
-            return self._adopt_result(late)
+            return self._keep(self._adopt_result(late))
         with suppress(Leaving):  # the run has a result
             self.node.loop.run_until_complete(self._hear_ends())
         verdict = self._verdict = judge(self.node, outcome, joined.agreed, self._searched)
-        self.directory.log(str(verdict.status), echo=False)
-        return SiteResult(verdict, joined.agreed, joined.users, outcome.state.x[0])
+        x = outcome.state.x[0]
+        return self._keep(SiteResult(verdict, joined.agreed, joined.users, x, self._traffic()))
 
-    def traffic(self) -> dict[str, dict[str, int]]:
+    def _keep(self, result: SiteResult) -> SiteResult:
+        """Log how the run ended, and save the result in a checkpoint before it is written."""
+        verdict, agreed = result.verdict, result.agreed
+        status, rounds = verdict.status, verdict.rounds
+        self.directory.log(
+            LogEvent("ended", str(status), status=status.name, rounds=rounds), echo=False
+        )
+        end = checkpoint.pack_end({"verdict": asdict(verdict), "traffic": result.traffic})
+        run = setup.run_tag(self.contract, agreed)
+        self.directory.keeps_result = self._write_checkpoint(
+            run, agreed, rounds, pack_centers(result.x), end
+        )
+        return result
+
+    def _traffic(self) -> Traffic:
         """Return the bytes sent to, and heard from, each neighbor."""
         traffic = {name: link.traffic() for name, link in self.node.links.items()}
         return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in traffic.items()}
@@ -140,7 +225,7 @@ class Site:
         self.directory.log(f"The run ended in round {reply.round}; the result is that of {name}.")
         verdict = Verdict.from_neighbor(reply.round, name, reply.status)
         x = unpack_centers(reply.centers, self.contract.n_clusters)
-        return SiteResult(verdict, agreed, users, x)
+        return SiteResult(verdict, agreed, users, x, self._traffic())
 
     # The rounds
 
@@ -226,14 +311,26 @@ class Site:
         if self._running is None or self._agreed is None:
             return False
         state = self._running.state
-        centers = pack_centers(state.x)
+        return self._write_checkpoint(
+            self.node.run, self._agreed, state.round, pack_centers(state.x)
+        )
+
+    def _write_checkpoint(
+        self, run: bytes, agreed: Agreed, round_: int, centers: bytes, end: bytes = b""
+    ) -> bool:
+        network, rows = self.contract.digest, self.rows.digest
+        path = self.directory.checkpoint
         try:
-            checkpoint.save(
-                self.directory.checkpoint,
-                Checkpoint(self.node.run, self.rows.digest, self._agreed, state.round, centers),
-            )
+            checkpoint.save(path, Checkpoint(network, run, rows, agreed, round_, centers, end))
         except (OSError, PeerclustError) as error:
-            self.directory.log(f"A checkpoint could not be written ({error}); the run continues.")
+            why = explain(error) if isinstance(error, OSError) else str(error)
+            self.directory.log(
+                LogEvent(
+                    "file-failed",
+                    f"A checkpoint could not be written, and the run continues: {why}",
+                    file=str(path),
+                )
+            )
             return False
         return True
 
@@ -249,11 +346,13 @@ class Site:
 
     async def _linger(self) -> None:
         node = self.node
-        if self._running is None or all(view.ended for view in node.views.all()):
+        over = self._running is None or all(view.ended for view in node.views.all())
+        if over or self._asked:
             return
         missing = [name for i, name in enumerate(self.contract.names) if not node.views[i].ended]
         names = ", ".join(missing)
-        self.directory.log(f"Waiting {self.contract.linger:g} s for {names} to return.")
+        waiting = f"Waiting {self.contract.linger:g} s for {names} to return."
+        self.directory.log(LogEvent("lingering", waiting, peers=missing))
         limit = node.loop.time() + self.contract.linger
         while await node.wait_until(limit):
             pass
