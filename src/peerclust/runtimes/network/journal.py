@@ -80,6 +80,8 @@ class Journal:
             file = open_private(self._path, os.O_WRONLY)
             try:
                 os.ftruncate(file, data.rfind(b"\n") + 1)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self._path)) from None
             finally:
                 os.close(file)
 
