@@ -112,3 +112,20 @@ def test_a_run_logs_json_lines_only_and_says_where_its_status_is_explained(tmp_p
         assert written == "Written to out-p0."
         modes = {path.stat().st_mode & 0o777 for path in peers.out("p0").iterdir()}
         assert modes == {0o600}
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("words", [(), ("--json",), ("--log-format", "json")], ids=str)
+def test_a_run_does_not_depend_on_whoever_reads_what_it_prints(tmp_path, words):
+    with make_cluster(tmp_path, 2, pc.graphs.path(2), rho=2.0) as peers:
+        peers.start("p1")
+        command = [sys.executable, "-m", "peerclust", "peer", "run", "--network", "network.toml"]
+        command += ["--me", "p0", "--data", "p0.csv", "--out", "out-p0", *words]
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        process.stdout.close()
+        process.stderr.close()
+        assert process.wait(timeout=60) == 0
+        assert peers.ended("p0")
+        assert peers.wait("p1") == {"p1": 0}

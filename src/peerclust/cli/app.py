@@ -37,9 +37,6 @@ class CommandGroup(TyperGroup):
             raise
         except OSError as error:
             sentence = explain(error)
-        except KeyboardInterrupt:
-            # Not 1, which some commands have for a result.
-            raise typer.Exit(exit_codes.INTERRUPTED) from None
         typer.echo(sentence, err=True)
         raise typer.Exit(exit_codes.ERROR)
 

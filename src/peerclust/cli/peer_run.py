@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -114,7 +115,7 @@ def run(
         from peerclust.peers import commands
 
         csv = options.parse_csv(delimiter, decimal, "peer run")
-        emit = printer.log if log_format == "json" else None
+        emit = None if sys.stderr.isatty() and log_format == "text" else printer.log
         try:
             with peer_display.rounds(quiet=as_json, emit=emit) as progress:
                 commands.run_site(
@@ -157,13 +158,12 @@ class _Printer:
         """Print the result; the peer may keep answering late peers for a while."""
         status = record["status"]
         self.code = exit_codes.of_status(status["name"])
-        with suppress(OSError):
-            if self.quiet:
-                print_json(record | {"out": str(self.out)})
-                return
-            where = exit_codes.where(status["name"])
-            typer.echo(f"{status['name']}: {status['advice']} ({where})")
-            typer.echo(f"Written to {self.out}.")
+        if self.quiet:
+            self._print(json.dumps(record | {"out": str(self.out)}, indent=2), sys.stdout)
+            return
+        where = exit_codes.where(status["name"])
+        self._print(f"{status['name']}: {status['advice']} ({where})", sys.stdout)
+        self._print(f"Written to {self.out}.", sys.stdout)
 
     def fail(self, sentence: str, heading: str, code: int) -> None:
         """Print why there is no result, and set the exit code."""
@@ -178,15 +178,19 @@ class _Printer:
                 sys.stderr.write("\r\x1b[K\x1b[?25h")  # a progress line may hide the cursor
             resumes = "the same command goes on from its last checkpoint, if there is one."
             self.fail(f"{self.me} was asked to end; {resumes}", "asked to end", self.code)
-        with suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
         os._exit(self.code)
 
     def _print_error(self, sentence: str) -> None:
         line = json_line(sentence, datetime.now(UTC)) if self.as_json else str(sentence)
-        with suppress(OSError, ValueError):
-            typer.echo(line, err=True)
+        self._print(line, sys.stderr)
+
+    def _print(self, line: str, stream: TextIO) -> None:
+        try:
+            print(line, file=stream, flush=True)
+        except OSError:
+            # Otherwise Python fails once more, when it flushes the stream at the end.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @peer.command()
