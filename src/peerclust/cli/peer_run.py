@@ -147,7 +147,7 @@ class _Printer:
             )
         self.me, self.out, self.quiet = me, out, quiet
         self.as_json = log_format == "json"
-        self.code = exit_codes.LEFT
+        self.code, self._failed = exit_codes.LEFT, False
 
     def log(self, sentence: str) -> None:
         """Print a sentence of the log to stderr."""
@@ -167,13 +167,13 @@ class _Printer:
 
     def fail(self, sentence: str, heading: str, code: int) -> None:
         """Print why there is no result, and set the exit code."""
-        self.code = code
+        self.code, self._failed = code, True
         where = exit_codes.where(heading)
         self._print_error(LogEvent("failed", f"{sentence} ({where})", code=code))
 
     def exit_now(self) -> None:
         """End the process, which was asked to end and is busy."""
-        if self.code == exit_codes.LEFT:
+        if self.code == exit_codes.LEFT and not self._failed:
             if sys.stderr.isatty():
                 sys.stderr.write("\r\x1b[K\x1b[?25h")  # a progress line may hide the cursor
             resumes = "the same command goes on from its last checkpoint, if there is one."
@@ -185,6 +185,8 @@ class _Printer:
         self._print(line, sys.stderr)
 
     def _print(self, line: str, stream: TextIO) -> None:
+        # A path may have bytes that are no text.
+        line = line.encode(errors="backslashreplace").decode()
         try:
             print(line, file=stream, flush=True)
         except OSError:
