@@ -21,8 +21,10 @@ help:  ## List the targets
 	@echo "make TARGET [PYTHON=python3.x] [ARGS=...]"
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/all  ## Install the package as a user does, and run `peerclust demo`
+demo: $(VENV)/all  ## Install the package as a user does, run `peerclust demo`, and compile the kernels
 	$(BIN)/peerclust demo
+	@echo "Now the kernels are compiled, so that no later run has to wait; Ctrl-C does no harm."
+	$(BIN)/peerclust warm-up
 
 test: $(VENV)/dev  ## Run the fast tests and one smoke test of each slow kind
 	$(WARM_UP)

@@ -49,7 +49,8 @@ def _describe(name: str, value: Any) -> Iterator[str]:
     if inspect.isclass(value):
         for method, of in vars(value).items():
             if not method.startswith("_"):
-                yield f"{name}.{method}{_parameters(of)}"
+                # A class here is a default, such as that of `dtype`, with parameters not ours.
+                yield f"{name}.{method}{'' if inspect.isclass(of) else _parameters(of)}"
 
 
 def _parameters(value: Any) -> str:

@@ -52,6 +52,23 @@ def test_the_unit_runs_a_command_that_exists(unit):
     assert given["--out"].startswith(f"%S/{unit['Service']['StateDirectory']}/")
 
 
+def test_the_unit_compiles_into_a_directory_that_it_may_write_to(unit):
+    service = unit["Service"]
+    # With "-" the peer starts even if the kernels could not be compiled.
+    program = shlex.split(service["ExecStart"])[0]
+    assert service["ExecStartPre"] == f"-{program} warm-up"
+    assert int(service["TimeoutStartSec"]) >= 300
+    assert service["Environment"] == f"NUMBA_CACHE_DIR=%C/{service['CacheDirectory']}"
+
+
+@pytest.mark.parametrize("path", [CONTAINER, MPI_CONTAINER], ids=lambda each: each.name)
+def test_images_have_compiled_kernels_beside_the_package(path):
+    instructions = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    text = "\n".join(instructions)
+    # Before the cache is elsewhere; there it begins with what the image has.
+    assert text.index("peerclust warm-up") < text.index("ENV NUMBA_CACHE_DIR=")
+
+
 def test_the_unit_is_confined_and_stops_cleanly(unit):
     service = unit["Service"]
     required = {"NoNewPrivileges": "yes", "ProtectSystem": "strict", "KillSignal": "SIGTERM"}

@@ -37,7 +37,7 @@ def warm_up_other_losses() -> None:
 
 
 if __name__ == "__main__":
-    warm_up(print)
+    warm_up(print, float32=True)
     with kernels.use_mode("always"):
         warnings.simplefilter("ignore")  # of runs that end before they converge
         warm_up_other_losses()

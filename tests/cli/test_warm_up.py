@@ -11,7 +11,9 @@ def test_it_says_where_the_kernels_are_and_how_large(monkeypatch):
     result = good("warm-up")
     assert result.stdout.startswith("Compiled kernels are in /")
     assert " MB); that took " in result.stdout
-    assert result.stderr.splitlines()[0] == "1 of 4: 6 rows with 2 features, float64, kmeans"
+    first, second = result.stderr.splitlines()
+    assert first == "1 of 2: 6 rows with 2 features, float64, kmeans"
+    assert second == "2 of 2: 6 rows with 2 features, float64, huber"
     record = json.loads(good("warm-up", "--json").stdout)
     assert record["directory"] in result.stdout
     assert record["bytes"] > 10_000
@@ -19,7 +21,7 @@ def test_it_says_where_the_kernels_are_and_how_large(monkeypatch):
 
 
 def test_without_a_cache_nothing_is_kept(monkeypatch):
-    monkeypatch.setattr(warm_up, "warm_up", lambda report: None)
+    monkeypatch.setattr(warm_up, "warm_up", lambda report, float32: None)
     monkeypatch.setattr("peerclust.kernels.cache_directory.cache_directory", lambda: None)
     assert good("warm-up").stdout.startswith("No directory can be written to, so nothing is kept")
     assert json.loads(good("warm-up", "--json").stdout)["directory"] is None

@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_checks
+from sklearn.utils import estimator_checks, get_tags
 
 import peerclust as pc
 from peerclust.errors import DataError, InputError
@@ -48,7 +48,11 @@ TRANSFORMER_CHECKS = [
 
 
 def all_checks(estimator):
-    yield from (check for _, check in estimator_checks.estimator_checks_generator(estimator))
+    sparse = get_tags(estimator).input_tags.sparse
+    for _, check in estimator_checks.estimator_checks_generator(estimator):
+        # scikit-learn 1.6 has it for estimators that take no sparse rows, too.
+        if sparse or check.func.__name__ != "check_sample_weight_equivalence_on_sparse_data":
+            yield check
     for name in MORE_CHECKS + TRANSFORMER_CHECKS * hasattr(estimator, "transform"):
         yield partial(getattr(estimator_checks, name), type(estimator).__name__)
 

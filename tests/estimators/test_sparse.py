@@ -162,7 +162,7 @@ def test_the_detector_takes_sparse_rows_without_a_scale(X):
 @pytest.mark.parametrize("loss", ["kmeans", "huber"])
 def test_memory_stays_far_below_that_of_dense_rows(loss):
     n, d = 50_000, 2_000
-    X = random_array((n, d), density=0.002, format="csr", rng=np.random.default_rng(0))
+    X = random_array((n, d), density=0.002, format="csr", random_state=0)
     start = X[:4].toarray()
     model = pc.PeerClustering(4, loss=loss, init=start, max_iter=2, tol=0.0)
     tracemalloc.start()

@@ -107,6 +107,9 @@ def test_a_mode_leaves_no_choice(tmp_path, monkeypatch, clock, mode, expected):
 @pytest.mark.parametrize(("seconds", "lines"), [(0.5, []), (3.6, ["4 s"])])
 def test_a_person_who_waits_is_told_so_once(tmp_path, monkeypatch, clock, caplog, seconds, lines):
     kernel, _ = make_kernel(tmp_path, monkeypatch, clock, seconds=seconds)
+    monkeypatch.setattr(module.Kernel, "compiling", 0.0)
+    monkeypatch.setattr(module.Kernel, "announced", False)
+    monkeypatch.setattr(module.Kernel, "due_soon", set())
     with caplog.at_level(logging.WARNING, "peerclust"):
         for _ in range(9):
             kernel(X)

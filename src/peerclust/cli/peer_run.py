@@ -130,6 +130,8 @@ def run(
                 )
         except LeftError as left:
             printer.fail(str(left), "asked to end", exit_codes.LEFT)
+            # Python waits for threads when it ends, and one may still compile a kernel.
+            printer.exit_now()
         except PeerclustError as error:
             printer.fail(str(error), "an error", exit_codes.ERROR)
         except OSError as error:

@@ -1,8 +1,9 @@
-"""The command warm-up: compile all kernels in advance."""
+"""The command warm-up: compile kernels in advance."""
 
 from __future__ import annotations
 
 from time import perf_counter
+from typing import Annotated
 
 import typer
 
@@ -10,13 +11,22 @@ from peerclust.cli.app import Json, app, print_json, print_progress
 
 
 @app.command("warm-up")
-def warm_up(as_json: Json = False) -> None:
-    """Compile all kernels now, for images and services; otherwise it is done when one is needed."""
+def warm_up(
+    float32: Annotated[
+        bool,
+        typer.Option(
+            "--float32",
+            help="For float32 rows, too, as Python may pass them; tables are read as float64.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compile kernels now, for images and services; otherwise it is done when one is needed."""
     from peerclust.clustering.warm_up import warm_up as compile_all
     from peerclust.kernels.cache_directory import cache_directory
 
     start = perf_counter()
-    compile_all(lambda line: print_progress(line, as_json))
+    compile_all(lambda line: print_progress(line, as_json), float32=float32)
     seconds, directory = perf_counter() - start, cache_directory()
     files = [path for path in directory.rglob("*") if path.is_file()] if directory else []
     size = sum(path.stat().st_size for path in files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +21,14 @@ _SHAPES = [(700, 2), (100, 2), (100, 20), *((6, d) for d in (1, 2, 3, 4, 5))]
 _SOLVERS = ["exact", "accelerated", "admm"]
 
 
-def warm_up(report: Callable[[str], None]) -> None:
-    """Compile what K-means and the robust losses need, for float64 and float32 rows.
+def warm_up(report: Callable[[str], None], *, float32: bool = False) -> None:
+    """Compile what K-means and the robust losses need, for float64 rows or for both types.
 
     `report` is called with a line before each step. Weights need no code of their own, and the
     robust losses share theirs.
     """
-    steps = [
-        (shape, dtype, loss)
-        for shape in _SHAPES
-        for dtype in ("float64", "float32")
-        for loss in ("kmeans", "huber")
-    ]
+    dtypes = ("float64", "float32") if float32 else ("float64",)
+    steps = list(product(_SHAPES, dtypes, ("kmeans", "huber")))
     with kernels.use_mode("always"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of runs that end before they converge
         for number, ((n, d), dtype, loss) in enumerate(steps, 1):
@@ -51,8 +48,9 @@ def warm_up(report: Callable[[str], None]) -> None:
         links = Simulator(graphs.path(2)).distribution
         links.energy(np.zeros((2, 1, 1)))
         links.differences(np.zeros((2, 1, 1)))
-        parts, matrix = _draw_parts(6, 5, "float32"), Mahalanobis(np.eye(5))
-        cluster(parts, n_clusters=2, distance=matrix, rounds=2, search="none")
+        for dtype in dtypes:
+            parts, matrix = _draw_parts(6, 5, dtype), Mahalanobis(np.eye(5))
+            cluster(parts, n_clusters=2, distance=matrix, rounds=2, search="none")
 
 
 def _draw_parts(n: int, d: int, dtype: str) -> list[NDArray[np.float32 | np.float64]]:

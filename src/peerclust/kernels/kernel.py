@@ -83,18 +83,16 @@ def _choose_again() -> None:
         kernel._run = kernel._choose_first
 
 
-class _Silence:
-    """The seconds of compiling since a person was last told of it."""
+def _announce(kernel: Kernel) -> None:
+    """Say once per process that loops are compiled, if a person has to wait for them.
 
-    seconds = 0.0
-
-
-def _announce(seconds: float) -> None:
-    """Say that a loop is compiled, if a person has to wait for it, and for those before it."""
-    _Silence.seconds += seconds
-    if _Silence.seconds >= _LONG:
-        _log.warning("compiling kernels, once: about %.0f s", seconds)
-        _Silence.seconds = 0.0
+    The estimate is of this loop, those before it, and those that are due soon.
+    """
+    Kernel.compiling += kernel._seconds
+    others = sum(each._seconds for each in Kernel.due_soon if each is not kernel)
+    if Kernel.compiling + others >= _LONG and not Kernel.announced:
+        Kernel.announced = True
+        _log.warning("compiling kernels, once: about %.0f s", Kernel.compiling + others)
 
 
 def may_compile() -> bool:
@@ -123,6 +121,9 @@ class Kernel:
     all: ClassVar[list[Kernel]] = []
     # See `may_compile`.
     due_soon: ClassVar[set[Kernel]] = set()
+    # The seconds of compiling so far, and whether a person was told; see `_announce`.
+    compiling: ClassVar[float] = 0.0
+    announced: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -204,7 +205,7 @@ class Kernel:
             marker = self._marker(types, cache_directory())
             known = types in self._compiled or (marker is not None and marker.exists())
             if not known and compile_mode() == "auto":
-                _announce(self._seconds)
+                _announce(self)
             loop = self._compile(*arguments)
             self._compiled.add(types)
             Kernel.due_soon.discard(self)

@@ -33,7 +33,6 @@ from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.membership import Leaving, StateReceived, Stopping
 from peerclust.runtimes.network.messages import (
     Agreed,
-    Bye,
     StateReply,
     pack_centers,
     unpack_centers,
@@ -41,21 +40,14 @@ from peerclust.runtimes.network.messages import (
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
 from peerclust.runtimes.network.status import StatusSocket
-from peerclust.runtimes.network.wire import Kind
 from peerclust.runtimes.protocol import Snapshot
 from peerclust.users import Users
 
 # Seconds between two reports of progress.
 _REPORT_EVERY = 0.1
 
-# Seconds after a request to end, after which a site no longer waits for a thread that computes, and
-# then for its last messages to go out.
-_PATIENCE, _FAREWELL = 1.0, 0.1
-
-
 # Called now and then with (round, residual, neighbors alive).
 Progress = Callable[[int, float, int], None]
-
 
 # Bytes sent to, and heard from, each neighbor.
 Traffic = dict[str, dict[str, int]]
@@ -169,16 +161,7 @@ class Site:
     def _on_request(self) -> None:
         self._asked = True
         self.directory.log(LogEvent("asked-to-end", f"{self.me} was asked to end."), echo=False)
-        self.node.interrupt(Leaving())
-        self.node.loop.call_later(_PATIENCE, self._leave_now)
-
-    def _leave_now(self) -> None:
-        """Leave although a thread still computes, which ends with the process."""
-        assert self._end_request is not None
-        if self._verdict is None:
-            self._save_checkpoint()
-        self.node.broadcast(Kind.BYE, Bye("leaves", "it was asked to end"))
-        self.node.loop.call_later(_FAREWELL, self._end_request.exit_now)
+        self.node.leave()
 
     def _close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
         self._status.close()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from peerclust.runtimes.network.connections import ConnectionManager
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
-from peerclust.runtimes.network.membership import Membership, StateReceived, Stopping
+from peerclust.runtimes.network.membership import Leaving, Membership, StateReceived, Stopping
 from peerclust.runtimes.network.messages import (
     Bye,
     Heartbeat,
@@ -35,6 +35,11 @@ _MAX_SEQ_STEP = 1 << 20
 
 # Maximum number of restarts per peer, on average, during the set-up.
 _MAX_RESTARTS = 16
+
+# Seconds that a process which was asked to exit waits for a call in a thread.
+_GRACE = 0.5
+
+T = TypeVar("T")
 
 
 class Node(Membership):
@@ -54,6 +59,9 @@ class Node(Membership):
         # Makes the answer to StateRequest.
         self.state_reply: Callable[[], StateReply] | None = None
         self._ticker: asyncio.Task[None] | None = None
+        # Whether calls in threads are abandoned, and what cancels the wait for the current one.
+        self._abandons = False
+        self._abandon: Callable[[], object] = lambda: None
         self._began = self._checked = self.loop.time()
         d, K, m = len(contract.features), contract.n_clusters, len(contract.peers)
         self._connections = ConnectionManager(
@@ -76,6 +84,30 @@ class Node(Membership):
         """Start listening, dialing and the watchdog."""
         self.loop.run_until_complete(self._connections.open())
         self._ticker = self.loop.create_task(self._watch())
+
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        """Return the result of a call in a thread, while the event loop goes on.
+
+        A process that was asked to exit does not wait for it long: compiling takes seconds. The
+        thread runs on until the process ends.
+        """
+        if self._abandons:
+            raise Leaving
+        future = self.loop.run_in_executor(None, call)
+        self._abandon = future.cancel
+        try:
+            return await future
+        except asyncio.CancelledError:
+            raise Leaving from None
+
+    def leave(self) -> None:
+        """Raise Leaving from the current wait, and soon from a call in a thread."""
+        self.interrupt(Leaving())
+        self.loop.call_later(_GRACE, self._abandon_calls)
+
+    def _abandon_calls(self) -> None:
+        self._abandons = True
+        self._abandon()
 
     def close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
         """Send BYE and close all connections."""

@@ -203,12 +203,12 @@ class RoundLoop:
     async def _carry_out(self, make: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> CheckedRun:
         """Carry out the plan of the run."""
         # Some of its steps read all rows, and heartbeats must go on.
-        in_thread = partial(self.node.loop.run_in_executor, None)
+        in_thread = self.node.in_thread
         plan = make(await in_thread(self._first_snapshot))
-        task = await in_thread(next_task, plan)
+        task = await in_thread(partial(next_task, plan))
         while isinstance(task, Task):
             run = await (self._run_rounds(task) if task.iterates else self._agree(task))
-            task = await in_thread(next_task, plan, run)
+            task = await in_thread(partial(next_task, plan, run))
         return task.result
 
     def _first_snapshot(self) -> Snapshot[State]:
@@ -280,8 +280,7 @@ class RoundLoop:
         """Advance a conversation by one step; in a thread if it may take long."""
         begun = perf_counter()
         if in_thread or self._step_seconds > _LONG_STEP or kernels.may_compile():
-            executor = self.node.loop.run_in_executor
-            at = await executor(None, advance, conversation, delivered)
+            at = await self.node.in_thread(partial(advance, conversation, delivered))
         else:
             at = advance(conversation, delivered)
         self._step_seconds = perf_counter() - begun

@@ -62,7 +62,7 @@ class SetupRuntime:
 
     def in_thread(self, call: Callable[[], T]) -> T:
         """Return the result of a call that runs programs on this runtime."""
-        return self.node.loop.run_until_complete(self.node.loop.run_in_executor(None, call))
+        return self.node.loop.run_until_complete(self.node.in_thread(call))
 
     def blocks(self, users: Users) -> list[Users]:
         """Return one block of this peer's user."""
