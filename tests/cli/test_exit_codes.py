@@ -97,6 +97,27 @@ def test_a_crash_has_an_exit_code_of_its_own():
     )
 
 
+LOGS = """
+import logging, sys
+from peerclust import cli
+from peerclust.peers import commands
+def log(*_, **__):
+    logging.getLogger("peerclust").warning("compiling kernels, once: about 1 s")
+    raise OSError(28, "No space left on device", "o/lock")
+commands.run_site = log
+cli.main()
+"""
+
+
+def test_what_the_package_logs_is_json_too():
+    words = ("peer", "run", "--network", "n", "--me", "a", "--data", "d", "--out", "o")
+    done = run_python(LOGS, *words, "--log-format", "json")
+    assert done.returncode == exit_codes.ERROR
+    first, second = map(json.loads, done.stderr.splitlines())
+    assert first["message"] == "compiling kernels, once: about 1 s"
+    assert second["message"].startswith("o/lock cannot be used: No space left on device.")
+
+
 @pytest.mark.peers
 def test_a_run_logs_json_lines_only_and_says_where_its_status_is_explained(tmp_path):
     with make_cluster(tmp_path, 2, pc.graphs.path(2), rho=2.0) as peers:

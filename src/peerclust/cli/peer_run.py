@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,7 +111,7 @@ def run(
     70: a crash.
     """
     printer = _Printer(me, out, log_format, quiet=as_json)
-    with EndRequest(printer.exit_now) as end_request:
+    with EndRequest(printer.exit_now) as end_request, _logging_to(printer.log):
         # Heavy modules are imported once the process can be asked to end.
         from peerclust.cli import options, peer_display
         from peerclust.peers import commands
@@ -137,6 +139,22 @@ def run(
         except OSError as error:
             printer.fail(explain(error), "an error", exit_codes.ERROR)
     raise typer.Exit(printer.code)
+
+
+@contextmanager
+def _logging_to(log: Callable[[str], None]) -> Iterator[None]:
+    """Pass on what the package logs, as that kernels are compiled."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            log(record.getMessage())
+
+    logger, handler = logging.getLogger("peerclust"), Handler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 class _Printer:
