@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import shutil
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +152,21 @@ def test_whatever_fails_when_a_result_is_written_the_same_command_writes_it_late
             assert not (out / "checkpoint").exists()
             return
     pytest.fail("it never succeeds")
+
+
+def test_a_result_replaces_links_and_is_private(tmp_path):
+    _, given = make_ended_site(tmp_path)
+    out, precious = tmp_path / "out-p0", tmp_path / "precious"
+    precious.write_text("precious")
+    for name in ("labels.csv", "centers.csv", "solution.npz"):
+        (out / name).symlink_to(precious)
+    (out / "certificate.json").symlink_to(tmp_path / "nothing")
+    run_site(given, out)
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "nothing").exists()
+    modes = {path.name: path.lstat().st_mode for path in out.iterdir()}
+    assert {*RESULT} <= {*modes}
+    assert set(modes.values()) == {stat.S_IFREG | 0o600}
 
 
 def test_a_result_that_is_kept_is_not_lost_to_another_network_file_or_to_other_rows(tmp_path):
