@@ -138,9 +138,10 @@ def _check_accusations(run: FaultRun) -> Iterator[Finding]:
 
 
 def _read_log(run: FaultRun, name: str) -> list[str]:
-    """Return the lines of a peer's log without date and time."""
+    """Return the lines of a peer's log without their times."""
     log = run.out(name) / "log.txt"
-    return [line[20:] for line in log.read_text().splitlines()] if log.exists() else []
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [line.partition(" ")[2] for line in lines]
 
 
 def _name_outcome(process: PeerProcess, record: dict[str, Any] | None) -> str:

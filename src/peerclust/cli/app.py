@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from peerclust import __version__
+from peerclust.cli import exit_codes
 from peerclust.cli.help import option
 from peerclust.cli.mpi_job import wait_for_root
 from peerclust.errors import PeerclustError
@@ -37,7 +38,7 @@ class CommandGroup(TyperGroup):
         except OSError as error:
             sentence = explain(error)
         typer.echo(sentence, err=True)
-        raise typer.Exit(2)
+        raise typer.Exit(exit_codes.ERROR)
 
 
 app = typer.Typer(

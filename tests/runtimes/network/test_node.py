@@ -23,10 +23,7 @@ from peerclust.runtimes.network.messages import (
     Hello,
     Losses,
     Proof,
-    Record,
-    SignedRecord,
     Statement,
-    StateReply,
 )
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import Box, RoundLoop
