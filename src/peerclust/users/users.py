@@ -34,6 +34,7 @@ from peerclust.users.assigners import (
 from peerclust.users.assignment import Assignment, AssignmentCache, Labels, Terms
 from peerclust.users.cached import cached_pass, caching_pays
 from peerclust.users.nearest import nearest
+from peerclust.users.public_bounds import PublicBounds
 from peerclust.users.rows import (
     column_ranges,
     distinct_rows,
@@ -77,6 +78,8 @@ class Users:
         See `losses`, `bregman` and `distances`. A Bregman loss brings its own distance.
     ids : sequence of u ints, optional
         The ids of these users among all users (default 0 to u - 1).
+    bounds : PublicBounds, optional
+        What is public about the rows and weights of all users.
 
     Attributes
     ----------
@@ -107,6 +110,7 @@ class Users:
         loss: Loss | None = None,
         distance: Distance | None = None,
         ids: Sequence[int] | None = None,
+        bounds: PublicBounds | None = None,
     ) -> None:
         self.rows = rows
         self.offsets = offsets
@@ -115,6 +119,7 @@ class Users:
         self.loss: Loss = KMeans() if loss is None else loss
         self.distance = Euclidean() if distance is None else distance
         self.ids = tuple(range(len(offsets) - 1) if ids is None else ids)
+        self.bounds = bounds
         self.geometry, compiled = geometry_of(self.loss, self.distance), compiled_loss(self.loss)
         self.smoothness = theory.smoothness(self.loss, self.distance)
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
@@ -172,6 +177,12 @@ class Users:
     def with_weights(self, weights: Array) -> Users:
         """Return the same users with other weights, one per row."""
         return self._copy_with(self.rows, self.offsets, weights, self.ids)
+
+    def with_bounds(self, bounds: PublicBounds) -> Users:
+        """Return the same users with other public bounds."""
+        bounded = copy.copy(self)
+        bounded.bounds = bounds
+        return bounded
 
     def with_noise(self, noise: Callable[[tuple[int, ...]], Array]) -> Users:
         """Return the same users with noise(shape) added to their gradients, (u, K, d)."""
@@ -414,7 +425,13 @@ class Users:
         ids: tuple[int, ...],
     ) -> Users:
         return Users(
-            rows, offsets, weights=weights, loss=self.loss, distance=self.distance, ids=ids
+            rows,
+            offsets,
+            weights=weights,
+            loss=self.loss,
+            distance=self.distance,
+            ids=ids,
+            bounds=self.bounds,
         )
 
     def _each_weight(self) -> Array:
