@@ -173,7 +173,7 @@ def agree_on_scale(
     quartiles, sent = _quartiles(runtime, users)
     low, median, high = quartiles.T
     if (box := users.bounds) is not None and not (
-        (box.low <= quartiles.T) & (quartiles.T <= box.high)
+        (box.low <= quartiles.T) & (box.high >= quartiles.T)
     ).all():
         raise DataError(
             "A quartile over the rows of all users is outside of the range of its feature: a user"

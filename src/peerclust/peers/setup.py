@@ -34,7 +34,8 @@ from peerclust.runtimes.network.contract_validation import LARGEST
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Runtime
-from peerclust.text import parameter
+from peerclust.tables import Table
+from peerclust.text import parameter, shorten, show
 from peerclust.theory import Curvature, Scales
 from peerclust.users import Users
 from peerclust.users.public_bounds import PublicBounds
@@ -177,9 +178,51 @@ def _run_settings(contract: Contract) -> RunSettings:
     )
 
 
-def make_bounds(
-    contract: Contract, low: Array, high: Array, W: float = np.inf
-) -> PublicBounds:
+def check_public_bounds(contract: Contract, table: Table) -> None:
+    """Raise if rows of a site's file violate what the network file says about all sites."""
+    for j, name in enumerate(contract.features if contract.ranges else ()):
+        assert contract.ranges is not None
+        (low, high), values = contract.ranges[j], table.rows[:, j]
+        outside = np.flatnonzero((values < low) | (values > high))
+        if len(outside):
+            at = shorten([f"{values[i]:g} in row {table.row[i]}" for i in outside])
+            raise DataError(
+                f"Column {show(name)} of {table.files[0]} must lie in its range of the network"
+                f" file, {low:g} to {high:g}. Got {at}."
+            )
+    total = float(len(table.rows) if table.weights is None else table.weights.sum())
+    if total > contract.max_weight:
+        what = "rows" if table.weights is None else "a total weight"
+        raise DataError(
+            f"{table.files[0]} must have {what} of at most max_weight = {contract.max_weight:g} of"
+            f" the network file. Got {total:g}; all sites need a file with a larger one."
+        )
+
+
+def refuse_agreed(contract: Contract, agreed: Agreed) -> str:
+    """Return why this cannot be what sites agreed on, by what is public; or ""."""
+    m, beta = len(agreed.members), contract.make_loss(agreed.delta).smoothness
+    H = beta * contract.make_distance().largest * agreed.W * (1 + _ROUNDING)
+    if contract.max_weight * (1 + _ROUNDING) < agreed.W:
+        return f"the total weight {agreed.W:g} of a site, above max_weight"
+    if not agreed.W / (1 + _ROUNDING) <= agreed.weight <= m * agreed.W * (1 + _ROUNDING):
+        return f"the total weight {agreed.weight:g} of {m} sites of at most {agreed.W:g}"
+    if max(agreed.curvature) > H or max(agreed.evenness) > 1:
+        return "curvatures that no rows have"
+    low, high = _box(contract, make_scale(contract, agreed))
+    if contract.ranges is not None and (agreed.low, agreed.high) != (low.tolist(), high.tolist()):
+        return "a box other than the ranges"
+    diagonal = float(np.linalg.norm(np.array(agreed.high) - np.array(agreed.low)))
+    width = np.ptp(contract.ranges, axis=1) if contract.ranges else np.inf
+    # The unit of a constant feature is 1; of others at most its range.
+    far = (np.array(agreed.deviation) > np.maximum(width, 1.0)).any()
+    outside = contract.scale != "none" and not ((low <= 0) & (high >= 0)).all()
+    if far or outside or (diagonal > 0 and agreed.spread > diagonal):
+        return "a mean, deviation or spread that no rows in the ranges have"
+    return ""
+
+
+def make_bounds(contract: Contract, low: Array, high: Array, W: float = np.inf) -> PublicBounds:
     """Return the bounds of rows in the box from low to high, by which claims are checked.
 
     `W` is the largest total weight of a site, once all have agreed on it.

@@ -46,10 +46,10 @@ from peerclust.users import Users
 class CertifyState(State):
     """The users' centers x, what is summed or compared, (u, w), and what was found so far.
 
-    `bound` is that of a sum, and `limits` are those of a user's values. Each user's own are `curvature`, (u, K), the norms of its gradients of
-    J_rho times rho, `gradient`, (u, K), sum_j [x_i - x_j], `difference`, and its local `cost`.
-    `totals` and `pooled`, (w,), are the two sums, and `maxima` the last maximum, the same for all
-    users.
+    `bound` is that of a sum, and `limits` are those of a user's values. Each user's own are
+    `curvature`, (u, K), the norms of its gradients of J_rho times rho, `gradient`, (u, K),
+    sum_j [x_i - x_j], `difference`, and its local `cost`. `totals` and `pooled`, (w,), are the two
+    sums, and `maxima` the last maximum, the same for all users.
     """
 
     values: Array = field(default_factory=partial(np.empty, (0, 0)))
@@ -172,9 +172,9 @@ class Certify:
             return NeighborSum(state.x)
         if state.round in (2, 4):
             return self._numbers(state).message(state.values, state.limits)
-        last, limits = state.round == 5, state.limits and state.limits.magnitudes()
-        values = state.values if last else order_of_magnitude(state.values)
-        return NetworkMax(values, limits and limits.refuse)
+        limits = state.limits and state.limits.magnitudes()
+        last = state.round == 5
+        return NetworkMax(state.values if last else order_of_magnitude(state.values), limits)
 
     def hear(
         self, users: Users, state: CertifyState, heard: HeardSum | HeardMax | HeardTotal
@@ -278,13 +278,13 @@ class Certify:
         """Return the limits of gradients and cost at the mean centers, and of a part of J_rho."""
         if (bounds := claims(users)) is None:
             return None
-        g, cost, part = largest_curvature(users, bounds) * bounds.reach, largest_cost(users, bounds), 0.0
-        if self.rho is not None:
-            # At most m - 1 neighbors, as far away as the mean.
-            part = 0.5 * self.c * self.m * K * bounds.center_reach**2
-        own = cost / (self.rho or 1.0)
+        g, cost = largest_curvature(users, bounds) * bounds.reach, largest_cost(users, bounds)
+        # The penalty: the mean and at most m - 1 neighbors are as far away as can be.
+        rho, part = self.rho or 1.0, 0.5 * self.c * self.m * K * bounds.center_reach**2
         return Limits.of(
-            ("gradient", K * users.d, -g, g), ("cost", 1, 0.0, cost), ("cost", 1, -part, own + part)
+            ("gradient", K * users.d, -g, g),
+            ("cost", 1, 0.0, cost),
+            ("part of the cost", 1, -part, cost / rho + part),
         )
 
     def _compare(self, users: Users, state: CertifyState) -> CertifyState:

@@ -81,8 +81,8 @@ class Total:
     def say(self, state: TotalState) -> Message[HeardMax | HeardTotal]:
         """Send the magnitudes, then the integers, to all."""
         if state.bound is None:
-            refuse = None if self.limits is None else self.limits.magnitudes().refuse
-            return NetworkMax(order_of_magnitude(state.x), refuse)
+            limits = self.limits and self.limits.magnitudes()
+            return NetworkMax(order_of_magnitude(state.x), limits)
         values = state.x.reshape(len(state.x), -1)
         return self._numbers(state.bound).message(values, self.limits)
 
@@ -119,7 +119,7 @@ class Maximum:
 
     def say(self, state: State) -> NetworkMax:
         """Send the numbers to all."""
-        return NetworkMax(state.x, self.limits and self.limits.refuse)
+        return NetworkMax(state.x, self.limits)
 
     def hear(self, users: Users, state: State, heard: HeardMax) -> State:
         """Take the maximum."""

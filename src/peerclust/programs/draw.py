@@ -31,8 +31,8 @@ from peerclust.users.nearest import nearest
 class DrawState(State):
     """The block's keys (u, n), its candidates' values (u, n, d), and the results.
 
-    `drawn` is (n, d) after two rounds; a row of it is NaN if no row had any mass. `limits` are those
-    of a value.
+    `drawn` is (n, d) after two rounds; a row of it is NaN if no row had any mass. `limits` are
+    those of a value.
     """
 
     keys: Array
@@ -112,7 +112,7 @@ class Draw:
             return NetworkMax(state.keys)
         won = (state.keys == state.best) & (state.keys > -np.inf)
         values = np.where(won[..., None], state.values, -np.inf)
-        return NetworkMax(values, state.limits and state.limits.refuse)
+        return NetworkMax(values, state.limits)
 
     def hear(self, users: Users, state: DrawState, heard: HeardMax) -> DrawState:  # noqa: ARG002
         """Store the largest keys; then the winners' values."""

@@ -126,7 +126,7 @@ class Exact:
         """Send the ranges, and then what is summed, to all."""
         # Not in round 0 if peers resume.
         if state.ranges.ndim == 2:
-            return NetworkMax(state.ranges, state.limits and state.limits.refuse)
+            return NetworkMax(state.ranges, state.limits)
         # The first number counts the users whose numbers do not fit.
         values = np.zeros((len(state.sums), 1 + state.sums[0].size))
         values[:, 1:] = state.sums.reshape(len(values), -1)

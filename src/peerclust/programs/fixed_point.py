@@ -106,9 +106,10 @@ class FixedPoint:
 
     def message(self, values: Array, limits: Limits | None = None) -> NetworkSum:
         """Return the message that adds values (u, w), each user's within the limits, if any."""
-        checked = limits is not None and self.words > 0
-        refuse = partial(self._refuse, limits) if checked else None
-        return NetworkSum(self.encode(values), refuse)
+        integers = self.encode(values)
+        if limits is None or self.words == 0:
+            return NetworkSum(integers)
+        return NetworkSum(integers, partial(self._refuse, limits))
 
     def _refuse(self, limits: Limits, total: Words, users: int) -> str:
         unit = np.ldexp(1.0, self.exponent - self.bits)

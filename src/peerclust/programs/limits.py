@@ -91,6 +91,14 @@ def largest_curvature(users: Users, bounds: PublicBounds) -> float:
     return users.smoothness * bounds.weight
 
 
+def weight_limits(users: Users) -> Limits | None:
+    """Return the limits of a user's total weight."""
+    if (bounds := claims(users)) is None:
+        return None
+    assert bounds.weight is not None
+    return Limits.of(("total weight", 1, 0.0, bounds.weight))
+
+
 def curvature_limits(users: Users, K: int) -> Limits | None:
     """Return the limits of a 1, the K curvatures of a user's cost, and their squares."""
     if (bounds := claims(users)) is None:

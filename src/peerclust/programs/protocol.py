@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.arrays import Array
+from peerclust.programs.limits import Limits
 from peerclust.users import Assignment, Users
 
 # A residual that is not known yet. It is above every threshold, and finite: an infinite residual
@@ -106,11 +107,11 @@ class NeighborValues(ToNeighbors[HeardValues]):
 class NetworkMax(Message[HeardMax]):
     """Send v[i], (u, ...), to the whole network; hear the elementwise maximum over all users.
 
-    `refuse`, if given, returns why the maximum of some users' values cannot be theirs, or "".
+    `limits`, if given, are those of one user's values.
     """
 
     v: Array
-    refuse: Callable[[Array], str] | None = None
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, eq=False)

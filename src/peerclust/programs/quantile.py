@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from peerclust.arrays import Array, Ints, Rows
 from peerclust.programs.fixed_point import FixedPoint
-from peerclust.programs.limits import Limits, claims
+from peerclust.programs.limits import Limits, weight_limits
 from peerclust.programs.protocol import (
     HeardMax,
     HeardTotal,
@@ -106,20 +106,19 @@ class Quantile:
     def start(self, users: Users, x: Array) -> QuantileState:
         """Start at the centers x, (u, k, d), that users have agreed on, if the values need any."""
         n = len(self.q) * self.values(users, x).shape[1]
-        bounds = claims(users)
         return QuantileState(
             x=x,
             weights=users.total_weights[:, None],
             below=np.zeros((users.m, n)),
             counts=np.empty((users.m, n * PARTS)),
             bits=(0,) * n,
-            limits=bounds and Limits.of(("total weight", 1, 0.0, bounds.weight or 0.0)),
+            limits=weight_limits(users),
         )
 
     def say(self, state: QuantileState) -> Message[HeardMax | HeardTotal]:
         """Send the total weight, then the weights up to each number, to all."""
         if state.round == 0:
-            return NetworkMax(state.weights, state.limits and state.limits.refuse)
+            return NetworkMax(state.weights, state.limits)
         limits = state.limits and state.limits.repeat(state.counts.shape[1])
         return self._numbers(state).message(state.counts, limits)
 

@@ -110,9 +110,7 @@ def agree_on_curvature(users: Users, x: Array, m: int) -> Plan[tuple[Curvature, 
     return Curvature.of(own, *np.split(total[1:] / total[0], 2)), sent
 
 
-def add_up(
-    values: Array, m: int, limits: Limits | None = None
-) -> Plan[tuple[Array, Traffic]]:
+def add_up(values: Array, m: int, limits: Limits | None = None) -> Plan[tuple[Array, Traffic]]:
     """Return the sum over all m users, (w,), of vectors, (u, w), and the traffic that it took.
 
     `limits` are those of one vector.

@@ -105,10 +105,10 @@ async def reduce_over_network(
 ) -> HeardMax | HeardTotal:
     """Return the maximum or sum over all peers that a block of one user hears."""
     if isinstance(said, NetworkMax):
-        largest, refuse = said.v[0], said.refuse
+        largest, limits = said.v[0], said.limits
 
         def check(array: Array) -> str:
-            return refuse_large(array) or (refuse(array) if refuse else "")
+            return refuse_large(array) or ("" if limits is None else limits.refuse(array))
 
         for _ in range(living.D):
             frames = await node.exchange(Kind.AGREE, largest, check)
@@ -124,7 +124,8 @@ async def _add(said: NetworkSum, living: LivingGraph, node: LockstepExchange) ->
     A sum that the peers which it is of cannot have is refused: on the way up that of a child's
     subtree, on the way down what the total adds to that of this peer's own.
     """
-    own, refuse = said.v[0], said.refuse or (lambda *_: "")
+    own: Integers = said.v[0]
+    refuse = said.refuse or (lambda *_: "")
 
     def check_subtree(integers: Integers, number: int) -> str:
         return refuse(integers, living.subtree_size(number))
