@@ -39,7 +39,7 @@ SECTIONS = {
         " unless tol is 0)",
         "seed": "the same seed gives the same result",
         "mean_of": "average this many rows of one site per initial center; 1 reveals single rows",
-        "max_weight": "the most rows of a site, or weight of them; a site that claims more is refused",
+        "max_weight": "the most rows of a site, or their weight; one that claims more is refused",
         "ranges": "the public range of each feature, low and high; if left out, all sites learn"
         " the smallest and the largest value",
     },
