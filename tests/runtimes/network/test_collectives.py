@@ -84,7 +84,7 @@ def test_a_maximum_reaches_all_peers(graph):
 
 
 def reduce_with_a_lie(graph, liar, lie, values, limits):
-    """Return who refused whom, and why, if the frames of one peer carry what `lie` makes of them."""
+    """Return who refused whom, and why, if one peer sends what `lie` makes of its integers."""
     net, refused = JoinedNodes(graph, running=False), []
     numbers = FixedPoint.for_bound(np.array([100.0]), graph.m)
     for node in net.nodes:
