@@ -234,3 +234,15 @@ def is_too_stiff_in_the_end(arguments, directory):
 
     Users.local_curvature = lie
     preload.run_peer(arguments, directory)
+
+
+def is_too_steep_in_a_sum(arguments, directory):
+    """Claims, after some sums of `exact`, that its numbers are larger than any."""
+    honest, calls = Users.curvature, []
+
+    def lie(self, assignment, x):
+        calls.append(x)
+        return honest(self, assignment, x) * (1e12 if len(calls) > 3 else 1.0)
+
+    Users.curvature = lie
+    preload.run_peer(arguments, directory)

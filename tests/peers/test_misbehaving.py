@@ -187,6 +187,19 @@ def test_a_peer_that_claims_too_much_cannot_make_others_say_that_they_converged(
         assert np.abs(moved - mean).max() < 0.1
 
 
+def test_with_exact_a_peer_that_claims_too_much_stops_the_run_and_is_named(tmp_path):
+    given = {"rho": "auto", "solver": "exact", "on_loss": "stop", "on_absent": "stop"}
+    with make_cluster(tmp_path, **given, max_weight=40) as peers:
+        left = ["p0", "p1", "p3", "p4"]
+        peers.start(*left)
+        peers.start("p2", run=wrong.is_too_steep_in_a_sum)
+        assert set(peers.wait(*left).values()) == {2}
+        reason = "it sent a count of overflows of 1"
+        assert any(
+            "p2 was lost in round" in peers.error(n) and reason in peers.error(n) for n in left
+        )
+
+
 def test_rows_outside_of_the_ranges_stop_their_site_before_it_sends_anything(tmp_path):
     ranges = {f"x{j}": (0.0, 6.0) for j in range(4)}
     with make_cluster(tmp_path, 2, pc.graphs.path(2), ranges=ranges) as peers:

@@ -145,9 +145,13 @@ class Exact:
             return replace(state, ranges=heard.v, limits=limits, round=now)
         total = self._numbers(state).decode(heard.v)
         if total[0] > 0:
-            if (state.largest >= _MAX_ROOM * state.ranges[0]).all():
+            if self._is_widest(state, state.largest):
                 raise DivergedError("A gradient is larger than the rows permit: the run diverged.")
-            return replace(state, largest=self._limit(state, _GROWTH * state.largest), round=now)
+            largest = self._limit(state, _GROWTH * state.largest)
+            limits = state.limits
+            if state.present > 0:
+                limits = _sum_limits(users, len(largest), fits=self._is_widest(state, largest))
+            return replace(state, largest=largest, limits=limits, round=now)
         total = total[1:].reshape(state.x.shape[1], -1)
         if state.present == 0:
             present = float(total[0, 0])
@@ -172,6 +176,7 @@ class Exact:
         """
         if largest is None:
             largest = np.broadcast_to(np.asarray(self.curvature), len(x))
+        largest = self._limit(state, _ROOM * largest)
         everywhere = users.broadcast_centers(x)
         assignment = users.assign(everywhere, state.assignment)
         H = users.curvature(assignment, everywhere)[..., None]
@@ -179,14 +184,18 @@ class Exact:
             state,
             x=everywhere,
             sums=np.concatenate([H, users.gradient(assignment, everywhere)], axis=2),
-            largest=self._limit(state, _ROOM * largest),
-            limits=_sum_limits(users, len(x)),
+            largest=largest,
+            limits=_sum_limits(users, len(x), fits=self._is_widest(state, largest)),
             assignment=assignment,
         )
 
     def _limit(self, state: ExactState, largest: Array) -> Array:
         """Return the bound on curvatures, which is at most a multiple of beta W."""
         return np.asarray(np.minimum(largest, _MAX_ROOM * state.ranges[0]))
+
+    def _is_widest(self, state: ExactState, largest: Array) -> bool:
+        """Return whether the bound on curvatures is so large that all rows' numbers fit."""
+        return bool((largest >= _MAX_ROOM * state.ranges[0]).all())
 
     def _numbers(self, state: ExactState) -> FixedPoint:
         """Return the integers for a count of users and what is summed in this round."""
@@ -233,19 +242,22 @@ def _center_limits(users: Users, K: int) -> Limits | None:
     return _with_flag(Limits.of(*each).repeat(K))
 
 
-def _sum_limits(users: Users, K: int) -> Limits | None:
-    """Return the limits of what a user sums: whether it fits, and each curvature and gradient."""
+def _sum_limits(users: Users, K: int, *, fits: bool) -> Limits | None:
+    """Return the limits of what a user sums: whether it fits, and each curvature and gradient.
+
+    `fits` is whether all numbers fit, so that nobody may say otherwise.
+    """
     if (bounds := claims(users)) is None:
         return None
     H = curvature_ratio(users.loss) * largest_curvature(users, bounds)
     g = largest_curvature(users, bounds) * bounds.reach
     each = ("curvature", 1, 0.0, H), ("gradient", users.d, -g, g)
-    return _with_flag(Limits.of(*each).repeat(K))
+    return _with_flag(Limits.of(*each).repeat(K), 0.0 if fits else 1.0)
 
 
-def _with_flag(limits: Limits) -> Limits:
-    low, high = np.concatenate([[0.0], limits.low]), np.concatenate([[1.0], limits.high])
-    return Limits(low, high, ("count", *limits.names))
+def _with_flag(limits: Limits, most: float = 1.0) -> Limits:
+    low, high = np.concatenate([[0.0], limits.low]), np.concatenate([[most], limits.high])
+    return Limits(low, high, ("count of overflows", *limits.names))
 
 
 def _check_centers(users: Users, x: Array) -> None:
