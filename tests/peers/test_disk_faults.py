@@ -23,6 +23,8 @@ from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.journal import read_journal
 from peerclust.runtimes.network.messages import Agreed, pack_centers
+from peerclust.runtimes.network.statements import run_id
+from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.testing import preload
 
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS)

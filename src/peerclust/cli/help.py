@@ -17,6 +17,10 @@ HELP = {
         "decimal": "Decimal sign of CSV files: point or comma (default: detected in each file).",
         "columns": "Columns to cluster by (default: all other columns).",
         "weights_column": "Column with the rows' weights (default: every weight is 1).",
+        "ranges": "Public range of a feature; repeat for each. Rows outside are an error at their"
+        " site (default: all sites learn the smallest and the largest value).",
+        "max_weight": "The most rows of a site, or their weight; a site that claims more is"
+        " refused.",
         "scale": "standard: features in units of their standard deviation; robust: of their"
         " interquartile range; none: as they are.",
     },

@@ -62,6 +62,10 @@ def init(
         "network.toml"
     ),
     weights_column: Annotated[str | None, option("weights_column", metavar="COLUMN")] = None,
+    ranges: Annotated[
+        list[str] | None, option("ranges", "--range", metavar="NAME=LOW:HIGH")
+    ] = None,
+    max_weight: Annotated[float, option("max_weight")] = 1e9,
     scale: Annotated[str, option("scale")] = "standard",
     loss: Annotated[str, option("loss")] = "kmeans",
     delta: Annotated[str | None, option("delta", metavar="auto|X")] = None,
@@ -111,6 +115,8 @@ def init(
         "links": links,
         "features": options.split_names(features),
         "n_clusters": clusters,
+        "ranges": dict(map(_parse_range, ranges)) if ranges else None,
+        "max_weight": max_weight,
         "matrix": None if matrix is None else tables.read_matrix(matrix).tolist(),
         # Defaults are written out, so that the file is complete.
         "delta": 1.0 if delta is None and loss == "huber" else _parse_number(delta),
@@ -148,6 +154,17 @@ def _parse_number(value: str | None) -> float | str | None:
         return value and float(value)
     except ValueError:
         return value
+
+
+def _parse_range(value: str) -> tuple[str, tuple[float, float]]:
+    name, _, limits = value.rpartition("=")
+    low, _, high = limits.partition(":")
+    try:
+        return name, (float(low), float(high))
+    except ValueError:
+        raise ParameterError(
+            f"`--range` of peer init must be NAME=LOW:HIGH, with two numbers. Got {value!r}."
+        ) from None
 
 
 def _parse_peer(value: str) -> Any:

@@ -14,7 +14,7 @@ from peerclust.arrays import Array
 from peerclust.doors import NETWORK_FILE
 from peerclust.errors import DataError, ParameterError
 from peerclust.log_events import LogEvent
-from peerclust.peers import replay as replaying
+from peerclust.peers import replay as replaying, setup
 from peerclust.peers.end_request import EndRequest
 from peerclust.peers.setup import Rows
 from peerclust.peers.site import Progress, Site, SiteResult, load_result
@@ -201,7 +201,7 @@ def check_dates(identity: Identity, now: datetime) -> None:
 def read_table(contract: Contract, data: Path, csv: CsvOptions = DETECT_ALL) -> Table:
     """Read the columns that the contract names; the table may have no rows."""
     try:
-        return tables.read(
+        table = tables.read(
             [data],
             columns=contract.features,
             weights_column=contract.weights_column,
@@ -211,6 +211,8 @@ def read_table(contract: Contract, data: Path, csv: CsvOptions = DETECT_ALL) -> 
     except DataError as error:
         note = " The network file requires it." if "There is no column" in str(error) else ""
         raise DataError(error.sentence + note) from None
+    setup.check_public_bounds(contract, table)
+    return table
 
 
 def read_rows(contract: Contract, me: str, table: Table) -> Rows:

@@ -118,7 +118,8 @@ class JoinProcedure:
     def refuse(self, reply: StateReply) -> str:
         """Return why a neighbor's centers cannot be those of the run, or ""."""
         x = unpack_centers(reply.centers, self.contract.n_clusters)
-        return configuration.make_box(self.contract, reply.agreed).refuse(x)
+        box = configuration.make_box(self.contract, reply.agreed)
+        return setup.refuse_agreed(self.contract, reply.agreed) or box.refuse(x)
 
     def _join(self, reply: StateReply) -> JoinResult:
         """Join a run that has started, from the checkpoint or else a neighbor's centers."""

@@ -23,6 +23,7 @@ from functools import partial
 import numpy as np
 
 from peerclust.arrays import Array
+from peerclust.programs.limits import Limits, claims
 from peerclust.programs.protocol import HeardMax, NetworkMax, State
 from peerclust.sparse import AnyRows
 from peerclust.users import Users
@@ -36,11 +37,13 @@ ROUNDING = 2.0**-32
 class DrawState(State):
     """The block's keys (u, n), its candidates' values (u, n, d), and the results.
 
-    `drawn` is (n, d) after two rounds; a row of it is NaN if no row had any mass.
+    `drawn` is (n, d) after two rounds; a row of it is NaN if no row had any mass. `limits` are
+    those of a value.
     """
 
     keys: Array
     values: Array
+    limits: Limits | None = None
     best: Array = field(default_factory=partial(np.empty, 0))
     drawn: Array = field(default_factory=partial(np.empty, (0, 0)))
 
@@ -97,7 +100,10 @@ class Draw:
                 values[i] = [
                     self._mean(users, own, weights[here], at - offsets[i]) for at in chosen
                 ]
-        return DrawState(x=x, keys=keys, values=values)
+        limits = None
+        if (bounds := claims(users)) is not None:
+            limits = Limits.of(("drawn center", users.d, bounds.low, bounds.high)).repeat(self.n)
+        return DrawState(x=x, keys=keys, values=values, limits=limits)
 
     def _mean(self, users: Users, own: AnyRows, weights: Array, at: int) -> Array:
         """Return the weighted mean of the distinct rows nearest to the row own[at]."""
@@ -112,7 +118,8 @@ class Draw:
         if state.round == 0:
             return NetworkMax(state.keys)
         won = (state.keys == state.best) & (state.keys > -np.inf)
-        return NetworkMax(np.where(won[..., None], state.values, -np.inf))
+        values = np.where(won[..., None], state.values, -np.inf)
+        return NetworkMax(values, state.limits)
 
     def hear(self, users: Users, state: DrawState, heard: HeardMax) -> DrawState:  # noqa: ARG002
         """Store the largest keys; then the winners' values."""

@@ -35,6 +35,7 @@ from peerclust.users.assigners import (
 from peerclust.users.assignment import Assignment, AssignmentCache, Labels, Terms
 from peerclust.users.cached import cached_pass, caching_pays
 from peerclust.users.nearest import nearest
+from peerclust.users.public_bounds import PublicBounds
 from peerclust.users.rows import (
     column_ranges,
     distinct_rows,
@@ -80,6 +81,8 @@ class Users:
         The ids of these users among all users (default 0 to u - 1).
     private_seeds : dict of bytes, at most 64 each, optional
         Secrets of users, by id. The random streams of a user with one depend on it.
+    bounds : PublicBounds, optional
+        What is public about the rows and weights of all users.
 
     Attributes
     ----------
@@ -111,6 +114,7 @@ class Users:
         distance: Distance | None = None,
         ids: Sequence[int] | None = None,
         private_seeds: Mapping[int, bytes] | None = None,
+        bounds: PublicBounds | None = None,
     ) -> None:
         self.rows = rows
         self.offsets = offsets
@@ -120,6 +124,7 @@ class Users:
         self.distance = Euclidean() if distance is None else distance
         self.ids = tuple(range(len(offsets) - 1) if ids is None else ids)
         self.private_seeds = private_seeds or {}
+        self.bounds = bounds
         self.geometry, compiled = geometry_of(self.loss, self.distance), compiled_loss(self.loss)
         self.smoothness = theory.smoothness(self.loss, self.distance)
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
@@ -177,6 +182,12 @@ class Users:
     def with_weights(self, weights: Array) -> Users:
         """Return the same users with other weights, one per row."""
         return self._copy_with(self.rows, self.offsets, weights, self.ids)
+
+    def with_bounds(self, bounds: PublicBounds) -> Users:
+        """Return the same users with other public bounds."""
+        bounded = copy.copy(self)
+        bounded.bounds = bounds
+        return bounded
 
     def with_noise(self, noise: Callable[[tuple[int, ...]], Array]) -> Users:
         """Return the same users with noise(shape) added to their gradients, (u, K, d)."""
@@ -437,6 +448,7 @@ class Users:
             distance=self.distance,
             ids=ids,
             private_seeds=self.private_seeds,
+            bounds=self.bounds,
         )
 
     def _each_weight(self) -> Array:

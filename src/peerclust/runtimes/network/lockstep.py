@@ -53,11 +53,13 @@ class Called(Exception):  # noqa: N818 - an event, not an error
 class Flow(NamedTuple):
     """The neighbors to which an exchange of integers carries data, and those that send some.
 
-    All others are sent, and send, an empty array.
+    All others are sent, and send, an empty array. `check` returns why a neighbor's integers cannot
+    be used, or "".
     """
 
     to: frozenset[int] = frozenset()
     of: frozenset[int] = frozenset()
+    check: Callable[[Integers, int], str] = lambda *_: ""
 
 
 @dataclass(eq=False)
@@ -198,8 +200,10 @@ class LockstepExchange:
                     frame = frame._replace(payload=frame.payload.apply(last))
                 else:
                     reason = "codes without the numbers that they refer to"
-            # All integers are possible parts of a sum.
-            reason = reason or ("" if flow is not None else check(frame.array))
+            if not reason and flow is None:
+                reason = check(frame.array)
+            elif not reason and flow is not None and link.number in flow.of:
+                reason = flow.check(frame.integers, link.number)
             if reason:
                 self.ban(link, f"it sent {reason}")
                 continue
