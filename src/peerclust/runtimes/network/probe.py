@@ -21,6 +21,7 @@ from peerclust.errors import WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
+from peerclust.runtimes.network.listener import Listener
 from peerclust.runtimes.network.messages import Bye, Hello
 from peerclust.runtimes.network.transport import (
     HANDSHAKE_TIMEOUT,
@@ -97,6 +98,7 @@ class Probe:
         self._open: set[Connection] = set()
         # The results of connections that this site has dialed.
         self._dialed: dict[Connection, ProbeResult] = {}
+        self._listener: Listener | None = None
         self._changed = asyncio.Event()
         self.results = {name: ProbeResult() for name in contract.neighbors(me)}
         self.listen_error = ""
@@ -108,7 +110,7 @@ class Probe:
 
     async def run(self, seconds: float, on_wait: Callable[[list[str]], None]) -> None:
         """Probe all neighbors, for at most `seconds`; `on_wait` gets the names still missing."""
-        server = await self._listen_here()
+        await self._listen_here()
         tasks = [asyncio.create_task(self._dial_repeatedly(name)) for name in self.results]
         try:
             async with asyncio.timeout(seconds):
@@ -124,8 +126,8 @@ class Probe:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if server is not None:
-            server.close()
+        if self._listener is not None:
+            self._listener.close()
         for connection in list(self._open):
             connection.close()
         # Let the last writes go out before the loop ends.
@@ -140,17 +142,18 @@ class Probe:
             return result.answered and result.dialed_us
         return result.answered or (result.dialed_us and name < self._me)
 
-    async def _listen_here(self) -> asyncio.Server | None:
+    async def _listen_here(self) -> None:
         host, port = self._listen
         context = identities.server_context(self._identity, list(self._names))
-        loop = asyncio.get_running_loop()
+        self._listener = Listener(
+            lambda first: self._connection(context, None, first=first), lambda *_: None
+        )
         try:
-            return await loop.create_server(lambda: self._connection(context, None), host, port)
+            await self._listener.open(host, port)
         except OSError as error:
             self.listen_error = explain(error)
             if error.errno == errno.EADDRINUSE:
                 self.already_running = await self._is_running_here()
-        return None
 
     async def _is_running_here(self) -> bool:
         """Return whether the process that listens at this site's port has its certificate."""
@@ -190,7 +193,11 @@ class Probe:
         return connection
 
     def _connection(
-        self, context: ssl.SSLContext, uri: str | None, result: ProbeResult | None = None
+        self,
+        context: ssl.SSLContext,
+        uri: str | None,
+        result: ProbeResult | None = None,
+        first: bytes = b"",
     ) -> Connection:
         connection = Connection(
             context,
@@ -199,11 +206,17 @@ class Probe:
             opened=self._opened,
             received=self._received,
             closed=self._closed,
+            secured=self._release,
+            first=first,
         )
         self._open.add(connection)
         if result is not None:
             self._dialed[connection] = result
         return connection
+
+    def _release(self, connection: Connection) -> None:
+        if self._listener is not None:
+            self._listener.release(connection)
 
     def _opened(self, connection: Connection) -> None:
         if connection.certificate in self._names:
@@ -244,6 +257,7 @@ class Probe:
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self._open.discard(connection)
+        self._release(connection)
         result = self._dialed.pop(connection, None)
         if result is not None and not result.answered:
             result.reason, result.unreachable = reason, False
