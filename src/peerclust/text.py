@@ -50,6 +50,10 @@ def guess(name: object, known: Iterable[str]) -> str:
     return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
+# The most characters of a line in a log or on a terminal.
+LONGEST_LINE = 10_000
+
+
 def sanitize(text: str, *, longest: int = 1000) -> str:
     r"""Return text as one printable line, of at most `longest` characters.
 

@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from peerclust.clustering.progress import PAUSE, show_residual
 from peerclust.peers.check import Line
+from peerclust.report.terminal import SanitizingConsole
 
 
 @contextmanager
 def rounds(*, quiet: bool) -> Iterator[Callable[[int, float | None, int], None]]:
     """Yield the progress callback of a run: one changing line on a terminal, otherwise lines."""
-    console = Console(stderr=True, highlight=False)
+    console = SanitizingConsole(stderr=True, highlight=False)
 
     def line(round_: int, residual: float | None, alive: int) -> str:
         if residual is None:
@@ -46,7 +46,7 @@ def rounds(*, quiet: bool) -> Iterator[Callable[[int, float | None, int], None]]
 @contextmanager
 def waiting(*, quiet: bool) -> Iterator[Callable[[list[str]], None]]:
     """Yield the callback that shows which neighbors a check is waiting for."""
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = SanitizingConsole(stderr=True, highlight=False, markup=False)
 
     def line(names: list[str]) -> str:
         return f"waiting for {', '.join(names)}"

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from peerclust.cli.app import Decimal, Delimiter, Force, Json, Seed, print_json, print_progress
+from peerclust.cli.app import (
+    Decimal,
+    Delimiter,
+    Force,
+    Json,
+    Seed,
+    echo,
+    print_json,
+    print_progress,
+)
 from peerclust.cli.peer_setup import peer
 from peerclust.errors import LeftError, ParameterError, PeerError
 
@@ -107,7 +116,7 @@ def run(
                 on_result=lambda record: _print_result(record, out, as_json),
             )
     except LeftError as stopped:
-        typer.echo(str(stopped), err=True)
+        echo(str(stopped), err=True)
         raise typer.Exit(3) from None
     if record["status"]["name"] not in ("converged", "converged without some peers", "joined late"):
         raise typer.Exit(1)
@@ -118,8 +127,8 @@ def _print_result(record: dict[str, Any], out: Path, as_json: bool) -> None:
     if as_json:
         print_json(record | {"out": str(out)})
         return
-    typer.echo(f"{record['status']['name']}: {record['status']['advice']}")
-    typer.echo(f"Written to {out}.")
+    echo(f"{record['status']['name']}: {record['status']['advice']}")
+    echo(f"Written to {out}.")
 
 
 @peer.command()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-import typer
-
-from peerclust.cli.app import Json, app, print_json, print_progress
+from peerclust.cli.app import Json, app, echo, print_json, print_progress
 
 
 @app.command("warm-up")
@@ -24,8 +22,8 @@ def warm_up(as_json: Json = False) -> None:
         where = None if directory is None else str(directory)
         print_json({"directory": where, "bytes": size, "seconds": seconds})
     elif directory is None:
-        typer.echo("No directory can be written to, so nothing is kept; set NUMBA_CACHE_DIR.")
+        echo("No directory can be written to, so nothing is kept; set NUMBA_CACHE_DIR.")
     else:
-        typer.echo(
+        echo(
             f"Compiled kernels are in {directory} ({size / 1e6:.1f} MB); that took {seconds:.0f} s."
         )

@@ -40,6 +40,7 @@ from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.tables import Table
+from peerclust.text import LONGEST_LINE, sanitize
 from peerclust.users import Users
 
 # The content of certificate.json.
@@ -77,7 +78,7 @@ class SiteDirectory:
             raise ParameterError(
                 f"`--out` of peer run must not contain a result yet, unless --force. Got {path}."
             )
-        self._log, self._writing = (path / "log.txt").open("a"), Lock()
+        self._log, self._writing = (path / "log.txt").open("a", encoding="utf-8"), Lock()
         self.journal = Journal(path / "journal.jsonl", self.log)
         self.checkpoint = path / "checkpoint"
         self.status_socket = status_socket(path)
@@ -100,6 +101,7 @@ class SiteDirectory:
 
     def log(self, line: str, *, echo: bool = True) -> None:
         """Write a line to the log, and echo it; a full disk does not stop a run."""
+        line = sanitize(line, longest=LONGEST_LINE)
         if echo:
             self._on_log(line)
         # A run that computes in a thread logs from there, too.
