@@ -93,7 +93,9 @@ class ConnectionManager:
         context = identities.server_context(self._identity, listed)
 
         self._listener = Listener(
-            lambda first: self._connection(context, None, first), self._log.note_stranger
+            lambda first: self._connection(context, None, first=first),
+            self._log.note_stranger,
+            self._server_name(self._identity.name),
         )
         try:
             await self._listener.open(host, port)
@@ -136,7 +138,11 @@ class ConnectionManager:
         while not link.banned:
             begin = loop.time()
             try:
-                connection = await dial(lambda uri: self._connection(context, uri), host, port)
+                connection = await dial(
+                    lambda uri: self._connection(context, uri, self._server_name(link.name)),
+                    host,
+                    port,
+                )
             except OSError as error:
                 reason = explain(error)
                 self._log.note_neighbor(link.name, f"cannot be reached at {host}:{port} ({reason})")
@@ -149,7 +155,11 @@ class ConnectionManager:
             await backoff.sleep()
 
     def _connection(
-        self, context: ssl.SSLContext, uri: str | None, first: bytes = b""
+        self,
+        context: ssl.SSLContext,
+        uri: str | None,
+        server_name: str | None = None,
+        first: bytes = b"",
     ) -> Connection:
         return Connection(
             context,
@@ -159,12 +169,17 @@ class ConnectionManager:
             received=self._received,
             closed=self._closed,
             secured=self._secured,
+            server_name=server_name,
             first=first,
         )
 
+    def _server_name(self, name: str) -> str:
+        certificate = self._contract.peers[self._contract.number(name)].certificate
+        return identities.server_name(self._contract.digest, certificate)
+
     def _secured(self, connection: Connection) -> None:
         self._release(connection)
-        if evicted := self._pending.add(connection, connection.certificate):
+        if evicted := self._pending.add(connection, (True, connection.certificate)):
             evicted.abort("it opens too many connections")
 
     def _release(self, connection: Connection) -> None:

@@ -1,13 +1,17 @@
 """Accepting connections, such that strangers cannot keep the neighbors out.
 
-An accepted connection has three stages, each with a pool of its own:
+An accepted connection has four stages, each with a pool of its own:
 
 - silent: its ClientHello is not complete. It costs a socket and a few bytes.
+- waiting: it waits for its handshake to start, which costs most of what a stranger can cause.
+  Handshakes are started for at most half of the time, the source with the fewest first.
 - unproved: it is in the handshake of TLS.
 - proved: it has the certificate of a listed peer, and does not compete with strangers (`release`).
 
 When a pool is full, the source with the most connections loses its oldest one, so that a flood from
-one address hits itself. The pools of strangers hold at most half of the process's file descriptors.
+one address hits itself. Connections whose ClientHello has the server name that only those with the
+network file know (`identity.server_name`) come before all others. The pools of strangers hold at
+most half of the process's file descriptors.
 """
 
 from __future__ import annotations
@@ -20,19 +24,21 @@ import struct
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
+from time import thread_time
 from typing import Generic, TypeVar
 
 from peerclust.errors import WireError
 from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain
 
-# Maximum number of connections in each of the two pools of strangers.
+# Maximum number of connections in each of the three pools of strangers.
 _MAX_STRANGERS = 256
 
 # Maximum size of a ClientHello, with its TLS record. That of a peer has 230 to 1600 bytes.
 _LONGEST_HELLO = 1 << 12
 
-# How many connections the kernel may hold, and how many are accepted at once.
-_BACKLOG, _BATCH = 4096, 64
+# How many connections the kernel may hold, how many are accepted at once, and how many handshakes
+# are started at once.
+_BACKLOG, _BATCH, _STARTS = 4096, 16, 4
 
 # Seconds until connections are accepted again if there is no file descriptor for any.
 _PAUSE = 0.1
@@ -41,20 +47,25 @@ _TOO_MANY = "too many others are connecting"
 
 T = TypeVar("T", bound=Hashable)
 
+# Whether a connection knows the network, and where it comes from.
+Source = tuple[bool, Hashable]
+
 
 class Pool(Generic[T]):
     """Connections by source. Of too many, the oldest one of the largest source is evicted.
 
-    >>> pool = Pool(limit=3)
-    >>> pool.add(1, "one"), pool.add(2, "other"), pool.add(3, "other"), pool.add(4, "third")
-    (None, None, None, 2)
+    Those that are `busy` are spared if there are others from there.
+
+    >>> pool, a, b = Pool(limit=3), (False, "10.0.0.1"), (False, "10.0.0.2")
+    >>> pool.add(1, a), pool.add(2, b), pool.add(3, b), pool.add(4, a), pool.add(5, (True, ""))
+    (None, None, None, 2, 1)
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._source: dict[T, Hashable] = {}
+    def __init__(self, limit: int, busy: Callable[[T], bool] = lambda _: False) -> None:
+        self._limit, self._busy = limit, busy
+        self._source: dict[T, Source] = {}
         # The connections of each source, in the order in which they came.
-        self._of: dict[Hashable, dict[T, None]] = {}
+        self._of: dict[Source, dict[T, None]] = {}
 
     def __contains__(self, item: object) -> bool:
         return item in self._source
@@ -62,19 +73,31 @@ class Pool(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(list(self._source))
 
-    def add(self, item: T, source: Hashable) -> T | None:
+    def add(self, item: T, source: Source) -> T | None:
         """Add a connection; return the one that was evicted for it, if any."""
         self._source[item] = source
         self._of.setdefault(source, {})[item] = None
         return self.evict() if len(self._source) > self._limit else None
 
+    def take(self) -> T | None:
+        """Remove and return the newest connection of the smallest source; None if there is none."""
+        if not self._of:
+            return None
+        item = next(reversed(self._of[min(self._of, key=self._rank)]))
+        self.discard(item)
+        return item
+
     def evict(self) -> T | None:
         """Remove and return a connection; None if there is none."""
-        largest = max(self._of.values(), key=len, default={})
-        item = next(iter(largest), None)
-        if item is not None:
-            self.discard(item)
+        if not self._of:
+            return None
+        largest = self._of[max(self._of, key=self._rank)]
+        item = next((each for each in largest if not self._busy(each)), next(iter(largest)))
+        self.discard(item)
         return item
+
+    def _rank(self, source: Source) -> tuple[bool, int]:
+        return not source[0], len(self._of[source])
 
     def discard(self, item: T) -> None:
         """Remove a connection if it is here."""
@@ -91,6 +114,7 @@ class _Silent:
 
     socket: socket.socket
     host: str
+    source: Source
     held: bytearray = field(default_factory=bytearray)
     deadline: asyncio.TimerHandle = field(init=False)
 
@@ -99,19 +123,25 @@ class Listener:
     """The sockets at which a peer listens, and the strangers there.
 
     `make` makes a connection from the bytes that were received so far. `refused` gets the host and
-    the reason of each stranger that never became a connection.
+    the reason of each stranger that never became a connection. `server_name` is this peer's.
     """
 
     def __init__(
-        self, make: Callable[[bytes], Connection], refused: Callable[[str, str], None]
+        self,
+        make: Callable[[bytes], Connection],
+        refused: Callable[[str, str], None],
+        server_name: str,
     ) -> None:
-        self._make, self._refused = make, refused
+        self._make, self._refused, self._server_name = make, refused, server_name.encode()
         self._loop = asyncio.get_running_loop()
         self._sockets: list[socket.socket] = []
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        limit = min(_MAX_STRANGERS, descriptors // 4) if descriptors > 0 else _MAX_STRANGERS
-        self._silent, self._unproved = Pool[_Silent](limit), Pool[Connection](limit)
-        self._starting: set[asyncio.Task[object]] = set()
+        limit = min(_MAX_STRANGERS, descriptors // 6) if descriptors > 0 else _MAX_STRANGERS
+        self._silent, self._waiting = Pool[_Silent](limit), Pool[_Silent](limit)
+        # What is unread may well be the end of the handshake.
+        self._unproved = Pool[Connection](limit, busy=Connection.has_unread)
+        self._arrived = asyncio.Event()
+        self._starting: asyncio.Task[None] | None = None
 
     async def open(self, host: str, port: int) -> None:
         """Listen on all addresses of a host, or raise an OSError."""
@@ -134,13 +164,16 @@ class Listener:
             self._resume(listening)
         if unavailable is not None and not self._sockets:
             raise unavailable
+        self._starting = self._loop.create_task(self._start_handshakes())
 
     def close(self) -> None:
         """Stop listening, and close the connections of strangers."""
         for listening in self._sockets:
             self._loop.remove_reader(listening)
             listening.close()
-        for silent in self._silent:
+        if self._starting is not None:
+            self._starting.cancel()
+        for silent in (*self._silent, *self._waiting):
             self._forget(silent)
             silent.socket.close()
         for connection in self._unproved:
@@ -174,12 +207,15 @@ class Listener:
             self._hold(accepted, address[0])
 
     def _hold(self, accepted: socket.socket, host: str) -> None:
-        silent = _Silent(accepted, host)
+        # What an attacker has only one of: an IPv4 address, or a network of IPv6.
+        place = IPv6Address(host).packed[:8] if ":" in host else host
+        silent = _Silent(accepted, host, (False, place))
         late = f"it did not send a ClientHello in {HANDSHAKE_TIMEOUT:g} s"
         silent.deadline = self._loop.call_later(HANDSHAKE_TIMEOUT, self._drop, silent, late)
         self._loop.add_reader(accepted, self._read, silent)
-        if evicted := self._silent.add(silent, _source(host)):
+        if evicted := self._silent.add(silent, silent.source):
             self._drop(evicted, _TOO_MANY)
+        self._read(silent)  # mostly, its ClientHello is there already
 
     def _read(self, silent: _Silent) -> None:
         try:
@@ -194,22 +230,38 @@ class Listener:
             self._drop(silent, str(error))
         else:
             if complete:
-                self._start_handshake(silent)
+                self._loop.remove_reader(silent.socket)
+                self._silent.discard(silent)
+                self._arrived.set()
+                silent.source = (self._server_name in silent.held, silent.source[1])
+                if evicted := self._waiting.add(silent, silent.source):
+                    self._drop(evicted, _TOO_MANY)
             elif not data:
                 self._drop(silent, "it closed the connection")
 
-    def _start_handshake(self, silent: _Silent) -> None:
-        self._forget(silent)
+    async def _start_handshakes(self) -> None:
+        while True:
+            await self._arrived.wait()
+            begin = thread_time()
+            for _ in range(_STARTS):
+                await self._start_handshake()
+            # Leave as much time for everything else.
+            await asyncio.sleep(thread_time() - begin)
+
+    async def _start_handshake(self) -> None:
+        silent = self._waiting.take()
+        if silent is None:
+            self._arrived.clear()
+            return
+        silent.deadline.cancel()
         connection = self._make(bytes(silent.held))
-        if evicted := self._unproved.add(connection, _source(silent.host)):
+        if evicted := self._unproved.add(connection, silent.source):
             evicted.abort(_TOO_MANY)
-        start = self._loop.connect_accepted_socket(lambda: connection, silent.socket)
-        task: asyncio.Task[object] = self._loop.create_task(start)
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        await self._loop.connect_accepted_socket(lambda: connection, silent.socket)
 
     def _forget(self, silent: _Silent) -> None:
         self._silent.discard(silent)
+        self._waiting.discard(silent)
         silent.deadline.cancel()
         self._loop.remove_reader(silent.socket)
 
@@ -238,8 +290,3 @@ def has_client_hello(held: bytes | bytearray) -> bool:
     if held[5] != 1 or message + 4 != record or record + 5 > _LONGEST_HELLO:
         raise WireError(f"its first record must be a ClientHello of at most {_LONGEST_HELLO} bytes")
     return len(held) >= record + 5
-
-
-def _source(host: str) -> Hashable:
-    """Return what an attacker has only one of: an IPv4 address, or a network of IPv6."""
-    return IPv6Address(host).packed[:8] if ":" in host else host

@@ -146,7 +146,9 @@ class Probe:
         host, port = self._listen
         context = identities.server_context(self._identity, list(self._names))
         self._listener = Listener(
-            lambda first: self._connection(context, None, first=first), lambda *_: None
+            lambda first: self._connection(context, first=first),
+            lambda *_: None,
+            self._server_name(self._me),
         )
         try:
             await self._listener.open(host, port)
@@ -161,7 +163,7 @@ class Probe:
         own = self._contract.peers[self._number].certificate
         context = identities.client_context(self._identity, own)
         try:
-            connection = await self._connect(context, host, port)
+            connection = await self._connect(context, self._me, host, port)
         except OSError:
             return False
         # It refuses this certificate, which is not a neighbor's, but has proved its own by then.
@@ -174,17 +176,25 @@ class Probe:
         context = identities.client_context(self._identity, certificate)
         while not result.answered:
             try:
-                await self._connect(context, host, port, result)
+                await self._connect(context, name, host, port, result)
             except OSError as error:
                 result.unreachable = True
                 result.reason = explain(error)
             await backoff.sleep()
 
     async def _connect(
-        self, context: ssl.SSLContext, host: str, port: int, result: ProbeResult | None = None
+        self,
+        context: ssl.SSLContext,
+        name: str,
+        host: str,
+        port: int,
+        result: ProbeResult | None = None,
     ) -> Connection:
-        """Dial, and wait until the connection is closed."""
-        connection = await dial(lambda uri: self._connection(context, uri, result), host, port)
+        """Dial a peer, and wait until the connection is closed."""
+        called = self._server_name(name)
+        connection = await dial(
+            lambda uri: self._connection(context, uri, called, result), host, port
+        )
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT):
                 await connection.gone.wait()
@@ -195,7 +205,8 @@ class Probe:
     def _connection(
         self,
         context: ssl.SSLContext,
-        uri: str | None,
+        uri: str | None = None,
+        server_name: str | None = None,
         result: ProbeResult | None = None,
         first: bytes = b"",
     ) -> Connection:
@@ -207,12 +218,17 @@ class Probe:
             received=self._received,
             closed=self._closed,
             secured=self._release,
+            server_name=server_name,
             first=first,
         )
         self._open.add(connection)
         if result is not None:
             self._dialed[connection] = result
         return connection
+
+    def _server_name(self, name: str) -> str:
+        certificate = self._contract.peers[self._contract.number(name)].certificate
+        return identities.server_name(self._contract.digest, certificate)
 
     def _release(self, connection: Connection) -> None:
         if self._listener is not None:

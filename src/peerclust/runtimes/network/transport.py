@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import select
 import ssl
 from collections.abc import Callable
 
@@ -39,8 +40,9 @@ class Connection(asyncio.BufferedProtocol):
     """A websocket over TLS, with the callbacks `secured`, `opened`, `received` and `closed`.
 
     `secured` is called when the other side has proved its certificate. `closed` is called once,
-    with a reason, whichever side closed and even if it never opened. `first` are bytes that were
-    received before. Until the other side has proved its certificate, little memory is allocated.
+    with a reason, whichever side closed and even if it never opened. `server_name` is sent when
+    dialing, and `first` are bytes that were received before. Until the other side has proved its
+    certificate, little memory is allocated.
     """
 
     def __init__(
@@ -53,11 +55,14 @@ class Connection(asyncio.BufferedProtocol):
         received: Callable[[Connection, bytes | memoryview], None],
         closed: Callable[[Connection, str], None],
         secured: Callable[[Connection], None] = lambda _: None,
+        server_name: str | None = None,
         first: bytes = b"",
     ) -> None:
         self._buffer = memoryview(bytearray(_READ_UNPROVED))
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=uri is None)
+        self._tls = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=uri is None, server_hostname=server_name
+        )
         self._incoming.write(first)
         self._uri, self._limit = uri, limit
         # The maximum number of bytes that wait to be sent.
@@ -86,6 +91,14 @@ class Connection(asyncio.BufferedProtocol):
         """The address of the other side, without its port, which differs each time."""
         address = self._transport.get_extra_info("peername") if self._transport else None
         return str(address[0]) if address else "a stranger"
+
+    def has_unread(self) -> bool:
+        """Return whether bytes have come that this process has had no time to read."""
+        if self._transport is None:
+            return False
+        received = select.poll()
+        received.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return bool(received.poll(0))
 
     def send(self, message: bytes) -> None:
         """Send a message; do nothing if the connection is not open."""
