@@ -3,12 +3,14 @@
 import asyncio
 import os
 import resource
+import socket
 import time
 from pathlib import Path
 
 import pytest
 
 import peerclust as pc
+from network_fixture import trusting_context
 from peer_runs import make_cluster, wait_for_log
 from peerclust.errors import PeerError
 from peerclust.runtimes.network.identity import load_identity, make_identity
@@ -88,3 +90,27 @@ def test_peers_join_and_end_during_a_flood(tmp_path):
             peers.start("p0", "p2")
             assert set(peers.wait(seconds=120).values()) == {0}
         wait_for_log(peers, "p1", "more connections of strangers were refused: too many others")
+
+
+def test_control_characters_in_a_header_reach_neither_log_nor_terminal(tmp_path):
+    with make_cluster(tmp_path, 3, pc.graphs.path(3), join_timeout=120.0) as peers:
+        port = start_middle(peers)
+        identity = load_identity("p2", tmp_path / "p2.key", tmp_path / "p2.crt")
+        for bad in ("\x9b31mred", "\x1b[31mred", "\u202ered", "\xff"):
+            made = socket.create_connection(("127.0.0.1", port), timeout=20)
+            with trusting_context(identity).wrap_socket(made) as line:
+                line.sendall(
+                    b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: "
+                    + bad.encode("latin-1" if bad == "\xff" else "utf-8")
+                    + b"\r\n\r\n"
+                )
+                while line.recv(4096):
+                    pass
+        wait_for_log(peers, "p1", "header: ÿ")
+        for text in (
+            (peers.out("p1") / "log.txt").read_bytes(),
+            (tmp_path / "p1.err").read_bytes(),
+        ):
+            assert b"Traceback" not in text
+            assert all(c.isprintable() or c == "\n" for c in text.decode()), text

@@ -58,7 +58,7 @@ class Pool(Generic[T]):
 
     >>> pool, a, b = Pool(limit=3), (False, "10.0.0.1"), (False, "10.0.0.2")
     >>> pool.add(1, a), pool.add(2, b), pool.add(3, b), pool.add(4, a), pool.add(5, (True, ""))
-    (None, None, None, 2, 1)
+    (None, None, None, 1, 2)
     """
 
     def __init__(self, limit: int, busy: Callable[[T], bool] = lambda _: False) -> None:
