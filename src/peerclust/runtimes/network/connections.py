@@ -273,7 +273,7 @@ class ConnectionManager:
         elif dialed is not None:
             dialed.refusal = reason
             self._log.note_neighbor(dialed.name, f"could not be connected to: {reason}")
-        elif known := self._by_certificate.get(connection.certificate):
+        elif link is None and (known := self._by_certificate.get(connection.certificate)):
             self._log.note_neighbor(known.name, f"was not accepted: {reason}")
-        else:
+        elif link is None:
             self._log.note_stranger(connection.host, reason)
