@@ -92,6 +92,12 @@ def test_what_is_shown_is_printable(text, path, capsys, tmp_path):
     assert all(c.isprintable() or c == "\n" for c in shown), shown
 
 
+@pytest.mark.parametrize("path", [to_check, to_status], ids=lambda path: path.__name__)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_what_follows_a_hostile_text_is_not_hidden(text, path, capsys, tmp_path):
+    assert "theend" in path(f"{text} theend", capsys, tmp_path)
+
+
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_line_of_a_log_or_an_error_stays_one_line(text, capsys, tmp_path):
     assert to_error(text, capsys, tmp_path).count("\n") == 1

@@ -14,6 +14,7 @@ from rich.text import Text
 from peerclust.clustering.progress import PAUSE, show_residual
 from peerclust.peers.check import Line
 from peerclust.report.terminal import SanitizingConsole
+from peerclust.text import LONGEST_LINE, sanitize
 
 
 @contextmanager
@@ -70,7 +71,9 @@ def check_table(lines: Sequence[Line]) -> Table:
         mark, style = ("good", "green") if line.ok else ("BAD", "red")
         if line.ok and line.warns:
             mark, style = "note", "yellow"
-        table.add_row(*(Text(text, style=style) for text in (mark, line.name)), Text(line.detail))
+        # Cleaned here, too, as a console does not measure a Text again.
+        name, detail = sanitize(line.name), sanitize(line.detail, longest=LONGEST_LINE)
+        table.add_row(Text(mark, style=style), Text(name, style=style), Text(detail))
     return table
 
 

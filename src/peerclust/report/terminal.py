@@ -19,6 +19,7 @@ from rich.progress import (
 )
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from peerclust.clustering.display import summarize
 from peerclust.clustering.progress import PAUSE
@@ -37,8 +38,15 @@ class SanitizingConsole(Console):
     ) -> Iterable[Segment]:
         """Yield the segments of what is printed."""
         for segment in super().render(renderable, options):
-            lines = (sanitize(line, longest=LONGEST_LINE) for line in segment.text.split("\n"))
-            yield segment if segment.control else segment._replace(text="\n".join(lines))
+            yield segment if segment.control else segment._replace(text=_clean(segment.text))
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a string as text, before its width is measured."""
+        return super().render_str(_clean(text), **options)
+
+
+def _clean(text: str) -> str:
+    return "\n".join(sanitize(line, longest=LONGEST_LINE) for line in text.split("\n"))
 
 
 def show(*things: Any, plain: bool = False) -> None:
