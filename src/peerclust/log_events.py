@@ -10,6 +10,8 @@ import json
 import math
 from datetime import UTC, datetime
 
+from peerclust.text import LONGEST_LINE, sanitize
+
 EVENTS = {
     "read": "the rows were read, and how",
     "waiting": "`peers` are awaited",
@@ -68,7 +70,8 @@ def json_line(sentence: str, now: datetime) -> str:
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in fields.items()
     }
-    return json.dumps({"time": show_time(now), "event": event, "message": str(sentence)} | finite)
+    message = sanitize(sentence, longest=LONGEST_LINE)
+    return json.dumps({"time": show_time(now), "event": event, "message": message} | finite)
 
 
 def text_line(sentence: str, now: datetime) -> str:
@@ -77,7 +80,7 @@ def text_line(sentence: str, now: datetime) -> str:
     >>> text_line("All is well.", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     '2026-01-02T03:04:05Z All is well.'
     """
-    return f"{show_time(now)} {sentence}"
+    return f"{show_time(now)} {sanitize(sentence, longest=LONGEST_LINE)}"
 
 
 def show_time(now: datetime) -> str:

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from peerclust.clustering.progress import PAUSE, show_residual
 from peerclust.log_events import LogEvent
 from peerclust.peers.check import Line
+from peerclust.report.terminal import SanitizingConsole
+from peerclust.text import LONGEST_LINE, sanitize
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def rounds(
 
     `emit` is called with the lines, if given, also on a terminal.
     """
-    console = Console(stderr=True, highlight=False)
+    console = SanitizingConsole(stderr=True, highlight=False)
 
     def line(round_: int, residual: float | None, alive: int) -> str:
         if residual is None:
@@ -54,7 +55,7 @@ def rounds(
 @contextmanager
 def waiting(*, quiet: bool) -> Iterator[Callable[[list[str]], None]]:
     """Yield the callback that shows which neighbors a check is waiting for."""
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = SanitizingConsole(stderr=True, highlight=False, markup=False)
 
     def line(names: list[str]) -> str:
         return f"waiting for {', '.join(names)}"
@@ -78,7 +79,9 @@ def check_table(lines: Sequence[Line]) -> Table:
         mark, style = ("good", "green") if line.ok else ("BAD", "red")
         if line.ok and line.warns:
             mark, style = "note", "yellow"
-        table.add_row(*(Text(text, style=style) for text in (mark, line.name)), Text(line.detail))
+        # Cleaned here, too, as a console does not measure a Text again.
+        name, detail = sanitize(line.name), sanitize(line.detail, longest=LONGEST_LINE)
+        table.add_row(Text(mark, style=style), Text(name, style=style), Text(detail))
     return table
 
 

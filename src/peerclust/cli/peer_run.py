@@ -16,12 +16,21 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from peerclust.cli import exit_codes
-from peerclust.cli.app import Decimal, Delimiter, Force, Json, Seed, print_json, print_progress
+from peerclust.cli.app import (
+    Decimal,
+    Delimiter,
+    Force,
+    Json,
+    Seed,
+    print_json,
+    print_progress,
+)
 from peerclust.cli.peer_setup import peer
 from peerclust.errors import LeftError, ParameterError, PeerclustError, PeerError
 from peerclust.files import explain
 from peerclust.log_events import FORMATS, LogEvent, json_line
 from peerclust.peers.end_request import EndRequest
+from peerclust.text import LONGEST_LINE, sanitize
 
 if TYPE_CHECKING:
     from peerclust.peers.commands import SiteArguments
@@ -207,6 +216,8 @@ class _Printer:
     def _print(self, line: str, stream: TextIO) -> None:
         # A path may have bytes that are no text.
         line = line.encode(errors="backslashreplace").decode()
+        if not (self.quiet or self.as_json):
+            line = sanitize(line, longest=LONGEST_LINE)
         try:
             print(line, file=stream, flush=True)
         except OSError:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from peerclust.cli.app import Clusters, CommandGroup, Json, app, print_json
+from peerclust.cli.app import Clusters, CommandGroup, Json, app, echo, print_json
 from peerclust.cli.help import option
 from peerclust.doors import PEER_INIT
 from peerclust.errors import ParameterError
@@ -41,9 +41,9 @@ def keygen(
     if as_json:
         print_json({"name": name, "fingerprint": mark, **files})
         return
-    typer.echo(f"{mark} is the fingerprint of {name}.")
-    typer.echo(f"Send {identity.certificate} to the site that writes the network file.")
-    typer.echo(f"Keep {identity.key} secret: anyone with this key can impersonate {name}.")
+    echo(f"{mark} is the fingerprint of {name}.")
+    echo(f"Send {identity.certificate} to the site that writes the network file.")
+    echo(f"Keep {identity.key} secret: anyone with this key can impersonate {name}.")
 
 
 @peer.command()
@@ -139,10 +139,12 @@ def init(
             {"out": str(out), "digest": digest, "fingerprints": marks, "links": contract.links}
         )
         return
-    typer.echo(f"Written to {out}. Its digest is\n  {group_hex(contract.digest)}\nThe peers are")
+    echo(f"Written to {out}. Its digest is")
+    echo(f"  {group_hex(contract.digest)}")
+    echo("The peers are")
     for name, mark in marks.items():
-        typer.echo(f"  {name} {mark}")
-    typer.echo(
+        echo(f"  {name} {mark}")
+    echo(
         "Send the file to every site. Each site compares the digest and its own fingerprint by"
         " telephone, and runs `peerclust peer check`."
     )

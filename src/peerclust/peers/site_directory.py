@@ -61,11 +61,11 @@ from peerclust.runtimes.network.messages import (
     Agreed,
     Evidence,
     SignedRecord,
-    sanitize,
     unpack_centers,
 )
 from peerclust.runtimes.network.record import digest
 from peerclust.tables import Table
+from peerclust.text import sanitize
 from peerclust.users import Users
 
 # The content of certificate.json.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.errors import WireError
+from peerclust.text import sanitize as sanitize
 
 Phase = Literal["agreeing", "running", "done"]
 Name = Annotated[str, msgspec.Meta(max_length=64)]
@@ -299,12 +300,3 @@ def unpack(data: bytes, kind: type[M]) -> M:
         raise WireError(
             f"A message of kind {kind.__name__} cannot be read: {sanitize(str(error))[:200]}."
         ) from None
-
-
-def sanitize(text: str) -> str:
-    """Return untrusted text as one printable line of at most 1000 characters.
-
-    >>> sanitize("a" + chr(10) + "b")
-    'a?b'
-    """
-    return "".join(c if c.isprintable() else "?" for c in text[:1000])
