@@ -194,7 +194,7 @@ class Presence(Message, frozen=True, forbid_unknown_fields=True):
 
     agreement: Count
     first: Count
-    neighbors: Annotated[list[tuple[Number, Count, Count]], msgspec.Meta(max_length=1 << 12)]
+    neighbors: Annotated[list[tuple[Number, Count, Count]], msgspec.Meta(max_length=1 << 16)]
 
 
 class Record(Message, frozen=True, forbid_unknown_fields=True):
