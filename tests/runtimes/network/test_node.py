@@ -330,6 +330,27 @@ def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing, 
     assert Kind.ROUND in line.kinds()
 
 
+def test_a_set_up_does_not_restart_for_a_loss_that_it_knows_from_the_other_end(agreeing, processes):
+    node = agreeing
+    for name in ("0", "2"):
+        state(node, name, lost(processes[name]))
+    node._interrupt = None
+    node.start_setup(RUN, EVERYONE)
+    node.on_loss(node.links["0"], "it was silent")
+    with pytest.raises(RestartSetup):
+        node.check_interrupt()
+    node.start_setup(b"setup 2", (1, 2))
+    # Its neighbors are in the same attempt and would not repeat their frames.
+    state(node, "2", lost(processes["0"], 1))
+    node.check_interrupt()
+    node.ban(node.links["0"], "it lies")
+    node.check_interrupt()
+    # A loss that is new restarts it.
+    state(node, "2", lost(processes["2"], 1))
+    with pytest.raises(RestartSetup):
+        node.check_interrupt()
+
+
 def test_what_a_running_process_lost_in_its_set_up_does_not_keep_a_late_peer_out(
     base, identities, processes
 ):
