@@ -13,6 +13,7 @@ import numpy as np
 
 from peer_runs import make_path_contract
 from peerclust import theory
+from peerclust.peers.verdict import make_record
 from peerclust.programs.certificate import Certify
 from peerclust.programs.dgc import DGC
 from peerclust.runtimes.network import wire
@@ -21,10 +22,9 @@ from peerclust.runtimes.network.identity import make_identity, read_certificate
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import IsolatedError, RoundLoop
+from peerclust.runtimes.network.statements import run_id
 from peerclust.theory import Curvature
 from peerclust.users import Users
-
-RUN = b"the run, by all its 32 bytes ..."
 
 
 @cache
@@ -96,14 +96,15 @@ class JoinedNodes:
             node.loop = self.loop
             self.nodes.append(node)
         everyone = tuple(range(graph.m))
+        self.agreed = make_agreed(everyone)
         for i, node in enumerate(self.nodes):
             for link in node.links.values():
                 link.connection, link.seen = Line(self, i, link.number), True
-            node.start_setup(RUN[: wire.TAG_BYTES], everyone)
+            node.start_setup(b"a set-up", everyone)
             if running:
                 for link in node.links.values():
                     link.phase = "running"
-                node.start_run(RUN, make_agreed(everyone), 0)
+                node.start_run(run_id(self.contract, self.agreed), self.agreed, 0)
         self.sent = {}
         for i, node in enumerate(self.nodes):
             for link in node.links.values():
@@ -160,6 +161,16 @@ class JoinedNodes:
 
         return self.loop.run_until_complete(limited())
 
+    def settle(self):
+        """Let all frames arrive that are under way."""
+
+        async def wait():
+            async with asyncio.timeout(20):
+                while any(self._queues.values()) or any(node._waiting for node in self.nodes):
+                    await asyncio.sleep(0.01)
+
+        self.loop.run_until_complete(wait())
+
     def close(self):
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
         self.loop.close()
@@ -169,9 +180,9 @@ class Run:
     """A run of DGC by joined nodes, K = 2 on rows (n, 1) of each peer."""
 
     def __init__(self, graph, parts, *, rho=2.0, tol=1e-3, rounds=400, curvature=None, **given):
-        given = {"on_loss": "continue", "join_timeout": 0.1} | given
+        given = {"on_loss": "continue", "join_timeout": 0.1, "timeout": 0.2} | given
         self.net = JoinedNodes(graph, tol=tol, rounds=rounds, **given)
-        self.parts = parts
+        self.parts, self.records = parts, {}
         lambda_max, lambda_2 = graph.lambda_max.value, graph.lambda_2.value
         W = max(len(part) for part in parts)
         alpha = theory.safe_step(beta=1.0, W=W, rho=rho, lambda_max=lambda_max)
@@ -209,12 +220,16 @@ class Run:
     def outcomes(self, plan=RoundLoop.plan_run):
         """Return the outcome of each peer that was not cut off, and is not left alone."""
 
-        async def try_to_run(loop):
+        async def try_to_run(i, loop):
             with suppress(IsolatedError):
-                return await loop._run(partial(plan, loop))
+                outcome = await loop._run(partial(plan, loop))
+                make = partial(make_record, self.net.contract, self.net.agreed, outcome, None)
+                self.records[i] = await loop.sign_record(outcome, make)
+                return outcome
 
         try:
-            ended = self.net.run([try_to_run(each) for each in self.loops])
+            ended = self.net.run([try_to_run(i, each) for i, each in enumerate(self.loops)])
+            self.net.settle()
             return {i: outcome for i, outcome in ended.items() if outcome is not None}
         finally:
             self.net.close()

@@ -10,6 +10,8 @@ from peerclust.graphs import erdos_renyi, path, ring
 from peerclust.programs.certificate import Certify
 from peerclust.runtimes import Loopback, run_program
 from peerclust.runtimes.convergence import agree_on_curvature
+from peerclust.runtimes.network.messages import unpack_centers
+from peerclust.runtimes.network.record import digest
 from peerclust.runtimes.network.wire import Kind
 from peerclust.users import Users
 
@@ -43,6 +45,25 @@ def test_peers_end_with_the_certificate_of_the_reference_runtime():
         assert outcome.stopped
         assert same(outcome.found, expected)
         assert outcome.found.residual <= 1e-3 * run.spread
+
+
+def signers(run, i):
+    """Return who signed the record of a peer, as far as that one knows."""
+    return {each.origin.peer for each in run.net.nodes[i].signatures(run.records[i])}
+
+
+def test_peers_that_end_together_sign_one_record_and_all_come_to_know_that():
+    run = Run(erdos_renyi(6, 0.5, random_state=1), make_parts(6))
+    outcomes = run.outcomes()
+    records = {digest(record) for record in run.records.values()}
+    assert len(records) == 1
+    last = outcomes[0].state.round - 1
+    for i, record in run.records.items():
+        assert record.members == list(range(6))
+        assert record.took_part == [[(0, last)]] * 6
+        assert signers(run, i) == set(range(6))
+        mean = np.mean([outcome.state.x[0] for outcome in outcomes.values()], axis=0)
+        assert np.allclose(unpack_centers(record.centers, 2), mean, rtol=0, atol=1e-12)
 
 
 def test_a_run_that_proposes_to_stop_too_early_continues():
@@ -143,3 +164,7 @@ def test_a_peer_lost_at_any_time_leaves_the_others_with_a_certificate_of_those_p
             elif not same(outcome.found, expected):
                 # It was lost when all had its numbers already.
                 assert same(outcome.found, certify_again(run, range(graph.m), graph)), count
+            record = run.records[i]
+            assert digest(record) == digest(run.records[left[0]]), count
+            assert signers(run, i) - run.net.dead == set(left), count
+            assert all(record.took_part[j] == [(0, record.round - 1)] for j in left), count

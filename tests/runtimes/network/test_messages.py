@@ -153,7 +153,7 @@ def test_a_message_cut_or_followed_by_more_is_refused(message):
         (Statement, "body", bytes((1 << 20) + 1)),
         (Statement, "signature", bytes(73)),
         (Presence, "neighbors", [[0, 1]]),
-        (Presence, "neighbors", [[0, 1, 2]] * ((1 << 12) + 1)),
+        (Presence, "neighbors", [[0, 1, 2]] * ((1 << 16) + 1)),
         (Record, "run", bytes(33)),
         (Record, "took_part", [[[1]]]),
         (Record, "members", [0] * ((1 << 16) + 1)),

@@ -5,6 +5,7 @@ import itertools
 from contextlib import suppress
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -18,7 +19,7 @@ from peerclust.runtimes.network.contract import Peer
 from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.identity import make_identity, private_key, read_certificate
 from peerclust.runtimes.network.journal import Journal
-from peerclust.runtimes.network.membership import RestartSetup, Stopping
+from peerclust.runtimes.network.membership import MAX_SPANS, RestartSetup, StateReceived, Stopping
 from peerclust.runtimes.network.messages import (
     Hello,
     Losses,
@@ -26,8 +27,14 @@ from peerclust.runtimes.network.messages import (
     Statement,
 )
 from peerclust.runtimes.network.node import Node
+<<<<<<< HEAD
 from peerclust.runtimes.network.rounds import RoundLoop
 from peerclust.runtimes.network.statements import Author
+=======
+from peerclust.runtimes.network.record import digest
+from peerclust.runtimes.network.rounds import Box, RoundLoop
+from peerclust.runtimes.network.statements import Author, run_id
+>>>>>>> w-trust-tests
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.theory import Curvature
 from peerclust.users import Users
@@ -326,6 +333,27 @@ def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing, 
     assert Kind.ROUND in line.kinds()
 
 
+def test_a_set_up_does_not_restart_for_a_loss_that_it_knows_from_the_other_end(agreeing, processes):
+    node = agreeing
+    for name in ("0", "2"):
+        state(node, name, lost(processes[name]))
+    node._interrupt = None
+    node.start_setup(RUN, EVERYONE)
+    node.on_loss(node.links["0"], "it was silent")
+    with pytest.raises(RestartSetup):
+        node.check_interrupt()
+    node.start_setup(b"setup 2", (1, 2))
+    # Its neighbors are in the same attempt and would not repeat their frames.
+    state(node, "2", lost(processes["0"], 1))
+    node.check_interrupt()
+    node.ban(node.links["0"], "it lies")
+    node.check_interrupt()
+    # A loss that is new restarts it.
+    state(node, "2", lost(processes["2"], 1))
+    with pytest.raises(RestartSetup):
+        node.check_interrupt()
+
+
 def test_what_a_running_process_lost_in_its_set_up_does_not_keep_a_late_peer_out(
     base, identities, processes
 ):
@@ -351,6 +379,231 @@ def test_a_peer_waits_for_neighbors_that_never_came_and_starts_without_them(base
     watch.cancel()
     with suppress(asyncio.CancelledError):
         node.loop.run_until_complete(watch)
+    node.loop.close()
+
+
+def make_record(members=EVERYONE, **given):
+    """Return the record of a run of these members, K = 3 and d = 2."""
+    numbers = dict.fromkeys(
+        ("residual", "pooled_residual", "disagreement", "cost", "pooled_cost"), 1e-9
+    )
+    counts = dict.fromkeys(("round", "search_rounds", "moves", "moves_kept", "used"), 3)
+    plain = {"centers": messages.pack_centers(X), "took_part": [[(0, 2)]] * 3, "run": RUN_ID}
+    return Record(
+        agreed=agreed_on(members), members=list(members), stopped=True,
+        **numbers, **counts, **plain | given,
+    )  # fmt: skip
+
+
+def agreed_on(members=EVERYONE):
+    lost = [(i, i + 1) for i in range(2) if not {i, i + 1} <= set(members)]
+    two, three = [1.0, 2.0], [1.0] * 3
+    given = {"mean": two, "deviation": two, "low": two, "high": two}
+    return make_agreed(members, lost, curvature=three, evenness=three, **given)
+
+
+def offer(node, by, agreed, record=None, signers=()):
+    """Let a neighbor answer a request for state; return whether the node believes it."""
+    node.links[by].state_requested = True
+    signed = None
+    if record is not None:
+        signatures = [each.sign("record", digest(record), record.run) for each in signers]
+        signed = SignedRecord(record, signatures)
+    said = messages.pack(StateReply(agreed, 2, messages.pack_centers(X), signed))
+    node.on_frame(node.links[by], Frame(Kind.STATE_REPLY, node.network, said, RUN, 0))
+    try:
+        node.check_interrupt()
+    except StateReceived as received:
+        node._interrupt = None
+        return received.reply.record == signed
+    return False
+
+
+def test_a_result_needs_the_signatures_of_more_than_half_of_all_listed_peers(
+    agreeing, processes, start_process
+):
+    zero, two = processes.values()
+    for members in (EVERYONE, (0,), (0, 1)):
+        record = make_record(members)
+        for signers in ((), (zero,), (zero, zero), (zero, start_process("0"))):
+            assert not offer(agreeing, "0", record.agreed, record, signers)
+        assert offer(agreeing, "0", record.agreed, record, (zero, two))
+    assert all(link.banned == "" for link in agreeing.links.values())
+
+
+def test_a_neighbor_that_forges_signatures_of_a_result_is_dropped(agreeing, processes):
+    record = make_record()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes["2"], "_key", processes["0"]._key)
+        forged = processes["2"].sign("record", digest(record), record.run)
+    signed = SignedRecord(record, [processes["0"].sign("record", digest(record), RUN_ID), forged])
+    said = messages.pack(StateReply(record.agreed, 2, messages.pack_centers(X), signed))
+    node, link = agreeing, agreeing.links["0"]
+    link.state_requested = True
+    node.on_frame(link, Frame(Kind.STATE_REPLY, node.network, said, RUN, 0))
+    assert link.banned == "A statement must be signed by its origin."
+    with pytest.raises(RestartSetup):  # without that one, not with its result
+        node.check_interrupt()
+
+
+def test_the_signature_of_a_peer_that_contradicted_itself_does_not_count(agreeing, processes):
+    node, record = agreeing, make_record()
+    zero, two = processes.values()
+    assert offer(node, "0", record.agreed, record, (zero, two))
+    lie_of(two, node, by="2")
+    node._interrupt = None
+    assert not offer(node, "0", record.agreed, record, (zero, two))
+
+
+def test_a_run_is_joined_late_only_if_more_than_half_of_all_listed_peers_agreed_to_it(
+    agreeing, processes
+):
+    node, agreed = agreeing, agreed_on((0, 1, 2))
+    run = run_id(node.contract, agreed)
+    for n, name in enumerate(("0", "2")):
+        assert not offer(node, "0", agreed)
+        for other in (b"another run", run[:8]):
+            state(node, name, processes[name].sign("agreed", digest(agreed), other))
+        node._interrupt = None
+        assert not offer(node, "0", agreed)
+        state(node, name, processes[name].sign("agreed", digest(agreed), run))
+        node._interrupt = None
+        assert offer(node, "0", agreed) == (n == 1)
+    # What two of three have agreed on is no other agreement.
+    other = msgspec.structs.replace(agreed, weight=1e12)
+    assert not offer(node, "0", other)
+
+
+def lie_of(process, node, by):
+    """Let a neighbor relay two statements in the same place; return both."""
+    one = process.sign("presence", b"one", RUN_ID)
+    process._seqs["presence"] -= 1
+    two = process.sign("presence", b"two", RUN_ID)
+    state(node, by, one)
+    state(node, by, two)
+    return one, two
+
+
+@pytest.mark.parametrize("by", ["0", "2"])
+def test_a_peer_that_contradicts_itself_is_dropped_whoever_relays_it_and_all_hear_why(
+    node, processes, by
+):
+    kept = []
+    node.on_evidence = lambda name, evidence: kept.append((name, evidence))
+    zero, two = (node.links[name].connection for name in ("0", "2"))
+    lie = lie_of(processes["0"], node, by)
+    assert "it signed two different presences as one" in node.links["0"].banned
+    assert node.links["2"].banned == ""
+    assert not zero.is_open
+    assert two.is_open
+    evidence = messages.Evidence(*lie)
+    sent = [frame.payload for frame in two.said if frame.kind is Kind.EVIDENCE]
+    assert [messages.unpack(each, messages.Evidence) for each in sent] == [evidence]
+    assert kept == [("0", evidence)]
+    assert "0 is dropped: it signed two different presences as one" in node.events[0][1]
+    # It is dropped once, however often that is said.
+    node.on_frame(
+        node.links["2"],
+        Frame(Kind.EVIDENCE, node.network, messages.pack(evidence), RUN, node.at),
+    )
+    assert (len(kept), node.links["2"].banned) == (1, "")
+
+
+def test_who_sends_evidence_that_proves_nothing_is_dropped_not_whom_it_accuses(node, processes):
+    one = processes["0"].sign("view", b"one", RUN_ID)
+    for other in (processes["0"].sign("view", b"two", RUN_ID), one):
+        said = messages.pack(messages.Evidence(one, other))
+        node.on_frame(node.links["2"], Frame(Kind.EVIDENCE, node.network, said, RUN, node.at))
+    assert "must be two statements that contradict each other" in node.links["2"].banned
+    assert node.links["0"].banned == ""
+    assert not node.gossip.liars
+
+
+INVALID = {
+    "view of another": ("view", messages.View(2, 1, 1, 0, [])),
+    "view of no neighbor": ("view", messages.View(0, 1, 1, 0, [2])),
+    "view far ahead": ("view", messages.View(0, 1, 1, 1 << 61, [1])),
+    "no view": ("view", messages.StateRequest()),
+    "losses of no neighbor": ("losses", Losses([2])),
+    "losses of everybody": ("losses", Losses(list(range(1000)))),
+    "no losses": ("losses", messages.StateRequest()),
+}
+
+
+@pytest.mark.parametrize(("kind", "body"), INVALID.values(), ids=INVALID)
+def test_a_relay_is_not_blamed_for_what_it_relays_and_the_origin_only_if_it_says_it_itself(
+    node, processes, kind, body
+):
+    origin = processes["0"]
+    if isinstance(body, messages.View):
+        body = msgspec.structs.replace(body, start=origin.incarnation.start)
+    statement = origin.sign(kind, messages.pack(body), RUN_ID)
+    assert statement.seq == 1
+    state(node, "2", statement)
+    assert [link.banned for link in node.links.values()] == ["", ""]
+    assert node.views[0].counts == [1]
+    sent = [f.payload for f in node.links["2"].connection.said if f.kind is Kind.STATEMENT]
+    assert messages.pack(statement) not in sent
+    # It is known already, so it must state it anew.
+    again = origin.sign(kind, messages.pack(body), RUN_ID)
+    state(node, "0", again)
+    assert node.links["0"].banned
+    assert node.links["2"].banned == ""
+
+
+def test_a_relay_is_dropped_for_what_nobody_has_signed(node, processes):
+    statement = processes["0"].sign("view", b"body", RUN_ID)
+    state(node, "2", msgspec.structs.replace(statement, body=b"changed"))
+    assert node.links["2"].banned == "A statement must be signed by its origin."
+    assert node.links["0"].banned == ""
+
+
+def test_statements_are_forwarded_to_all_others_once(node, processes):
+    zero, two = (node.links[name].connection for name in ("0", "2"))
+    view = messages.View(0, processes["0"].incarnation.start, 1, 5, [])
+    statement = processes["0"].sign("view", messages.pack(view), RUN_ID)
+    for _ in range(3):
+        state(node, "0", statement)
+    assert node.views[0] == view
+    sent = [f.payload for f in two.said if f.kind is Kind.STATEMENT]
+    assert sent == [messages.pack(statement)]
+    assert Kind.STATEMENT not in zero.kinds()
+
+
+def test_a_flood_of_statements_is_forwarded_as_a_few_with_the_latest_at_the_end(node, processes):
+    two, start = node.links["2"].connection, processes["0"].incarnation.start
+    for seq in range(1, 201):
+        view = messages.View(0, start, seq, 5, [1] * (seq % 2))
+        state(node, "0", processes["0"].sign("view", messages.pack(view), RUN_ID))
+    node.loop.run_until_complete(asyncio.sleep(0.3))
+    sent = [messages.unpack(f.payload, Statement) for f in two.said if f.kind is Kind.STATEMENT]
+    assert len(sent) < 20
+    assert sent[-1].seq == 200
+    assert not node._waiting
+
+
+def test_the_answer_with_a_record_of_a_large_network_fits_the_limit_of_a_node(
+    base, identities, processes
+):
+    K, d = 50, 2000
+    values = {"links": base.links, "n_clusters": K, "features": [f"feature {j}" for j in range(d)]}
+    contract = make_contract(base.peers, values, "here")
+    node = Node(contract, "10", identities["10"])
+    numbers, spans = (
+        [-1.2345678e300] * d,
+        [(10**6 + 4 * n, 10**6 + 4 * n + 2) for n in range(2 * MAX_SPANS)],
+    )
+    agreed = make_agreed(
+        EVERYONE, curvature=[1e300] * K, evenness=[1e300] * K,
+        **dict.fromkeys(("mean", "deviation", "low", "high"), numbers),
+    )  # fmt: skip
+    centers = bytes(8 * K * d)
+    record = msgspec.structs.replace(
+        make_record(), agreed=agreed, centers=centers, took_part=[spans] * 3
+    )
+    signatures = [processes["0"].sign("record", digest(record), RUN_ID)] * 3
+    reply = StateReply(agreed, 2, centers, SignedRecord(record, signatures))
+    assert len(messages.pack(reply)) <= node._connections._limit
     node.loop.close()
 
 

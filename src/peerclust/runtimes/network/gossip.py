@@ -47,7 +47,9 @@ class Gossip:
     def latest(self, peer: int, kind: Subject) -> Statement | None:
         """Return the latest statement of a kind by the latest known process of a peer."""
         found = self._latest.get((peer, kind))
-        return found if found is not None and found.origin == self.processes[peer] else None
+        if found is None or found.origin.order != self.processes[peer].order:
+            return None
+        return found
 
     def all(self) -> list[Statement]:
         """Return all statements that a neighbor may have missed."""

@@ -46,14 +46,18 @@ from peerclust.runtimes.network.messages import (
     Waits,
     sanitize,
 )
+<<<<<<< HEAD
 from peerclust.runtimes.network.record import Span, digest, find_rounds, is_majority
+=======
+from peerclust.runtimes.network.record import Span, digest, find_rounds, merge
+>>>>>>> w-trust-tests
 from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.views import MembershipViews, Pair, reachable_peers
 from peerclust.runtimes.network.wire import TAG_BYTES, Frame, Kind
 
 # Maximum number of changes of a peer's own neighbors of which it reports the rounds.
-_MAX_SPANS = 64
+MAX_SPANS = 64
 
 # A neighbor may start so many processes during the set-up, and state so much in `timeout` seconds
 # for each of its links, before it is dropped.
@@ -113,7 +117,7 @@ class Membership(LockstepExchange):
         self._waits: dict[int, tuple[Waits, float]] = {}
         self._waits_stated_at = 0.0
         # The neighbors with which this peer exchanged, from a round on.
-        self._spans: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MAX_SPANS)
+        self._spans: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=MAX_SPANS)
         # Whether this peer has reached the barrier at the end of the set-up.
         self.setup_done = False
         self.views = MembershipViews(contract.graph, range(len(contract.peers)), ())
@@ -484,9 +488,14 @@ class Membership(LockstepExchange):
         if not found:
             return
         try:
+<<<<<<< HEAD
             if statement.origin.peer == link.number:
                 self._check_own_statement(statement, link)
             self._use_statement(statement, known != statement.origin)
+=======
+            is_new = known is None or known.key != statement.origin.key
+            self._use_statement(statement, is_new)
+>>>>>>> w-trust-tests
         except WireError as error:
             # Its origin signed it; a relay is not to blame.
             if statement.origin.peer == link.number:
@@ -656,11 +665,12 @@ class Membership(LockstepExchange):
 
     def _list_spans(self, rounds: int) -> list[tuple[int, int, int]]:
         """Return (neighbor, first, last) for the rounds in which this peer exchanged with it."""
-        spans = []
+        spans: dict[int, list[Span]] = {}
         for n, (first, counts) in enumerate(self._spans):
             last = self._spans[n + 1][0] if n + 1 < len(self._spans) else rounds
-            spans += [(j, first, last - 1) for j in counts if first < last]
-        return spans
+            for j in counts:
+                spans.setdefault(j, []).append((first, last - 1))
+        return [(j, *span) for j in sorted(spans) for span in merge(spans[j])]
 
     def _read_presence(self, peer: int) -> Presence | None:
         """Return what a peer stated of its presence after the last agreement."""
@@ -672,7 +682,9 @@ class Membership(LockstepExchange):
         except WireError:
             return None
         near = set(self.contract.graph.neighbors(peer).tolist())
-        valid = all(j in near for j, _, _ in presence.neighbors)
+        # More than an honest peer can have would make the record too large to be sent.
+        few = len(presence.neighbors) <= MAX_SPANS * len(near)
+        valid = few and all(j in near for j, _, _ in presence.neighbors)
         return presence if valid and presence.agreement == self.agreed else None
 
     def signatures(self, record: Record) -> list[Statement]:

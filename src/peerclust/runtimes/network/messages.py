@@ -207,7 +207,7 @@ class Presence(Message, frozen=True, forbid_unknown_fields=True):
 
     agreement: Count
     first: Count
-    neighbors: Annotated[list[tuple[Number, Count, Count]], msgspec.Meta(max_length=1 << 12)]
+    neighbors: Annotated[list[tuple[Number, Count, Count]], msgspec.Meta(max_length=1 << 16)]
 
 
 class Record(Message, frozen=True, forbid_unknown_fields=True):
@@ -290,6 +290,16 @@ def pack(message: Message) -> bytes:
     LinkUp(round=3)
     """
     return _pack(message)
+
+
+def to_json(message: Message) -> dict[str, object]:
+    """Return a message as JSON types; bytes are in base64.
+
+    >>> to_json(LinkUp(round=3))
+    {'round': 3}
+    """
+    values: dict[str, object] = msgspec.to_builtins(message)
+    return values
 
 
 def unpack(data: bytes, kind: type[M]) -> M:

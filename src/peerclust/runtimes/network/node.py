@@ -18,7 +18,13 @@ from peerclust.runtimes.network.connections import ConnectionManager
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
-from peerclust.runtimes.network.membership import Leaving, Membership, StateReceived, Stopping
+from peerclust.runtimes.network.membership import (
+    MAX_SPANS,
+    Leaving,
+    Membership,
+    StateReceived,
+    Stopping,
+)
 from peerclust.runtimes.network.messages import (
     Bye,
     Evidence,
@@ -74,12 +80,13 @@ class Node(Membership):
             self,
             listen=listen or contract.peers[self.number].endpoint,
             dial=dial or {},
-            # Settings, centers, results of the set-up, and a statement of every peer.
+            # Settings; centers and results of the set-up, twice in an answer with a record; a
+            # statement of every peer, and the rounds that it took part in.
             limit=(1 << 16)
             + len(contract.settings_json)
-            + 9 * K * (d + 4)
-            + 64 * d
-            + m * (2000 + 64 * m),
+            + 2 * (9 * K * (d + 4) + 64 * d)
+            + m * (2000 + 64 * m)
+            + 2 * len(contract.links) * MAX_SPANS * 20,
             log=log,
         )
 
