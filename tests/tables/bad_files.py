@@ -111,6 +111,16 @@ BAD_FILES = [
         {"a.csv": "5.1,3.5\n4.9,3.0\n"},
     ),
     bad(
+        "no header in a file of one column",
+        "The first line of a.csv must name the columns. Got 42.",
+        {"a.csv": "42\n7\n9\n100\n"},
+    ),
+    bad(
+        "no header but whole numbers that follow each other",
+        "The first line of a.csv must name the columns. Got 5, 6.",
+        {"a.csv": "5,6\n7,8\n"},
+    ),
+    bad(
         "columns of one name",
         "The columns of a.csv must have different names. Got 'x' twice.",
         {"a.csv": "x,x\n1,2\n"},

@@ -70,6 +70,7 @@ def test_booleans_whole_numbers_and_blanks_around_numbers_are_numbers():
 
 def test_years_and_numbers_may_name_columns():
     assert tables.read([csv("a.csv", "2019,2020\n1,2\n")]).features == ("2019", "2020")
+    assert tables.read([csv("a.csv", "0,1,2\n1,2,5\n")]).features == ("0", "1", "2")
 
 
 def test_weights_are_read_beside_the_features():

@@ -213,8 +213,9 @@ def _check_header(path: Path, names: Sequence[str], dialect: Dialect) -> None:
             )
     signs = "." if dialect.plain else ".,"
     number = re.compile(rf"[-+]?[\d{signs}]+(e[-+]?\d+)?", re.IGNORECASE)
-    # Consecutive whole numbers, such as years, are a header; other numbers are a row.
-    counted = [str(int(names[0]) + i) for i in range(len(names))] if names[0].isdecimal() else []
+    # Numbers are a row, unless they count the columns from 0 or are consecutive years.
+    may_count = len(names) > 1 and names[0] in ("0", *map(str, range(1900, 2101)))
+    counted = [str(int(names[0]) + i) for i in range(len(names))] if may_count else []
     if all(map(number.fullmatch, names)) and list(names) != counted:
         raise DataError(
             f"The first line of {title(path, dialect)} must name the columns. Got"
