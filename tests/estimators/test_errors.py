@@ -70,6 +70,13 @@ BOTH = [
     ({}, {"users": SITE[:, None]}, "`users` of {} must be a 1-D array"),
     ({}, {"users": [None, "a"] * 75}, "`users` of {} must have no missing labels"),
     ({}, {"users": [np.nan, *range(149)]}, "`users` of {} must have no missing labels"),
+    ({}, {"users": ["a", np.nan] * 75}, "`users` of {} must have no missing labels. Row 1 is nan"),
+    ({}, {"users": [1, "a"] * 75}, "`users` of {} must be all numbers or all strings"),
+    (
+        {},
+        {"users": np.ma.array(SITE, mask=np.arange(150) == 9)},
+        "`users` of {} must have no missing labels. Row 9 is masked",
+    ),
     ({}, {"users": "site"}, "`users` of {} must be an array .* if `X` is a DataFrame. Got 'site'"),
     ({}, {"X": FRAME, "users": "stie"}, "`users` of {} must be a column of `X`.*mean 'site'"),
     (
