@@ -40,8 +40,10 @@ def check_labels(labels: ArrayLike, name: str, of: str) -> tuple[NDArray[Any], N
             + f" must be a 1-D array of at least one label. Got shape {array.shape}."
         )
     if np.ma.is_masked(labels):
-        row = int(np.ma.getmaskarray(labels).argmax())
-        raise DataError(parameter(name, of) + f" must have no missing labels. Row {row} is masked.")
+        masked = int(np.ma.getmaskarray(np.ma.asarray(labels)).argmax())
+        raise DataError(
+            parameter(name, of) + f" must have no missing labels. Row {masked} is masked."
+        )
     if array.dtype.kind in "US" and not isinstance(labels, np.ndarray):
         # numpy makes strings of all that is in a list with strings, NaN included.
         objects = np.asarray(labels, dtype=object)

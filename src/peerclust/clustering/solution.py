@@ -25,7 +25,7 @@ from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
 from peerclust.row_validation import check_any_rows
 from peerclust.sparse import is_sparse
-from peerclust.text import guess
+from peerclust.text import count, guess
 from peerclust.users.nearest import nearest
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Solution:
         m, K, d = self.centers.shape
         rounds = self.certificate.rounds + self.certificate.search_rounds
         name = "Solution" if self.part is None else "Part of a solution"
-        return f"<{name}: m={m}, K={K}, d={d}, {self.status.name} after {rounds} rounds>"
+        return f"<{name}: m={m}, K={K}, d={d}, {self.status.name} after {count(rounds, 'round')}>"
 
     def __str__(self) -> str:
         from peerclust.clustering import display
