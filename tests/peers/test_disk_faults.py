@@ -36,7 +36,7 @@ X = np.arange(12.0).reshape(3, 4) / 12
 AGREED = Agreed(
     [0, 1, 2], [], [0.0] * 4, [1.0] * 4, [-1.0] * 4, [2.0] * 4,
     spread=1.0, weight=10.0, W=6.0, delta=1.0, rho=50.0, alpha=0.01,
-    curvature=[1.0] * 3, evenness=[1.0] * 3, lambda_max=4.0, lambda_2=0.5,
+    curvature=[1.0] * 3, evenness=[1.0] * 3, lambda_max=4.0, lambda_2=0.5, processes="5f" * 32,
 )  # fmt: skip
 ROWS = bytes(32)
 
