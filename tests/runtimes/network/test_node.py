@@ -27,14 +27,9 @@ from peerclust.runtimes.network.messages import (
     Statement,
 )
 from peerclust.runtimes.network.node import Node
-<<<<<<< HEAD
-from peerclust.runtimes.network.rounds import RoundLoop
-from peerclust.runtimes.network.statements import Author
-=======
 from peerclust.runtimes.network.record import digest
-from peerclust.runtimes.network.rounds import Box, RoundLoop
+from peerclust.runtimes.network.rounds import RoundLoop
 from peerclust.runtimes.network.statements import Author, run_id
->>>>>>> w-trust-tests
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.theory import Curvature
 from peerclust.users import Users

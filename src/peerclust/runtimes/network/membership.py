@@ -46,11 +46,7 @@ from peerclust.runtimes.network.messages import (
     Waits,
     sanitize,
 )
-<<<<<<< HEAD
-from peerclust.runtimes.network.record import Span, digest, find_rounds, is_majority
-=======
-from peerclust.runtimes.network.record import Span, digest, find_rounds, merge
->>>>>>> w-trust-tests
+from peerclust.runtimes.network.record import Span, digest, find_rounds, is_majority, merge
 from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.views import MembershipViews, Pair, reachable_peers
@@ -488,14 +484,10 @@ class Membership(LockstepExchange):
         if not found:
             return
         try:
-<<<<<<< HEAD
             if statement.origin.peer == link.number:
                 self._check_own_statement(statement, link)
-            self._use_statement(statement, known != statement.origin)
-=======
             is_new = known is None or known.key != statement.origin.key
             self._use_statement(statement, is_new)
->>>>>>> w-trust-tests
         except WireError as error:
             # Its origin signed it; a relay is not to blame.
             if statement.origin.peer == link.number:
