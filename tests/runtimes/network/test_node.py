@@ -24,7 +24,10 @@ from peerclust.runtimes.network.messages import (
     Hello,
     Losses,
     Proof,
+    Record,
+    SignedRecord,
     Statement,
+    StateReply,
 )
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import digest
