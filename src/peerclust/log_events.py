@@ -57,6 +57,18 @@ class LogEvent(str):
         return made
 
 
+def make_printable(sentence: str) -> str:
+    r"""Return a sentence, or an event, as one printable line.
+
+    >>> make_printable(LogEvent("lost", "b was lost:\x1b[31m.", peer="b")).fields
+    {'peer': 'b'}
+    """
+    clean = sanitize(sentence, longest=LONGEST_LINE)
+    if isinstance(sentence, LogEvent):
+        return LogEvent(sentence.event, clean, **sentence.fields)
+    return clean
+
+
 def json_line(sentence: str, now: datetime) -> str:
     """Return a sentence of the log as one JSON object.
 
@@ -70,8 +82,7 @@ def json_line(sentence: str, now: datetime) -> str:
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in fields.items()
     }
-    message = sanitize(sentence, longest=LONGEST_LINE)
-    return json.dumps({"time": show_time(now), "event": event, "message": message} | finite)
+    return json.dumps({"time": show_time(now), "event": event, "message": str(sentence)} | finite)
 
 
 def text_line(sentence: str, now: datetime) -> str:
@@ -80,7 +91,7 @@ def text_line(sentence: str, now: datetime) -> str:
     >>> text_line("All is well.", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     '2026-01-02T03:04:05Z All is well.'
     """
-    return f"{show_time(now)} {sanitize(sentence, longest=LONGEST_LINE)}"
+    return f"{show_time(now)} {sentence}"
 
 
 def show_time(now: datetime) -> str:

@@ -43,7 +43,7 @@ from peerclust.files import (
     write_all,
     write_durably,
 )
-from peerclust.log_events import LogEvent, json_line, text_line
+from peerclust.log_events import LogEvent, json_line, make_printable, text_line
 from peerclust.peers import configuration, setup
 from peerclust.peers.verdict import Verdict
 from peerclust.report.result_directory import (
@@ -165,6 +165,7 @@ class SiteDirectory:
 
     def log(self, sentence: str, *, echo: bool = True) -> None:
         """Write a sentence to the log, and echo it; a full disk does not stop a run."""
+        sentence = make_printable(sentence)
         if echo:
             self._on_log(sentence)
         line = self._format(sentence, datetime.now(UTC))
