@@ -40,6 +40,7 @@ class Net:
             for n in NAMES
         ]
         given = {"links": links, "features": ["x", "y"], "n_clusters": 2}
+        given["ranges"] = {"x": (-9, 9), "y": (-9, 9)}
         self.contract = make_contract(peers, given | values, "here")
         for name in NAMES:
             contract_file.write(self.file(name), self.contract)

@@ -1,17 +1,21 @@
 """Peer processes with one fault each: apart from it, each is `peerclust peer run`."""
 
 import errno
+import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from peerclust.peers import commands
 from peerclust.runtimes.network import checkpoint, membership, messages, wire
 from peerclust.runtimes.network.lockstep import LockstepExchange
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import Kind
 from peerclust.testing import preload
+from peerclust.users import Users
 
 # The round in which a peer starts to misbehave.
 FROM = 100
@@ -202,3 +206,62 @@ def says_it_is_done(arguments, directory):
         return payload
 
     _exchange_instead(arguments, directory, change)
+
+
+def listens(arguments, directory):
+    """Follows the protocol, and writes down what its neighbors send: number, shape and bytes."""
+    exchange = LockstepExchange.exchange
+
+    async def listening(self, kind, payload, check, **vote):
+        frames = await exchange(self, kind, payload, check, **vote)
+        with Path("heard.jsonl").open("a") as file:
+            for number, frame in frames.items():
+                array = np.asarray(frame.payload)
+                event = [number, array.dtype.str, list(array.shape), array.tobytes().hex()]
+                file.write(json.dumps(event) + "\n")
+        return frames
+
+    LockstepExchange.exchange = listening
+    preload.run_peer(arguments, directory)
+
+
+def weighs_too_much(arguments, directory):
+    """Claims a total weight of 1e12 for its few rows."""
+    read = commands.read_rows
+
+    def read_heavy(*given):
+        rows = read(*given)
+        return replace(rows, weights=1e12 / len(rows.rows))
+
+    commands.read_rows = read_heavy
+    preload.run_peer(arguments, directory)
+
+
+def is_too_stiff(arguments, directory):
+    """Claims a curvature of 1e12, by which residuals are divided."""
+    Users.local_curvature = lambda self, assignment, x: np.full(x.shape[:2], 1e12)
+    preload.run_peer(arguments, directory)
+
+
+def is_too_stiff_in_the_end(arguments, directory):
+    """Claims the curvature only where the run is over, in its certificate."""
+    honest = Users.local_curvature
+
+    def lie(self, assignment, x):
+        ended = Path(os.curdir, "out-p2", "journal.jsonl").exists()
+        return np.full(x.shape[:2], 1e12) if ended else honest(self, assignment, x)
+
+    Users.local_curvature = lie
+    preload.run_peer(arguments, directory)
+
+
+def is_too_steep_in_a_sum(arguments, directory):
+    """Claims, after some sums of `exact`, that its numbers are larger than any."""
+    honest, calls = Users.curvature, []
+
+    def lie(self, assignment, x):
+        calls.append(x)
+        return honest(self, assignment, x) * (1e12 if len(calls) > 3 else 1.0)
+
+    Users.curvature = lie
+    preload.run_peer(arguments, directory)

@@ -1,6 +1,8 @@
 """Runs of real peers on this machine, and the checks that every run must pass."""
 
 import time
+from functools import partialmethod
+from unittest import mock
 
 import numpy as np
 
@@ -11,8 +13,10 @@ from peerclust.peers.commands import read_rows, read_table
 from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract, Peer
+from peerclust.runtimes.network.journal import find_private_seed, read_journal
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.testing.local_cluster import LocalCluster
+from peerclust.users import Users
 
 TOL = 1e-6
 
@@ -41,6 +45,19 @@ def make_cluster(directory, m=5, graph=None, **settings):
     }  # fmt: skip
     parts = settings.pop("parts", None) or iris(m)
     return LocalCluster(directory, parts, graph or pc.graphs.ring(m), **chosen | settings)
+
+
+def read_seed(peers, name):
+    """Return the private seed that a peer keeps in its journal."""
+    return find_private_seed(read_journal(peers.out(name) / "journal.jsonl"))
+
+
+def simulate(peers, parts, **settings):
+    """Return the result of `cluster` on the simulator, with the peers' own private seeds."""
+    seeds = {i: read_seed(peers, name) for i, name in enumerate(peers.names)}
+    seeded = partialmethod(Users.__init__, private_seeds=seeds)
+    with mock.patch.object(Users, "__init__", seeded):
+        return pc.cluster(parts, graph=peers.contract.graph, **settings)
 
 
 def start_paced(peers, *names):

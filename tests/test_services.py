@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from peerclust.cli import app
+from peerclust.cli import app, exit_codes
 
 ROOT = Path(__file__).parents[1]
 UNIT = ROOT / "examples" / "peerclust-peer@.service"
@@ -77,6 +77,13 @@ def test_the_unit_is_confined_and_stops_cleanly(unit):
     assert int(service["TimeoutStopSec"]) >= 10
     assert service["User"] != "root"
     assert "certificate.json" in unit["Unit"]["ConditionPathExists"]
+
+
+def test_the_unit_restarts_a_peer_that_crashed_but_not_one_that_has_a_result(unit):
+    service = unit["Service"]
+    assert service["RestartPreventExitStatus"].split() == [str(exit_codes.NOT_CONVERGED)]
+    assert service["SuccessExitStatus"].split() == [str(exit_codes.LEFT)]
+    assert exit_codes.CRASH not in (exit_codes.NOT_CONVERGED, exit_codes.LEFT)
 
 
 def read_container(path):

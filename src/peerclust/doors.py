@@ -56,6 +56,7 @@ NAMES = (
     Names("cluster", "search", "search", "--search", "search"),
     Names("cluster", "weights", "sample_weight", "--weights-column", "weights_column"),
     Names("cluster", "scale", "scale", "--scale", "scale"),
+    Names("cluster", "ranges", None, None, "ranges"),
     Names("cluster", "exchange", None, "--exchange", "exchange"),
     Names("cluster", "runtime", "runtime", "--runtime", None),
     Names("cluster", "random_state", "random_state", "--seed", "seed"),
@@ -73,7 +74,16 @@ NAMES = (
 
 # Keys of the network file that are no parameters elsewhere.
 NETWORK_ONLY = (
-    *("features", "timeout", "join_timeout", "linger", "checkpoint_every", "on_loss", "on_absent"),
+    *(
+        "features",
+        "max_weight",
+        "timeout",
+        "join_timeout",
+        "linger",
+        "checkpoint_every",
+        "on_loss",
+        "on_absent",
+    ),
 )
 
 
@@ -125,10 +135,11 @@ DEFAULTS = (
         "an array has the units that its owner chose, while columns of a file have any; outliers"
         " change deviations, but hardly quartiles",
     ),
+    Default("ranges", None),
     Default("consensus_factor", 1.0),
     Default("exchange", "float64"),
     Default("runtime", "simulator"),
-    Default("random_state", None, {_FIT: 0, _INIT: 0}, "a file should say how to run it again"),
+    Default("random_state", None, {_FIT: 0, _INIT: 0}, "runs can be repeated, and sites share it"),
     Default("trace", False),
     Default("progress", None),
     Default("checkpoint", None),
@@ -153,6 +164,7 @@ DEFAULTS = (
     Default("contamination", 0.1),
     Default("verbose", 0),
     Default("features", ...),
+    Default("max_weight", 1e9),
     Default("timeout", 10.0),
     Default("join_timeout", 60.0),
     Default("linger", 60.0),
@@ -231,6 +243,8 @@ def option(key: str) -> str:
     >>> option("join_timeout"), option("n_clusters")
     ('--join-timeout', '--clusters')
     """
+    if key == "ranges":
+        return "--range"
     same = (row.fit for row in NAMES if row.network_file == key)
     return next(same, None) or f"--{key.replace('_', '-')}"
 

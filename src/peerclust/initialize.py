@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from peerclust.arrays import Array
 from peerclust.errors import DataError, ParameterError
 from peerclust.programs.draw import Draw
+from peerclust.programs.limits import claims
 from peerclust.programs.quantile import Quantile
 from peerclust.runtimes.loop import run_program
 from peerclust.runtimes.protocol import Runtime, Traffic
@@ -250,7 +251,13 @@ def joint_quantile(
     run = run_program(
         runtime, program, users, users.broadcast_centers(centers), rounds=program.rounds
     )
-    return float(run.states[0].found[0]), run.traffic
+    found, bounds = float(run.states[0].found[0]), claims(users)
+    if bounds is not None and not 0 <= found <= bounds.reach**2 * users.distance.largest:
+        raise DataError(
+            "The quantile of the rows' distances from the centers is larger than the box of the"
+            " data permits: a user reported a wrong number."
+        )
+    return found, run.traffic
 
 
 def _each_user(

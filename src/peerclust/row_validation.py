@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerclust.arrays import Array
-from peerclust.errors import DataError
+from peerclust.errors import DataError, ParameterError
 from peerclust.sparse import SparseRows, arrays_of, canonical, concatenate, is_sparse
-from peerclust.text import parameter
+from peerclust.text import parameter, show
 from peerclust.validation import check_name
 
 # Squared distances between rows of this size still fit a float64.
@@ -180,6 +180,24 @@ def check_weights(
     if not (may_be_zero or flat.any()):
         raise DataError(parameter("weights", of) + " must not all be zero.")
     return flat
+
+
+def check_ranges(ranges: Any, d: int) -> tuple[Array, Array]:
+    """Return the least and the largest value of d features, from pairs (low, high).
+
+    >>> [each.tolist() for each in check_ranges([(0, 1), (-2, 2)], d=2)]
+    [[0.0, -2.0], [1.0, 2.0]]
+    """
+    must = parameter("ranges", "cluster") + f" must be (low, high) of each of the {d} features"
+    try:
+        box = np.array(ranges, np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(must + f". Got {show(ranges)}.") from None
+    if box.shape != (d, 2):
+        raise ParameterError(must + f". Got shape {box.shape}.")
+    if not (np.abs(box) <= LARGEST).all() or not (box[:, 0] < box[:, 1]).all():
+        raise ParameterError(must + f", finite and low < high. Got {show(box.tolist())}.")
+    return box[:, 0].copy(), box[:, 1].copy()
 
 
 def _as_rows(rows: Any, what: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import reprlib
 import traceback
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,30 @@ def guess(name: object, known: Iterable[str]) -> str:
     folded = {each.casefold(): each for each in known}
     near = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.4)
     return f" Did you mean {folded[near[0]]!r}?" if near else ""
+
+
+# The most characters of a line in a log or on a terminal.
+LONGEST_LINE = 10_000
+
+
+def sanitize(text: str, *, longest: int = 1000) -> str:
+    r"""Return text as one printable line, of at most `longest` characters.
+
+    Text may come from outside: from another peer, a stranger, a file. So everything that is written
+    to a log or a terminal, or sent to a peer, passes this function right before. Line breaks,
+    control characters, invisible and bidirectional format characters, and surrogates become "?".
+
+    >>> sanitize("good\x1b[31m\nbad\u202e"), sanitize("größe 10\u202f000")
+    ('good?[31m?bad?', 'größe 10 000')
+    """
+    if text.isprintable():
+        return text[:longest]
+    return "".join(map(_printable, text[:longest]))
+
+
+def _printable(c: str) -> str:
+    # Among the spaces, Python calls only the usual one printable.
+    return c if c.isprintable() else " " if unicodedata.category(c) == "Zs" else "?"
 
 
 def place(error: BaseException) -> str:

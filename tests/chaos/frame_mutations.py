@@ -1,7 +1,8 @@
 """Valid frames of all kinds, and random mutations of them as a hostile peer might send.
 
 Three of four mutated frames get a correct checksum, and most of these a correct length, so that
-fuzzing also reaches the code behind these checks.
+fuzzing also reaches the code behind these checks. Each comes in a websocket frame, which one time
+in eight is mutated, too.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
+from websockets.frames import apply_mask  # type: ignore[attr-defined]
 from xxhash import xxh3_64_intdigest
 
 from peerclust.runtimes.network import messages, wire
@@ -118,10 +121,15 @@ def valid_frames() -> list[bytes]:
     return [wire.encode(frame) for frame in frames]
 
 
-def mutated_frames(
-    good: list[bytes], n: int, rng: np.random.Generator
-) -> Iterator[tuple[bytes, bool]]:
-    """Yield n frames with one to three mutations each, and whether the checksum was corrected."""
+class Mutant(NamedTuple):
+    """A mutated frame in a websocket frame, and whether its checksum was corrected."""
+
+    corrected: bool
+    websocket: bytes
+
+
+def mutated_frames(good: list[bytes], n: int, rng: np.random.Generator) -> Iterator[Mutant]:
+    """Yield n frames with one to three mutations each."""
     noise = rng.bytes(1 << 16)
     for first, times, correct, *numbers in rng.integers(1 << 32, size=(n, 15)).tolist():
         data = bytearray(good[first % len(good)])
@@ -131,7 +139,33 @@ def mutated_frames(
         corrected = correct % 4 > 0 and len(data) >= HEADER_BYTES
         if corrected:
             _correct(data, length=correct % 4 > 1)
-        yield bytes(data), corrected
+        yield Mutant(corrected, _wrap(bytes(data), numbers))
+
+
+def _wrap(data: bytes, r: list[int]) -> bytes:
+    """Return a client's websocket frame around the data; one time in eight it is mutated."""
+    size, key = len(data), r[0].to_bytes(4, "little")
+    head = bytearray(b"\x82" + bytes([0x80 | min(size, 126)]))
+    if size > 125:
+        head += size.to_bytes(2, "big")
+    if size >= 1 << 16:
+        head[1:] = b"\xff" + size.to_bytes(8, "big")
+    whole = head + key + apply_mask(data, key)
+    if r[1] % 8:
+        return bytes(whole)
+    how = r[2] % 4
+    if how == 0:
+        whole[r[3] % 2] ^= 1 << (r[3] >> 8) % 8
+    elif how == 1:
+        whole[r[3] % len(head)] = r[4] % 256
+    elif how == 2:
+        # A size of up to 2**64, in 8 bytes.
+        value = _EXTREMES[r[3] % len(_EXTREMES)]
+        whole[1 : len(head)] = b"\xff" + value.to_bytes(8, "big")
+    else:
+        # A control frame before it: of all kinds and sizes, with another one's bytes.
+        whole[:0] = bytes([0x80 | r[3] % 16, 0x80 | r[4] % 128]) + key + data[: r[4] % 128]
+    return bytes(whole)
 
 
 def _correct(data: bytearray, *, length: bool) -> None:

@@ -1,8 +1,8 @@
-"""Fuzzes the decoder of frames with millions of mutated valid frames.
+"""Fuzzes the decoders of frames with millions of mutated valid frames.
 
-A mutated frame goes through `wire.decode` and, if it is a message, through `messages.unpack`, as in
-a peer. Nothing but a WireError may be raised, quickly and with little memory. `frame_mutations` has
-the mutations.
+A mutated frame, in a websocket frame that comes in pieces, goes through `framing.Reader`,
+`wire.decode` and, if it is a message, through `messages.unpack`, as in a peer. Nothing but a
+WireError may be raised, quickly and with little memory. `frame_mutations` has the mutations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import multiprocessing
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from time import perf_counter
 
@@ -22,6 +22,7 @@ from benchmarks.measures import Measure, Progress
 from peerclust.errors import WireError
 from peerclust.kernels import threads
 from peerclust.runtimes.network import messages, wire
+from peerclust.runtimes.network.framing import BINARY, Reader
 from peerclust.runtimes.network.messages import Message
 from peerclust.runtimes.network.wire import Kind
 from peerclust.validation import check_count
@@ -100,9 +101,9 @@ def measure(progress: Progress, *, frames: int = 10_000_000, seed: int = 0) -> I
     yield Measure(
         "largest_allocation",
         max(each.allocation for each in results),
-        f"bytes for a frame, one in {_TRACE_EVERY} traced; the limit of a payload, although headers"
-        " claim up to 4 GB",
-        at_most=LIMIT,
+        f"bytes for a frame, one in {_TRACE_EVERY} traced; the limit of a payload and a buffer,"
+        " although headers claim up to 2**64",
+        at_most=LIMIT + (1 << 16),
     )
     slowest = 1e3 * max(each.slowest for each in results)
     yield Measure(
@@ -133,49 +134,69 @@ def run_block(seed: int, block: int, n: int) -> BlockResult:
     originals = set(good)
     decoded = unpacked = forged = allocation = 0
     slowest, crashes = 0.0, []
-    for i, (data, corrected) in enumerate(mutated_frames(good, n, rng)):
+    for i, (corrected, websocket) in enumerate(mutated_frames(good, n, rng)):
         begin = perf_counter()
-        stage, crash = _decode(data)
+        read = _read(websocket)
         took = perf_counter() - begin
-        decoded += stage >= 1
-        unpacked += stage == 2
-        forged += stage >= 1 and not corrected and data not in originals
-        if crash:
-            crashes.append(f"{crash}, from {data.hex()}")
+        decoded += bool(read.decoded)
+        unpacked += read.unpacked
+        forged += not corrected and not originals.issuperset(read.decoded)
+        if read.crash:
+            crashes.append(f"{read.crash}, from {websocket.hex()}")
         if took > slowest:
             # Another process may have had the core, so take the fastest of ten attempts.
-            slowest = max(slowest, min(took, *(_time(data) for _ in range(9))))
+            slowest = max(slowest, min(took, *(_time(websocket) for _ in range(9))))
         if i % _TRACE_EVERY == 0:
-            allocation = max(allocation, _trace(data))
+            allocation = max(allocation, _trace(websocket))
     return BlockResult(n, decoded, unpacked, forged, slowest, allocation, tuple(crashes))
 
 
-def _decode(data: bytes) -> tuple[int, str]:
-    """Return the stage that a frame reached (1: decoded, 2: unpacked) and the crash, if any."""
-    stage = 0
+@dataclass
+class _Read:
+    """The frames that were decoded, whether a message was unpacked, and the crash, if any."""
+
+    decoded: list[bytes] = field(default_factory=list)
+    unpacked: bool = False
+    crash: str = ""
+
+
+def _read(websocket: bytes) -> _Read:
+    """Read the bytes of websocket frames as a peer does."""
+    read = _Read()
+    # As in `connections`, whose connections have this limit and this reader.
+    reader = Reader(masked=True, limit=LIMIT + wire.HEADER_BYTES)
+    # Some come in small pieces.
+    step = 7 if websocket[-1] < 16 else 1 << 13
     try:
-        frame = wire.decode(data, limit=LIMIT)
-        stage = 1
-        if frame.kind in _TYPES:
-            messages.unpack(frame.message, _TYPES[frame.kind])
-            stage = 2
+        for at in range(0, len(websocket), step):
+            room = reader.get_buffer()
+            piece = websocket[at : at + step][: len(room)]
+            room[: len(piece)] = piece
+            for opcode, data in reader.buffer_updated(len(piece)):
+                if opcode != BINARY:
+                    continue
+                frame = wire.decode(data, limit=LIMIT)
+                read.decoded.append(bytes(data))
+                if frame.kind in _TYPES:
+                    messages.unpack(frame.message, _TYPES[frame.kind])
+                    read.unpacked = True
     except WireError:
-        return stage, ""
+        pass
     except Exception as error:
-        return stage, f"{type(error).__name__}: {error}"
-    return stage, ""
+        read.crash = f"{type(error).__name__}: {error}"
+    return read
 
 
-def _time(data: bytes) -> float:
+def _time(websocket: bytes) -> float:
     begin = perf_counter()
-    _decode(data)
+    _read(websocket)
     return perf_counter() - begin
 
 
-def _trace(data: bytes) -> int:
+def _trace(websocket: bytes) -> int:
     """Return the peak memory of decoding a frame in bytes."""
     tracemalloc.start()
-    _decode(data)
+    _read(websocket)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak

@@ -138,9 +138,10 @@ def _check_accusations(run: FaultRun) -> Iterator[Finding]:
 
 
 def _read_log(run: FaultRun, name: str) -> list[str]:
-    """Return the lines of a peer's log without date and time."""
+    """Return the lines of a peer's log without their times."""
     log = run.out(name) / "log.txt"
-    return [line[20:] for line in log.read_text().splitlines()] if log.exists() else []
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [line.partition(" ")[2] for line in lines]
 
 
 def _name_outcome(process: PeerProcess, record: dict[str, Any] | None) -> str:
@@ -211,8 +212,11 @@ def _replay_runs(
     ends: dict[str, replay.Replayed] = {}
     neighbors: dict[str, list[str]] = {}
     for run_id in sorted({e["run"] for each in journals.values() for e in each if "run" in e}):
-        of_run = {i: replay.select_run(journal, run_id) for i, journal in journals.items()}
-        of_run = {i: journal for i, journal in of_run.items() if journal}
+        of_run = {
+            i: [event for event in journal if event["event"] == "seed"]
+            + replay.select_run(journal, run_id)
+            for i, journal in journals.items()
+        }
         try:
             replayed = replay.replay(contract, rows, of_run)
         except PeerclustError as error:

@@ -8,6 +8,7 @@ import pytest
 
 from peerclust.errors import WireError
 from peerclust.runtimes.network import messages, wire
+from peerclust.runtimes.network.framing import Reader
 from peerclust.runtimes.network.wire import Kind
 
 from . import fuzz
@@ -36,11 +37,15 @@ def test_frames_of_all_kinds_are_mutated_and_valid_before():
 def test_mutations_reach_every_check_and_the_code_behind_it():
     sentences = set()
     good = valid_frames()
-    for data, _ in mutated_frames(good, 20_000, np.random.default_rng(0)):
+    for mutant in mutated_frames(good, 20_000, np.random.default_rng(0)):
+        reader = Reader(masked=True, limit=1 << 14)
+        data = mutant.websocket[: len(reader.get_buffer())]
+        reader.get_buffer()[: len(data)] = data
         try:
-            frame = wire.decode(data, limit=1000)
-            if frame.kind not in wire.ARRAYS:
-                messages.unpack(frame.payload, fuzz._TYPES[frame.kind])
+            for _, inner in reader.buffer_updated(len(data)):
+                frame = wire.decode(inner, limit=1000)
+                if frame.kind not in wire.ARRAYS:
+                    messages.unpack(frame.payload, fuzz._TYPES[frame.kind])
         except WireError as error:
             sentences.add(str(error).split(".")[0])
     for part in (
@@ -53,9 +58,27 @@ def test_mutations_reach_every_check_and_the_code_behind_it():
         assert any(part in sentence for sentence in sentences), part
 
 
+def test_mutations_reach_every_check_of_the_websocket_s_frames():
+    sentences = set()
+    for mutant in mutated_frames(valid_frames(), 5_000, np.random.default_rng(0)):
+        reader = Reader(masked=True, limit=fuzz.LIMIT)
+        data = mutant.websocket[: len(reader.get_buffer())]
+        reader.get_buffer()[: len(data)] = data
+        try:
+            sentences |= {str(opcode) for opcode, _ in reader.buffer_updated(len(data))}
+        except WireError as error:
+            sentences.add(str(error))
+    for part in ("2", "8", "9", "10", "one binary frame", "must be masked", "a control frame"):
+        assert any(part in sentence for sentence in sentences), part
+    assert any("at most 1048576 bytes, and one had 92233720" in each for each in sentences)
+
+
 def test_the_same_seed_has_the_same_mutations_and_another_has_others():
     one, same, other = (
-        [d for d, _ in mutated_frames(valid_frames(), 50, np.random.default_rng(seed))]
+        [
+            mutant.websocket
+            for mutant in mutated_frames(valid_frames(), 50, np.random.default_rng(seed))
+        ]
         for seed in (3, 3, 4)
     )
     assert one == same != other

@@ -20,7 +20,7 @@ def run(tmp_path):
     processes = [PeerProcess(name, None, 0, {9}, -9) for name in NAMES]
     for name in NAMES:
         (tmp_path / f"out-{name}").mkdir()
-        (tmp_path / f"out-{name}" / "log.txt").write_text("2026-01-01 00:00:00 All is well.\n")
+        (tmp_path / f"out-{name}" / "log.txt").write_text("2026-01-01T00:00:00Z All is well.\n")
     return FaultRun(schedule, tmp_path, contract, processes, Counter(), 1.0)
 
 
@@ -53,7 +53,7 @@ def test_a_process_that_ends_wrongly_is_found(run, ending, kind, what):
 @pytest.mark.parametrize("reason", ["it must not be ahead, but is by 2 exchanges", "it sent zeros"])
 def test_a_peer_that_is_dropped_for_misbehaving_is_found(run, reason):
     with (run.out("p4") / "log.txt").open("a") as log:
-        log.write(f"2026-01-01 00:00:01 p5 was lost in round 9: {reason}.\n")
+        log.write(f"2026-01-01T00:00:01Z p5 was lost in round 9: {reason}.\n")
     ((kind, what),) = findings(run)
     assert kind == BROKEN
     assert what == f"p4 dropped a peer that did nothing wrong: p5 was lost in round 9: {reason}."

@@ -1,6 +1,7 @@
 """What `peerclust peer check` and `peer status` print; what a check finds is in `peers.check`."""
 
 import json
+import os
 import socket
 from pathlib import Path
 
@@ -87,10 +88,40 @@ def test_status_of_a_run_that_has_ended_says_so(tmp_path):
     assert (said.exit_code, said.stderr) == (2, f"There is no directory {tmp_path / 'nowhere'}.\n")
     said = run("status", tmp_path)
     assert (said.exit_code, said.stderr) == (2, f"No peer is running in {tmp_path}.\n")
-    (tmp_path / "certificate.json").write_text("{}")
+    status = {"name": "ran out of rounds", "advice": "allow more."}
+    (tmp_path / "certificate.json").write_text(json.dumps({"status": status}))
     said = run("status", tmp_path)
-    where = tmp_path / "certificate.json"
+    assert (said.exit_code, said.stdout) == (
+        0,
+        f"The run in {tmp_path} has ended. ran out of rounds: allow more."
+        " (docs/exit-codes.md#ran-out-of-rounds)\n",
+    )
+    said = run("status", tmp_path, "--json")
+    assert said.exit_code == 0
+    assert json.loads(said.stdout) == {"phase": "ended", "status": status, "out": str(tmp_path)}
+
+
+def test_a_socket_of_another_user_is_not_asked(tmp_path, monkeypatch):
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "status.sock"))
+        other.listen()
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        said = run("status", tmp_path)
+    assert (said.exit_code, said.stderr) == (2, f"No peer is running in {tmp_path}.\n")
+
+
+def test_errors_of_a_run_say_where_to_read_and_may_be_json(site):
+    words = ("run", *site[1:-2], "--out", "out", "--me", "paris")
+    said = run(*words)
+    assert said.exit_code == 2
+    assert "`--me` must be a peer of the network file" in said.stderr
+    assert said.stderr.endswith(" (docs/exit-codes.md#an-error)\n")
+    said = run(*words, "--log-format", "json")
+    line = json.loads(said.stderr)
+    assert (line["event"], line["code"]) == ("failed", 2)
+    assert "`--me` must be a peer" in line["message"]
+    said = run(*words, "--log-format", "xml")
     assert (said.exit_code, said.stderr) == (
         2,
-        f"The run in {tmp_path} has ended; see {where}.\n",
+        "`--log-format` of peer run must be text or json. Got 'xml'.\n",
     )

@@ -91,7 +91,7 @@ def test_init_writes_what_its_options_say(init):
         "--rho", 20, "--updates", 3, "--rounds", 50, "--search", "swaps", "--tol", 1e-3,
         "--mean-of", 3, "--seed", 7, "--graph", "star", "--timeout", 1, "--join-timeout", 2,
         "--linger", 3, "--checkpoint-every", 4, "--on-loss", "stop", "--on-absent", "start",
-        "--out", "n.toml",
+        "--range", "y=-1e2:0", "--range", "x=0.5:2", "--max-weight", 1e4, "--out", "n.toml",
     )  # fmt: skip
     found = contract_file.read(Path("n.toml"))
     settings = found.settings()
@@ -104,6 +104,7 @@ def test_init_writes_what_its_options_say(init):
         "tol": 1e-3, "search": "swaps", "seed": 7,
         "mean_of": 3, "timeout": 1.0, "join_timeout": 2.0, "linger": 3.0,
         "checkpoint_every": 4.0, "on_loss": "stop", "on_absent": "start",
+        "ranges": {"x": [0.5, 2.0], "y": [-100.0, 0.0]}, "max_weight": 1e4,
     }  # fmt: skip
     assert list(peers) == sorted(SITES)
     for i, name in enumerate(SITES):
@@ -239,3 +240,22 @@ def test_the_missing_extra_is_named(tmp_path):
         "Peers need cryptography, which is not installed; it comes with the extra `network`.\n"
     )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("ranges", "sentence"),
+    [
+        (["x=1"], "`--range` of peer init must be NAME=LOW:HIGH, with two numbers. Got 'x=1'."),
+        (["x=a:b"], "`--range` of peer init must be NAME=LOW:HIGH, with two numbers. Got 'x=a:b'."),
+        (["x=0:1"], "`--range` of peer init must have a range for each feature. Got none for 'y'."),
+        (["x=0:1", "z=0:1"], "`--range` of peer init must be of the features. Got 'z'."),
+        (["x=0:1", "y=1:1"], "low < high, for each feature. Got (1.0, 1.0) for 'y'."),
+        (["x=0:1", "y=0:inf"], "`--range` of peer init must be a number"),
+    ],
+)
+def test_ranges_that_cannot_be_are_refused(init, ranges, sentence):
+    given = [word for each in ranges for word in ("--range", each)]
+    result = run(*init(), *given, "--out", "n.toml")
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert not Path("n.toml").exists()

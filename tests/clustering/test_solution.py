@@ -106,6 +106,22 @@ def test_a_failed_save_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_damaged_file_does_no_more_than_raise_a_data_error(tmp_path):
+    path, rng = tmp_path / "solution.npz", np.random.default_rng(0)
+    solve().save(path)
+    whole = np.frombuffer(path.read_bytes(), np.uint8)
+    refused = 0
+    for _ in range(200):
+        damaged = whole.copy()
+        damaged[rng.integers(len(whole), size=3)] = rng.integers(256, size=3)
+        path.write_bytes(damaged.tobytes())
+        try:
+            pc.Solution.load(path)
+        except DataError:
+            refused += 1
+    assert refused > 100
+
+
 def test_bad_files_and_rows_get_one_sentence(tmp_path):
     with pytest.raises(DataError, match="There is no file"):
         pc.Solution.load(tmp_path / "nothing.npz")

@@ -28,7 +28,8 @@ def test_sites_that_check_at_the_same_time_see_each_other(net):
     assert time.monotonic() - start < LONG / 2
     for name, near in (("a", ["b"]), ("b", ["a", "c"]), ("c", ["b"])):
         lines = found[name]
-        assert [*lines] == ["network file", "key", "certificate", "clock", "port", "data", *near]
+        first = ["network file", "key", "certificate", "clock", "port", "data", "ranges"]
+        assert [*lines] == [*first, *near]
         assert not bad(lines)
         assert not any(line.warns for line in lines.values())
         assert group_hex(net.contract.digest) in lines["network file"].detail
@@ -210,3 +211,31 @@ def test_weights_are_checked_and_summed(net):
     assert net.check("a", seconds=0.1)["data"].warns
     table.write_text("x,y,w\n1,2,-1\n")
     assert "must be weights >= 0. Got -1.0 in row 0" in bad(net.check("a", seconds=0.1))["data"]
+
+
+def test_ranges_are_shown_and_what_is_revealed_without_them(net):
+    assert net.check("a", seconds=0.1)["ranges"].detail == (
+        "x -9 to 9, y -9 to 9; at most 1e+09 rows per site"
+    )
+    net.agree(ranges=None, max_weight=30)
+    line = net.check("a", seconds=0.1)["ranges"]
+    assert line.ok
+    assert line.warns
+    assert "all sites learn the smallest and the largest value of each feature" in line.detail
+    assert "at most 30 rows per site" in line.detail
+
+
+def test_rows_outside_of_the_ranges_are_bad_before_anything_is_sent(net):
+    data = net.path / "a" / "rows.csv"
+    data.write_text("x,y\n0,0\n0,11\n10,0\n0,-9.5\n")
+    assert bad(net.check("a", seconds=0.1))["data"] == (
+        f"Column 'x' of {data} must lie in its range of the network file, -9 to 9. Got 10 in row 2."
+    )
+    data.write_text("x,y\n0,0\n0,11\n0,-9.5\n")
+    assert "-9 to 9. Got 11 in row 1, -9.5 in row 2." in bad(net.check("a", seconds=0.1))["data"]
+    net.agree(max_weight=2)
+    data.write_text("x,y\n0,0\n0,1\n0,2\n")
+    assert (
+        "rows of at most max_weight = 2 of the network file. Got 3;"
+        in (bad(net.check("a", seconds=0.1))["data"])
+    )

@@ -5,7 +5,7 @@ import pytest
 
 import peer_runs
 import peerclust as pc
-from peer_runs import iris
+from peer_runs import iris, simulate
 from peerclust.initialize import KMeansPlusPlus
 
 pytestmark = pytest.mark.peers
@@ -42,10 +42,10 @@ def check_run(directory, loss, graph, rho=30.0, parts=None, n_clusters=3, **more
     with make_cluster(directory, graph.m, graph, parts=parts, **terms) as peers:
         peers.start()
         codes = peers.wait()
-        solution = pc.cluster(
+        solution = simulate(
+            peers,
             parts,
             n_clusters=n_clusters,
-            graph=peers.contract.graph,
             init=KMeansPlusPlus(mean_of=5),
             random_state=0,
             loss=loss,
@@ -114,10 +114,10 @@ def test_weights_a_matrix_and_several_updates_are_as_in_the_simulator(tmp_path):
     with make_cluster(tmp_path, 4, parts=parts, **given, **terms) as peers:
         peers.start()
         assert set(peers.wait().values()) == {1}  # out of rounds, as tol = 0 asks
-        solution = pc.cluster(
+        solution = simulate(
+            peers,
             [part[:, :4] for part in parts],
             n_clusters=3,
-            graph=peers.contract.graph,
             distance=pc.Mahalanobis(A),
             weights=[part[:, 4] for part in parts],
             init=KMeansPlusPlus(mean_of=5),

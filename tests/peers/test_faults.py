@@ -7,6 +7,8 @@ import pytest
 
 import peerclust as pc
 from peer_runs import check_ended, make_cluster, start_paced
+from peerclust.runtimes.network import checkpoint, messages
+from peerclust.runtimes.network.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.peers
 
@@ -24,17 +26,34 @@ def test_a_killed_peer_rejoins_from_its_checkpoint(tmp_path):
         assert len(peers.certificate("p0")["contributed"]["p3"]) >= 2
 
 
-def test_a_peer_with_a_truncated_checkpoint_rejoins_with_a_neighbor_s_centers(tmp_path):
+@pytest.mark.parametrize("damage", ["truncated", "short centers", "another round"])
+def test_a_peer_refuses_a_damaged_checkpoint_and_rejoins_once_it_is_moved_away(tmp_path, damage):
     with make_cluster(tmp_path) as peers:
-        peers.start()
+        start_paced(peers)
         peers.wait_for_round("p1", 200)
         peers.kill("p1")
-        checkpoint = peers.out("p1") / "checkpoint"
-        checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
+        path = peers.out("p1") / "checkpoint"
+        saved = path.read_bytes()
+        if damage == "truncated":
+            path.write_bytes(saved[:-1])
+        else:
+            # The checksum is right.
+            held = messages.unpack(saved[32:], Checkpoint)
+            fields = {name: getattr(held, name) for name in held.__struct_fields__}
+            wrong = {"centers": held.centers[:-8]}
+            if damage == "another round":
+                wrong = {"round": 1 << 40}
+            checkpoint.save(path, Checkpoint(**fields | wrong))
+        peers.start("p1")
+        assert peers.wait("p1", seconds=30) == {"p1": 2}
+        *_, last = peers.error("p1").splitlines()
+        assert "The checkpoint out-p1/checkpoint must " in last
+        assert "Move it away; the same command then starts without it." in last
+        assert "Traceback" not in peers.error("p1")
+        path.rename(tmp_path / "away")
         peers.start("p1")
         assert set(peers.wait().values()) == {0}
         check_ended(peers, peers.names)
-        assert "is not whole" in peers.log("p1")
         assert "the centers of a neighbor" in peers.log("p1")
 
 

@@ -143,4 +143,5 @@ def test_unauthorized_clients_are_refused_with_a_reason_logged_once(tmp_path):
             "it calls itself 'p2', but its certificate is that of p1",
             "its network file differs",
         ):
-            assert log.count(reason) == 1, log
+            assert log.count(f"was refused: {reason}") + log.count(f"accepted: {reason}") == 1, log
+        assert "2 more connections of strangers were refused: it did not speak TLS." in log

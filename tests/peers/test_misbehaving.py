@@ -149,3 +149,62 @@ def test_a_listed_peer_cannot_take_another_s_name(tmp_path):
         assert codes["p2"] == 2
         reason = "it calls itself 'p0', but its certificate is that of p2"
         assert f"p2 was not accepted: {reason}." in peers.log("p1")
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        (wrong.weighs_too_much, "a total weight of 5.49756e+11, which must be 0 to 40"),
+        (wrong.is_too_stiff, "a curvature of 5.49756e+11, which must be 0 to 30"),
+        (wrong.is_too_stiff_in_the_end, "a curvature of 5.49756e+11, which must be 0 to 30"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_peer_that_claims_too_much_cannot_make_others_say_that_they_converged(
+    tmp_path, run, reason
+):
+    ranges = {f"x{j}": (0.0, 10.0) for j in range(4)}
+    with make_cluster(tmp_path, rho="auto", ranges=ranges, max_weight=40) as peers:
+        left = ["p0", "p1", "p3", "p4"]
+        peers.start(*left)
+        peers.start("p2", run=run)
+        assert set(peers.wait(*left).values()) == {0}
+        for name in left:
+            record = peers.certificate(name)
+            assert record["status"]["name"] == "converged without some peers"
+            assert "p2" in record["status"]["advice"]
+            assert record["agreed"]["W"] == 30
+        assert any(f"it sent {reason}" in peers.log(name) for name in ("p1", "p3"))
+        check_replay(peers, left)
+        records = [peers.certificate(name) for name in left]
+        scale = setup.make_scale(peers.contract, Agreed(**records[0]["agreed"]))
+        mean = scale.forward(np.mean([peers.centers(name) for name in left], axis=0))
+        rows = scale.forward(np.concatenate([iris(5)[peers.contract.number(n)] for n in left]))
+        square = ((rows[:, None] - mean) ** 2).sum(axis=2)
+        assert np.isclose(records[0]["pooled_cost"], 0.5 * square.min(axis=1).sum(), rtol=1e-9)
+        # A step of Lloyd on all rows but those of p2 moves the mean centers little.
+        moved = np.stack([rows[square.argmin(axis=1) == k].mean(axis=0) for k in range(3)])
+        assert np.abs(moved - mean).max() < 0.1
+
+
+def test_with_exact_a_peer_that_claims_too_much_stops_the_run_and_is_named(tmp_path):
+    given = {"rho": "auto", "solver": "exact", "on_loss": "stop", "on_absent": "stop"}
+    with make_cluster(tmp_path, **given, max_weight=40) as peers:
+        left = ["p0", "p1", "p3", "p4"]
+        peers.start(*left)
+        peers.start("p2", run=wrong.is_too_steep_in_a_sum)
+        assert set(peers.wait(*left).values()) == {2}
+        reason = "it sent a count of overflows of 1"
+        assert any(
+            "p2 was lost in round" in peers.error(n) and reason in peers.error(n) for n in left
+        )
+
+
+def test_rows_outside_of_the_ranges_stop_their_site_before_it_sends_anything(tmp_path):
+    ranges = {f"x{j}": (0.0, 6.0) for j in range(4)}
+    with make_cluster(tmp_path, 2, pc.graphs.path(2), ranges=ranges) as peers:
+        peers.start("p0")
+        assert peers.wait("p0") == {"p0": 2}
+        assert "Column 'x0' of p0.csv must lie in its range of the network file, 0 to 6." in (
+            peers.error("p0")
+        )

@@ -21,6 +21,12 @@ def test_a_replay_needs_every_site_that_agreed_and_the_rows_of_the_run(tmp_path)
         with pytest.raises(pc.errors.DataError, match=r"The rows of p3 must be those of the run"):
             peers.replay()
         peers.data("p3").write_text(rows)
+        journal = peers.out("p2") / "journal.jsonl"
+        seed, *lines = journal.read_text().splitlines(keepends=True)
+        journal.write_text("".join(lines))
+        with pytest.raises(pc.errors.DataError, match=r"the private seed.* Got none of p2"):
+            peers.replay()
+        journal.write_text("".join([seed, *lines]))
         shutil.rmtree(peers.out("p1"))
         with pytest.raises(pc.errors.DataError, match="Got none of p1"):
             peers.replay()

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
+from scipy.stats import chisquare, gumbel_r, kstest, logistic
 
 from peerclust.graphs import ring, star
-from peerclust.programs.draw import Draw
+from peerclust.programs.draw import ROUNDING, Draw
 from peerclust.programs.protocol import HeardMax
 from peerclust.runtimes import Loopback, Simulator, run_program
 from peerclust.users import Users
@@ -117,3 +117,74 @@ def test_draws_of_different_steps_and_seeds_differ():
     for i in range(4):
         for j in range(i):
             assert not np.array_equal(drawn[i], drawn[j])
+
+
+# Private seeds of one user, as many runs have them.
+SEEDS = [number.to_bytes(32) for number in range(1, 2001)]
+CENTER = np.array([[[0.5, 0.0]]])
+
+
+def private_user(seed, weights=WEIGHTS):
+    return Users(ROWS, np.array([0, 6]), weights=weights, private_seeds={0: seed})
+
+
+def keys_and_mass(x=CENTER, cap=np.inf, weights=WEIGHTS):
+    """Return the key of each private seed, and the mass that all of them conceal."""
+    program = Draw(seed=1, step=1, cap=cap)
+    keys = [program.start(private_user(seed, weights), x).keys[0, 0] for seed in SEEDS]
+    squared = ((ROWS[:, None] - x[0]) ** 2).sum(axis=2).min(axis=1)
+    return np.array(keys), float((weights * np.minimum(squared, cap)).sum())
+
+
+def test_rows_are_drawn_in_proportion_to_their_weights_from_private_seeds():
+    users = Users(
+        ROWS, OFFSETS, weights=WEIGHTS, private_seeds={i: bytes([i]) * 32 for i in range(4)}
+    )
+    for runtime in (Simulator(ring(4)), Loopback(star(4))):
+        run = run_program(runtime, Draw(seed=1, step=0, n=20_000), users, NONE, rounds=2)
+        counts = frequencies(run.states[0].drawn)
+        assert counts.sum() == 20_000
+        assert chisquare(counts, 20_000 * WEIGHTS / WEIGHTS.sum()).pvalue > 1e-3
+
+
+def test_a_key_of_a_private_seed_reveals_no_more_than_a_gumbel_variable_around_the_log_mass():
+    keys, mass = keys_and_mass()
+    assert kstest(keys - np.log(mass), gumbel_r.cdf).pvalue > 1e-3
+    # So says docs/security.md of one key: M is between these with probability 0.95.
+    inside = (0.0253 * np.exp(keys) <= mass) & (mass <= 3.69 * np.exp(keys))
+    assert abs(inside.mean() - 0.95) < 0.015
+    assert abs((keys - np.euler_gamma - np.log(mass)).std() - 1.28) < 0.08
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"x": CENTER + 1e-7}, {"cap": 5.0}, {"weights": WEIGHTS + 1e-9}],
+    ids=["a center moved a little", "a cap", "a row weighs a little more"],
+)
+def test_two_keys_of_one_private_seed_do_not_reveal_the_ratio_of_their_masses(other):
+    (keys, mass), (others, another) = keys_and_mass(), keys_and_mass(**other)
+    # Of independent Gumbel variables the difference is logistic; of equal ones it is 0.
+    error = (keys - others) - np.log(mass / another)
+    assert kstest(error, logistic.cdf).pvalue > 1e-3
+
+
+def test_a_repeated_draw_of_the_same_mass_has_the_same_key():
+    program = Draw(seed=1, step=1)
+    first, second = (program.start(private_user(SEEDS[0]), CENTER).keys for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def may_send(key, mass):
+    """Return whether a user with this mass sends this key for some random number."""
+    # Gumbel variables are computed from multiples of 2^-53 between 0 and 1.
+    middle = np.rint(2.0**53 * np.exp(-np.exp(np.log(mass) - key)))
+    uniform = (middle + np.arange(-4000, 4001)) / 2.0**53
+    uniform = uniform[(uniform > 0) & (uniform < 1)]
+    keys = np.log(mass) - np.log(-np.log(uniform))
+    return bool((ROUNDING * np.rint(keys / ROUNDING) == key).any())
+
+
+def test_the_last_bits_of_a_key_exclude_no_mass():
+    keys, mass = keys_and_mass()
+    candidates = mass * np.random.default_rng(0).uniform(0.8, 1.25, 300)
+    assert all(may_send(*each) for each in zip(keys, candidates, strict=False))

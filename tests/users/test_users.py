@@ -254,6 +254,33 @@ def test_users_steps_and_seeds_draw_different_numbers():
     assert len(drawn) == users.m * 16
 
 
+def test_a_user_with_a_private_seed_draws_from_it_in_any_block():
+    rows, offsets, _ = random_block(SIZES, 2, 3)
+    seeds = {3: b"a secret", 5: b"another secret"}
+    plain, private = Users(rows, offsets), Users(rows, offsets, private_seeds=seeds)
+    weighted = private.with_weights(np.ones(len(rows)))
+    for i in range(private.m):
+        drawn = private.generator(i, seed=11, step=2).random(5)
+        same(private.single_user(i).generator(0, seed=11, step=2).random(5), drawn)
+        same(weighted.generator(i, seed=11, step=2).random(5), drawn)
+        public = np.array_equal(plain.generator(i, seed=11, step=2).random(5), drawn)
+        assert public == (i not in seeds)
+
+
+def test_private_seeds_public_seeds_steps_and_hidden_numbers_draw_different_numbers():
+    rows, offsets, _ = random_block(SIZES, 2, 3)
+    drawn = {
+        Users(rows, offsets, private_seeds={0: bytes([secret])})
+        .generator(0, seed=seed, step=step, hides=hides)
+        .random()
+        for secret in range(4)
+        for seed in range(4)
+        for step in range(4)
+        for hides in (0.0, 1.0, 1.0 + 2.0**-52)
+    }
+    assert len(drawn) == 4 * 4 * 4 * 3
+
+
 def test_the_default_is_kmeans_under_the_euclidean_distance_with_unit_weights():
     rows, offsets, x = random_block(SIZES, 2, 3)
     users = Users(rows, offsets)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from peerclust.cli import demo, fit, peer_run, peer_setup, reproduce, warm_up
+import sys
+import traceback
+
+from peerclust.cli import demo, exit_codes, fit, peer_run, peer_setup, reproduce, warm_up
 from peerclust.cli.app import app
 
 __all__ = ["app", "demo", "fit", "main", "peer_run", "peer_setup", "reproduce", "warm_up"]
@@ -10,4 +13,13 @@ __all__ = ["app", "demo", "fit", "main", "peer_run", "peer_setup", "reproduce", 
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name="peerclust")
+    try:
+        app(prog_name="peerclust")
+    except Exception as error:
+        traceback.print_exc()
+        where = exit_codes.where("a crash")
+        print(
+            f"peerclust crashed: {type(error).__name__}. Please report what is above. ({where})",
+            file=sys.stderr,
+        )
+        sys.exit(exit_codes.CRASH)

@@ -11,10 +11,12 @@ import typer
 from typer.core import TyperGroup
 
 from peerclust import __version__
+from peerclust.cli import exit_codes
 from peerclust.cli.help import option
 from peerclust.cli.mpi_job import wait_for_root
 from peerclust.errors import PeerclustError
 from peerclust.files import explain
+from peerclust.text import LONGEST_LINE, sanitize
 
 # Raised for unknown or missing options; the name of its module differs between versions of typer.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -36,8 +38,8 @@ class CommandGroup(TyperGroup):
             raise
         except OSError as error:
             sentence = explain(error)
-        typer.echo(sentence, err=True)
-        raise typer.Exit(2)
+        echo(sentence, err=True)
+        raise typer.Exit(exit_codes.ERROR)
 
 
 app = typer.Typer(
@@ -47,7 +49,7 @@ app = typer.Typer(
 
 def _version(requested: bool) -> None:
     if requested:
-        typer.echo(f"peerclust {__version__}")
+        echo(f"peerclust {__version__}")
         raise typer.Exit
 
 
@@ -70,10 +72,15 @@ Seed = Annotated[int, typer.Option(min=0, help="Random seed; equal seeds give eq
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result.")]
 
 
+def echo(line: str, *, err: bool = False) -> None:
+    """Print one line to stdout, or to stderr; parts of it may come from outside."""
+    typer.echo(sanitize(line, longest=LONGEST_LINE), err=err)
+
+
 def print_progress(line: str, quiet: bool) -> None:
     """Print a line of progress to stderr."""
     if not quiet:
-        typer.echo(line, err=True)
+        echo(line, err=True)
 
 
 def print_json(value: Mapping[str, Any]) -> None:

@@ -17,6 +17,10 @@ HELP = {
         "decimal": "Decimal sign of CSV files: point or comma (default: detected in each file).",
         "columns": "Columns to cluster by (default: all other columns).",
         "weights_column": "Column with the rows' weights (default: every weight is 1).",
+        "ranges": "Public range of a feature; repeat for each. Rows outside are an error at their"
+        " site (default: all sites learn the smallest and the largest value).",
+        "max_weight": "The most rows of a site, or their weight; a site that claims more is"
+        " refused.",
         "scale": "standard: features in units of their standard deviation; robust: of their"
         " interquartile range; none: as they are.",
     },
@@ -46,6 +50,7 @@ HELP = {
         " is drawn).",
         "mean_of": "Average this many rows per initial center; 1 reveals single rows.",
         "exchange": "Number format of messages: float64, float32, float16 or 8-bit.",
+        "peer_seed": "Seed of the random numbers that all sites share.",
         "peer_exchange": "Number format of messages: float64, float32 or 8-bit.",
     },
     "Network": {

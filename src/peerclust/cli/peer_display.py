@@ -8,37 +8,46 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from peerclust.clustering.progress import PAUSE, show_residual
+from peerclust.log_events import LogEvent
 from peerclust.peers.check import Line
+from peerclust.report.terminal import SanitizingConsole
+from peerclust.text import LONGEST_LINE, sanitize
 
 
 @contextmanager
-def rounds(*, quiet: bool) -> Iterator[Callable[[int, float | None, int], None]]:
-    """Yield the progress callback of a run: one changing line on a terminal, otherwise lines."""
-    console = Console(stderr=True, highlight=False)
+def rounds(
+    *, quiet: bool, emit: Callable[[str], None] | None = None
+) -> Iterator[Callable[[int, float | None, int], None]]:
+    """Yield the progress callback of a run: one changing line on a terminal, otherwise lines.
+
+    `emit` is called with the lines, if given, also on a terminal.
+    """
+    console = SanitizingConsole(stderr=True, highlight=False)
 
     def line(round_: int, residual: float | None, alive: int) -> str:
         if residual is None:
             return f"round {round_}, {alive} sites"
         neighbors = "1 neighbor" if alive == 1 else f"{alive} neighbors"
-        return f"round {round_}, residual {show_residual(residual)}, {neighbors} alive"
+        shown = f"round {round_}, residual {show_residual(residual)}, {neighbors} alive"
+        return LogEvent("progress", shown, round=round_, residual=residual, neighbors=alive)
 
     if quiet:
         yield lambda *_: None
-    elif console.is_terminal:
+    elif console.is_terminal and emit is None:
         with console.status("waiting") as shown:
             yield lambda *progress: shown.update(line(*progress))
     else:
+        print_one = emit or (lambda text: console.print(text, soft_wrap=True))
         last = [float("-inf")]
 
         def print_line(*progress: Any) -> None:
             if time.monotonic() - last[0] > PAUSE:
                 last[0] = time.monotonic()
-                console.print(line(*progress), soft_wrap=True)
+                print_one(line(*progress))
 
         yield print_line
 
@@ -46,7 +55,7 @@ def rounds(*, quiet: bool) -> Iterator[Callable[[int, float | None, int], None]]
 @contextmanager
 def waiting(*, quiet: bool) -> Iterator[Callable[[list[str]], None]]:
     """Yield the callback that shows which neighbors a check is waiting for."""
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = SanitizingConsole(stderr=True, highlight=False, markup=False)
 
     def line(names: list[str]) -> str:
         return f"waiting for {', '.join(names)}"
@@ -70,7 +79,9 @@ def check_table(lines: Sequence[Line]) -> Table:
         mark, style = ("good", "green") if line.ok else ("BAD", "red")
         if line.ok and line.warns:
             mark, style = "note", "yellow"
-        table.add_row(*(Text(text, style=style) for text in (mark, line.name)), Text(line.detail))
+        # Cleaned here, too, as a console does not measure a Text again.
+        name, detail = sanitize(line.name), sanitize(line.detail, longest=LONGEST_LINE)
+        table.add_row(Text(mark, style=style), Text(name, style=style), Text(detail))
     return table
 
 

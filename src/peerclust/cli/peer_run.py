@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from peerclust.cli.app import Decimal, Delimiter, Force, Json, Seed, print_json, print_progress
+from peerclust.cli import exit_codes
+from peerclust.cli.app import (
+    Decimal,
+    Delimiter,
+    Force,
+    Json,
+    Seed,
+    print_json,
+    print_progress,
+)
 from peerclust.cli.peer_setup import peer
-from peerclust.errors import LeftError, ParameterError, PeerError
+from peerclust.errors import LeftError, ParameterError, PeerclustError, PeerError
+from peerclust.files import explain
+from peerclust.log_events import FORMATS, LogEvent, json_line
+from peerclust.peers.end_request import EndRequest
+from peerclust.text import LONGEST_LINE, sanitize
 
 if TYPE_CHECKING:
     from peerclust.peers.commands import SiteArguments
@@ -86,42 +105,125 @@ def run(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     force: Force = False,
+    log_format: Annotated[
+        str,
+        typer.Option(
+            metavar="text|json", help="Log to stderr and to DIR as sentences, or as JSON lines."
+        ),
+    ] = "text",
     as_json: Json = False,
 ) -> None:
     """Cluster with the other sites.
 
     Exit code 0: converged, or joined late and received the result; 1: ended without converging;
-    2: an error; 3: stopped by SIGTERM (the same command resumes from the checkpoint).
+    2: an error; 3: stopped by SIGTERM or Ctrl-C (the same command resumes from the checkpoint);
+    70: a crash.
     """
-    from peerclust.cli import options, peer_display
-    from peerclust.peers import commands
+    printer = _Printer(me, out, log_format, quiet=as_json)
+    with EndRequest(printer.exit_now) as end_request, _logging_to(printer.log):
+        # Heavy modules are imported once the process can be asked to end.
+        from peerclust.cli import options, peer_display
+        from peerclust.peers import commands
 
-    csv = options.parse_csv(delimiter, decimal, "peer run")
+        csv = options.parse_csv(delimiter, decimal, "peer run")
+        emit = None if sys.stderr.isatty() and log_format == "text" else printer.log
+        try:
+            with peer_display.rounds(quiet=as_json, emit=emit) as progress:
+                commands.run_site(
+                    _parse_site_arguments(network, me, data, keys, listen, dial, csv),
+                    out,
+                    force=force,
+                    log_format=log_format,
+                    end_request=end_request,
+                    progress=progress,
+                    on_log=printer.log,
+                    on_result=printer.result,
+                )
+        except LeftError as left:
+            printer.fail(str(left), "asked to end", exit_codes.LEFT)
+            # Python waits for threads when it ends, and one may still compile a kernel.
+            printer.exit_now()
+        except PeerclustError as error:
+            printer.fail(str(error), "an error", exit_codes.ERROR)
+        except OSError as error:
+            printer.fail(explain(error), "an error", exit_codes.ERROR)
+    raise typer.Exit(printer.code)
+
+
+@contextmanager
+def _logging_to(log: Callable[[str], None]) -> Iterator[None]:
+    """Pass on what the package logs, as that kernels are compiled."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            log(record.getMessage())
+
+    logger, handler = logging.getLogger("peerclust"), Handler()
+    logger.addHandler(handler)
     try:
-        with peer_display.rounds(quiet=as_json) as progress:
-            record: dict[str, Any] = commands.run_site(
-                _parse_site_arguments(network, me, data, keys, listen, dial, csv),
-                out,
-                force=force,
-                progress=progress,
-                on_log=lambda line: print_progress(line, as_json),
-                on_result=lambda record: _print_result(record, out, as_json),
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Printer:
+    """What `peer run` prints, and its exit code so far. A broken pipe does not end a run."""
+
+    def __init__(self, me: str, out: Path, log_format: str, *, quiet: bool) -> None:
+        if log_format not in FORMATS:
+            raise ParameterError(
+                f"`--log-format` of peer run must be text or json. Got {log_format!r}."
             )
-    except LeftError as stopped:
-        typer.echo(str(stopped), err=True)
-        # Not typer.Exit, after which Python waits for threads: one may still compile a kernel.
-        os._exit(3)
-    if record["status"]["name"] not in ("converged", "converged without some peers", "joined late"):
-        raise typer.Exit(1)
+        self.me, self.out, self.quiet = me, out, quiet
+        self.as_json = log_format == "json"
+        self.code, self._failed = exit_codes.LEFT, False
 
+    def log(self, sentence: str) -> None:
+        """Print a sentence of the log to stderr."""
+        if not self.quiet:
+            self._print_error(sentence)
 
-def _print_result(record: dict[str, Any], out: Path, as_json: bool) -> None:
-    """Print the result; the peer may keep answering late peers for a while."""
-    if as_json:
-        print_json(record | {"out": str(out)})
-        return
-    typer.echo(f"{record['status']['name']}: {record['status']['advice']}")
-    typer.echo(f"Written to {out}.")
+    def result(self, record: dict[str, Any]) -> None:
+        """Print the result; the peer may keep answering late peers for a while."""
+        status = record["status"]
+        self.code = exit_codes.of_status(status["name"])
+        if self.quiet:
+            self._print(json.dumps(record | {"out": str(self.out)}, indent=2), sys.stdout)
+            return
+        where = exit_codes.where(status["name"])
+        self._print(f"{status['name']}: {status['advice']} ({where})", sys.stdout)
+        self._print(f"Written to {self.out}.", sys.stdout)
+
+    def fail(self, sentence: str, heading: str, code: int) -> None:
+        """Print why there is no result, and set the exit code."""
+        self.code, self._failed = code, True
+        where = exit_codes.where(heading)
+        self._print_error(LogEvent("failed", f"{sentence} ({where})", code=code))
+
+    def exit_now(self) -> None:
+        """End the process, which was asked to end and is busy."""
+        if self.code == exit_codes.LEFT and not self._failed:
+            if sys.stderr.isatty():
+                sys.stderr.write("\r\x1b[K\x1b[?25h")  # a progress line may hide the cursor
+            resumes = "the same command goes on from its last checkpoint, if there is one."
+            self.fail(f"{self.me} was asked to end; {resumes}", "asked to end", self.code)
+        os._exit(self.code)
+
+    def _print_error(self, sentence: str) -> None:
+        line = json_line(sentence, datetime.now(UTC)) if self.as_json else str(sentence)
+        self._print(line, sys.stderr)
+
+    def _print(self, line: str, stream: TextIO) -> None:
+        # A path may have bytes that are no text.
+        line = line.encode(errors="backslashreplace").decode()
+        if not (self.quiet or self.as_json):
+            line = sanitize(line, longest=LONGEST_LINE)
+        try:
+            print(line, file=stream, flush=True)
+        except OSError:
+            # Otherwise Python fails once more, when it flushes the stream at the end.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @peer.command()
@@ -131,9 +233,9 @@ def status(
     ],
     as_json: Json = False,
 ) -> None:
-    """Ask a running peer for its round, residual, neighbors and bytes."""
+    """Ask a running peer for its round, residual, neighbors and bytes, or say how its run ended."""
     from peerclust.cli import peer_display
-    from peerclust.peers.site_directory import status_socket
+    from peerclust.peers.site_directory import read_status, status_socket
     from peerclust.report import terminal
     from peerclust.runtimes.network.status import ask
 
@@ -142,10 +244,15 @@ def status(
     try:
         answer = ask(status_socket(directory))
     except PeerError:
-        result = directory / "certificate.json"
-        if result.exists():
-            raise PeerError(f"The run in {directory} has ended; see {result}.") from None
-        raise
+        ended = read_status(directory)
+        if ended is None:
+            raise
+        if as_json:
+            print_json({"phase": "ended", "status": asdict(ended), "out": str(directory)})
+            return
+        where = exit_codes.where(ended.name)
+        typer.echo(f"The run in {directory} has ended. {ended} ({where})")
+        return
     if as_json:
         print_json(answer)
     else:

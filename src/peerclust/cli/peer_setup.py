@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from peerclust.cli.app import Clusters, CommandGroup, Json, Seed, app, print_json
+from peerclust.cli.app import Clusters, CommandGroup, Json, app, echo, print_json
 from peerclust.cli.help import option
 from peerclust.doors import PEER_INIT
 from peerclust.errors import ParameterError
@@ -41,9 +41,9 @@ def keygen(
     if as_json:
         print_json({"name": name, "fingerprint": mark, **files})
         return
-    typer.echo(f"{mark} is the fingerprint of {name}.")
-    typer.echo(f"Send {identity.certificate} to the site that writes the network file.")
-    typer.echo(f"Keep {identity.key} secret: anyone with this key can impersonate {name}.")
+    echo(f"{mark} is the fingerprint of {name}.")
+    echo(f"Send {identity.certificate} to the site that writes the network file.")
+    echo(f"Keep {identity.key} secret: anyone with this key can impersonate {name}.")
 
 
 @peer.command()
@@ -62,6 +62,10 @@ def init(
         "network.toml"
     ),
     weights_column: Annotated[str | None, option("weights_column", metavar="COLUMN")] = None,
+    ranges: Annotated[
+        list[str] | None, option("ranges", "--range", metavar="NAME=LOW:HIGH")
+    ] = None,
+    max_weight: Annotated[float, option("max_weight")] = 1e9,
     scale: Annotated[str, option("scale")] = "standard",
     loss: Annotated[str, option("loss")] = "kmeans",
     delta: Annotated[str | None, option("delta", metavar="auto|X")] = None,
@@ -75,7 +79,7 @@ def init(
     tol: Annotated[float, option("tol")] = 1e-6,
     search: Annotated[str, option("search")] = "auto",
     mean_of: Annotated[int, option("mean_of", min=1)] = 5,
-    seed: Seed = 0,
+    seed: Annotated[int, option("peer_seed", min=0)] = 0,
     graph: Annotated[str, option("peer_graph", metavar="NAME|FILE")] = "ring",
     timeout: Annotated[float, option("timeout")] = 10,
     join_timeout: Annotated[float, option("join_timeout")] = 60,
@@ -111,6 +115,8 @@ def init(
         "links": links,
         "features": options.split_names(features),
         "n_clusters": clusters,
+        "ranges": dict(map(_parse_range, ranges)) if ranges else None,
+        "max_weight": max_weight,
         "matrix": None if matrix is None else tables.read_matrix(matrix).tolist(),
         # Defaults are written out, so that the file is complete.
         "delta": 1.0 if delta is None and loss == "huber" else _parse_number(delta),
@@ -133,10 +139,12 @@ def init(
             {"out": str(out), "digest": digest, "fingerprints": marks, "links": contract.links}
         )
         return
-    typer.echo(f"Written to {out}. Its digest is\n  {group_hex(contract.digest)}\nThe peers are")
+    echo(f"Written to {out}. Its digest is")
+    echo(f"  {group_hex(contract.digest)}")
+    echo("The peers are")
     for name, mark in marks.items():
-        typer.echo(f"  {name} {mark}")
-    typer.echo(
+        echo(f"  {name} {mark}")
+    echo(
         "Send the file to every site. Each site compares the digest and its own fingerprint by"
         " telephone, and runs `peerclust peer check`."
     )
@@ -148,6 +156,17 @@ def _parse_number(value: str | None) -> float | str | None:
         return value and float(value)
     except ValueError:
         return value
+
+
+def _parse_range(value: str) -> tuple[str, tuple[float, float]]:
+    name, _, limits = value.rpartition("=")
+    low, _, high = limits.partition(":")
+    try:
+        return name, (float(low), float(high))
+    except ValueError:
+        raise ParameterError(
+            f"`--range` of peer init must be NAME=LOW:HIGH, with two numbers. Got {value!r}."
+        ) from None
 
 
 def _parse_peer(value: str) -> Any:

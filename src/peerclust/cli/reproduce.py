@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from peerclust.cli.app import Json, Seed, app, print_json, print_progress
+from peerclust.cli.app import Json, Seed, app, echo, print_json, print_progress
 from peerclust.doors import REPRODUCE
 from peerclust.errors import DataError, ParameterError
 
@@ -104,7 +104,7 @@ def reproduce(
                 left_out.append(f"{each} was skipped. {error}")
                 continue
             except KeyboardInterrupt:
-                typer.echo("Interrupted; run the same command again to resume.", err=True)
+                echo("Interrupted; run the same command again to resume.", err=True)
                 raise typer.Exit(130) from None
         results.append(result)
         if not as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from peerclust.cli.app import Json, app, print_json, print_progress
+from peerclust.cli.app import Json, app, echo, print_json, print_progress
 
 
 @app.command("warm-up")
@@ -34,8 +34,8 @@ def warm_up(
         where = None if directory is None else str(directory)
         print_json({"directory": where, "bytes": size, "seconds": seconds})
     elif directory is None:
-        typer.echo("No directory can be written to, so nothing is kept; set NUMBA_CACHE_DIR.")
+        echo("No directory can be written to, so nothing is kept; set NUMBA_CACHE_DIR.")
     else:
-        typer.echo(
+        echo(
             f"Compiled kernels are in {directory} ({size / 1e6:.1f} MB); that took {seconds:.0f} s."
         )

@@ -42,6 +42,7 @@ def cluster(
     search: str = "auto",
     weights: object = "unit",
     scale: str = "none",
+    ranges: object = None,
     consensus_factor: float | str = 1.0,
     exchange: object = "float64",
     runtime: object = "simulator",
@@ -117,6 +118,10 @@ def cluster(
         cluster in these: "standard" is its mean and standard deviation, "robust" its median and
         interquartile range. The loss, a Mahalanobis distance, the certificate and the trace are in
         these units, too. `init` and the resulting centers are in the rows' own units.
+    ranges : list of (low, high), optional
+        A range of each feature that is public, in the rows' own units. Rows outside are an error.
+        Users then exchange nothing about the box of their rows, which the solver "exact" needs; its
+        extreme values are those of single rows.
     consensus_factor : float or "1-1/rho"
         The factor c.
     exchange : "float64", "float32", "float16", "8-bit" or dict
@@ -187,6 +192,7 @@ def cluster(
             distance=metric,
             weights=weights,
             scale=scale,
+            ranges=ranges,
             runtime=runtime,
             random_state=random_state,
             mean_of=start.mean_of if isinstance(start, initialize.KMeansPlusPlus) else 1,

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from peerclust import graphs, runtimes, theory
-from peerclust.arrays import Array
+from peerclust.arrays import Array, Ints
 from peerclust.clustering.auto_delta import choose_delta, is_auto
 from peerclust.clustering.checkpoint import Journal
 from peerclust.clustering.scaling import SCALES, Moments, Scale, agree_on_scale, distributed_moments
@@ -25,7 +25,7 @@ from peerclust.losses import Huber, KMeans, Loss, geometry_of
 from peerclust.programs.protocol import UNKNOWN, State
 from peerclust.ranks.distribution import Distribution
 from peerclust.ranks.inputs import read_shared
-from peerclust.row_validation import check_parts, check_weights
+from peerclust.row_validation import check_parts, check_ranges, check_weights
 from peerclust.runtimes.convergence import Plan, Task, carry_out
 from peerclust.runtimes.loop import check_finite, run_program
 from peerclust.runtimes.protocol import (
@@ -40,7 +40,8 @@ from peerclust.sparse import AnyRows, SparseRows
 from peerclust.text import mention, parameter
 from peerclust.theory import Curvature, Scales
 from peerclust.users import Users
-from peerclust.users.rows import hash_rows
+from peerclust.users.public_bounds import PublicBounds
+from peerclust.users.rows import column_ranges, hash_rows
 from peerclust.validation import RandomState, check_count, check_generator, check_name
 
 # Squares of differences below the first number underflow; sums of squares of roots up to the second
@@ -182,6 +183,7 @@ def prepare(
     runtime: object,
     random_state: RandomState,
     scale: str = "none",
+    ranges: object = None,
     mean_of: int = 1,
 ) -> Problem:
     """Check the arguments and return the problem; see `cluster` for the parameters.
@@ -205,8 +207,13 @@ def prepare(
     with group.raise_on_all():
         _check_scale(scale, geometry, rows)
         geometry.check_rows(rows, "cluster")
+        box = None if ranges is None else PublicBounds(*check_ranges(ranges, rows.shape[1]))
+        if box is not None:
+            _check_in_box(rows, offsets, distribution.local, box)
     resolved = runtimes.resolve(runtime, distribution)
-    make = partial(Users, offsets=offsets, weights=given, ids=distribution.local.tolist())
+    make = partial(
+        Users, offsets=offsets, weights=given, ids=distribution.local.tolist(), bounds=box
+    )
     moments: Moments | None = None
     units: Scale | None = None
     sent = Traffic()
@@ -215,7 +222,10 @@ def prepare(
         moments, sent = distributed_moments(resolved, plain)
         units, more = agree_on_scale(resolved, plain, scale, moments)
         sent += more
-        rows = rows if units is None else units.forward(rows)
+        if units is not None:
+            rows = units.forward(rows)
+            scaled = box and PublicBounds(units.forward(box.low), units.forward(box.high))
+            make = partial(make, bounds=scaled)
     users = make(rows, loss=KMeans() if is_auto(loss) else loss, distance=distance)
     if (distinct := _count_distinct(users, distribution, K)) < K:
         n = sum(group.allgather(len(rows)))
@@ -256,6 +266,21 @@ def _check_scale(scale: str, geometry: Geometry, rows: AnyRows) -> None:
         raise ParameterError(
             parameter("scale", "cluster") + " must be 'none' with sparse rows, whose zeros would be"
             f" lost as features are centered. Got {scale!r}."
+        )
+
+
+def _check_in_box(rows: AnyRows, offsets: Ints, ids: Ints, box: PublicBounds) -> None:
+    """Raise if a row of these users lies outside of the public ranges."""
+    low, high = column_ranges(rows, offsets)
+    outside = np.argwhere((low < box.low) | (high > box.high))
+    if len(outside):
+        user, column = outside[0]
+        below = low[user, column] < box.low[column]
+        got = low[user, column] if below else high[user, column]
+        raise DataError(
+            parameter("ranges", "cluster")
+            + f" must contain all rows. Got {got:g} in column {column} of user {ids[user]}, outside"
+            f" of {box.low[column]:g} to {box.high[column]:g}."
         )
 
 

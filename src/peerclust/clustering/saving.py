@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -18,6 +19,12 @@ from peerclust.distances import Distance, Euclidean, Mahalanobis
 from peerclust.errors import DataError
 from peerclust.files import new_file
 from peerclust.losses import Loss
+
+# What reading a damaged file may raise; a RuntimeError is about encryption or compression.
+_DAMAGED = (
+    OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, IndexError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def write(solution: Solution, path: Path) -> None:
@@ -55,7 +62,8 @@ def write(solution: Solution, path: Path) -> None:
 def read(path: Path, *, loss: Loss | None = None, distance: Distance | None = None) -> Solution:
     """Read what `write` wrote; `loss` and `distance` replace what could not be stored."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # np.load leaves a damaged file open.
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays["header"]))
         stored = header["loss"]
@@ -93,7 +101,7 @@ def read(path: Path, *, loss: Loss | None = None, distance: Distance | None = No
         )
     except FileNotFoundError:
         raise DataError(f"There is no file {path}.") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+    except _DAMAGED:
         raise DataError(f"{path} is not a solution that peerclust saved.") from None
 
 

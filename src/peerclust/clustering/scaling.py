@@ -33,6 +33,7 @@ from peerclust.arrays import Array, Rows
 from peerclust.distances import Linear
 from peerclust.errors import DataError, DivergedError
 from peerclust.programs.consensus import Total
+from peerclust.programs.limits import Limits, claims
 from peerclust.programs.quantile import Quantile
 from peerclust.row_validation import refuse_sparse
 from peerclust.runtimes.loop import run_program
@@ -54,6 +55,9 @@ NORMAL_RANGE = 1.3489795003921634
 # their counts are in memory at once.
 _MAX_FEATURES = 64
 _MAX_COUNTED = 1 << 15
+
+# Moments may leave the public box by this fraction of its width, for rounding.
+_BOX_ROUNDING = 1e-9
 
 _OVERFLOW = "The rows to be scaled are so large that the sum of squares overflows."
 
@@ -168,6 +172,13 @@ def agree_on_scale(
         return Scale(moments.mean, moments.deviation), Traffic()
     quartiles, sent = _quartiles(runtime, users)
     low, median, high = quartiles.T
+    if (box := users.bounds) is not None and not (
+        (box.low <= quartiles.T) & (box.high >= quartiles.T)
+    ).all():
+        raise DataError(
+            "A quartile over the rows of all users is outside of the range of its feature: a user"
+            " reported a wrong number."
+        )
     with np.errstate(over="ignore"):
         deviation = (high - low) / NORMAL_RANGE
     if not np.isfinite(deviation).all():
@@ -187,21 +198,23 @@ def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffi
     (array([3.]), 3.0, 8)
     """
     origin = np.zeros(users.d)
+    limits = _moment_limits(users)
     with np.errstate(over="ignore", invalid="ignore"):
         own = np.column_stack([users.total_weights, _sums(users, origin, 1)])
-        (weight, *totals), sent = _total(runtime, users, own)
+        (weight, *totals), sent = _total(runtime, users, own, limits[0])
         if not weight > 0:
             raise DataError(
                 f"The rows of all users must have a total weight above 0. Got {weight:g}."
             )
         first = np.array(totals) / weight
         own = np.column_stack([_sums(users, first, 1), _sums(users, first, 2)])
-        total, more = _total(runtime, users, own)
+        total, more = _total(runtime, users, own, limits[1])
     error, squares = np.split(total / weight, 2)
     mean = first + error
     variance = np.maximum(squares - error * error, 0.0)
     if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
         raise DataError(_OVERFLOW)
+    _check_moments(users, mean, variance)
     varies = np.sqrt(variance) > theory.CONSTANT * np.abs(mean)
     moments = Moments(
         mean=mean,
@@ -211,6 +224,40 @@ def distributed_moments(runtime: Runtime, users: Users) -> tuple[Moments, Traffi
         weight=float(weight),
     )
     return moments, sent + more
+
+
+def _moment_limits(users: Users) -> tuple[Limits | None, Limits | None]:
+    """Return the limits of a user's weight and sums, and of its sums and squares around a mean."""
+    if (bounds := claims(users)) is None:
+        return None, None
+    W, d, width = bounds.weight or 0.0, users.d, bounds.high - bounds.low
+    low, high = W * np.minimum(bounds.low, 0.0), W * np.maximum(bounds.high, 0.0)
+    return (
+        Limits.of(("total weight", 1, 0.0, W), ("sum of rows", d, low, high)),
+        Limits.of(
+            ("sum of deviations", d, -W * width, W * width),
+            ("sum of squared deviations", d, 0.0, W * width * width),
+        ),
+    )
+
+
+def _check_moments(users: Users, mean: Array, variance: Array) -> None:
+    """Raise if no rows in the public box have these moments."""
+    if (bounds := users.bounds) is None:
+        return
+    slack = _BOX_ROUNDING * (bounds.high - bounds.low)
+    inside = (bounds.low - slack <= mean) & (mean <= bounds.high + slack)
+    # The largest variance of rows with this mean is that of rows on both ends of the range.
+    most = (bounds.high - mean + slack) * (mean - bounds.low + slack)
+    for what, good in (("mean", inside), ("standard deviation", ~(variance > most))):
+        if not good.all():
+            number = int(good.argmin())
+            got = mean if what == "mean" else np.sqrt(variance)
+            raise DataError(
+                f"The {what} of feature {number} over the rows of all users is {got[number]:g},"
+                f" which is impossible in its range, {bounds.low[number]:g} to"
+                f" {bounds.high[number]:g}: a user reported a wrong number."
+            )
 
 
 def _sums(users: Users, origin: Array, power: int) -> Array:
@@ -245,9 +292,14 @@ def _features(start: int, size: int, users: Users, x: Array) -> Rows:  # noqa: A
     return users.rows[:, start : start + size]
 
 
-def _total(runtime: Runtime, users: Users, own: Array) -> tuple[Array, Traffic]:
-    """Compute the sum over all users, (w,), of vectors, those of this block in `own`, (u, w)."""
-    program = Total(runtime.distribution.graph.m)
+def _total(
+    runtime: Runtime, users: Users, own: Array, limits: Limits | None
+) -> tuple[Array, Traffic]:
+    """Compute the sum over all users, (w,), of vectors, those of this block in `own`, (u, w).
+
+    `limits` are those of one vector.
+    """
+    program = Total(runtime.distribution.graph.m, limits=limits)
     try:
         run = run_program(runtime, program, users, own[:, None, :], rounds=program.rounds)
     except DivergedError:

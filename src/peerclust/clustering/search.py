@@ -23,6 +23,7 @@ import numpy as np
 from peerclust.arrays import Array
 from peerclust.programs import swaps
 from peerclust.programs.certificate import Found
+from peerclust.programs.limits import swap_limits
 from peerclust.runtimes.convergence import (
     CheckedRun,
     Plan,
@@ -81,7 +82,8 @@ def search(
         x = best.run.x
         if costs is None:
             own = users.swap_costs(users.assign(x), x)
-            costs, more = yield from add_up(np.concatenate(own, axis=1), m)
+            limits = swap_limits(users, x.shape[1])
+            costs, more = yield from add_up(np.concatenate(own, axis=1), m, limits)
             sent += more
         E, U = np.split(costs, 2)
         regardless = failures < swaps.MIN_FAILURES

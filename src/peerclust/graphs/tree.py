@@ -48,6 +48,21 @@ class Tree:
         return users[first:last]
 
     @cached_property
+    def sizes(self) -> Ints:
+        """The number of users in each user's subtree, itself included, (m,).
+
+        >>> from peerclust.graphs import path
+        >>> path(5).tree.sizes.tolist()
+        [1, 2, 5, 2, 1]
+        """
+        sizes = np.ones_like(self.parent)
+        for level in range(self.height, 0, -1):
+            here = np.flatnonzero(self.depth == level)
+            np.add.at(sizes, self.parent[here], sizes[here])
+        sizes.setflags(write=False)
+        return sizes
+
+    @cached_property
     def _by_parent(self) -> tuple[Ints, Ints]:
         users = self.parent.argsort(kind="stable")
         users.setflags(write=False)

@@ -16,6 +16,7 @@ from peerclust.peers.commands import SiteArguments, read_table
 from peerclust.runtimes.network.contract import Contract, group_hex
 from peerclust.runtimes.network.identity import Identity, certificate_dates
 from peerclust.runtimes.network.probe import Probe, ProbeResult
+from peerclust.text import shorten
 
 # Days before its expiry from which on a certificate should be renewed.
 _RENEWAL_DAYS = 30
@@ -71,7 +72,7 @@ def check(
         asyncio.run(probe.run(seconds, on_wait))
     lines.append(_clock(contract, {} if probe is None else probe.results, now))
     lines.append(_port(given.listen or contract.peers[contract.number(me)].endpoint, probe))
-    lines.append(_data(contract, given))
+    lines += [_data(contract, given), _ranges(contract)]
     if probe is None:
         detail = "not tried: neighbors answer only a site that has its key"
         return lines + [Line(name, False, detail) for name in contract.neighbors(me)]
@@ -152,6 +153,23 @@ def _data(contract: Contract, given: SiteArguments) -> Line:
         detail += f": fewer than mean_of = {contract.mean_of}, so no initial center is made here"
         return Line("data", True, detail, warns=True)
     return Line("data", True, detail)
+
+
+def _ranges(contract: Contract) -> Line:
+    """Report what is public about rows, and what becomes known without that."""
+    weight = f"at most {contract.max_weight:g} rows" + (
+        "" if contract.weights_column is None else ", by weight,"
+    )
+    if contract.ranges is None:
+        detail = (
+            f"none, and {weight} per site: all sites learn the smallest and the largest value of"
+            " each feature, and neighbors those of this site, which are values of single rows; a"
+            " network file with ranges (`peerclust peer init --range`) avoids that"
+        )
+        return Line("ranges", True, detail, warns=True)
+    pairs = zip(contract.features, contract.ranges, strict=True)
+    shown = shorten([f"{name} {low:g} to {high:g}" for name, (low, high) in pairs])
+    return Line("ranges", True, f"{shown}; {weight} per site")
 
 
 def _neighbor(contract: Contract, me: str, name: str, probe: Probe, now: datetime) -> Line:

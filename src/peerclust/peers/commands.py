@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,9 +13,11 @@ from peerclust import tables
 from peerclust.arrays import Array
 from peerclust.doors import NETWORK_FILE
 from peerclust.errors import DataError, ParameterError
-from peerclust.peers import replay as replaying
+from peerclust.log_events import LogEvent
+from peerclust.peers import replay as replaying, setup
+from peerclust.peers.end_request import EndRequest
 from peerclust.peers.setup import Rows
-from peerclust.peers.site import Progress, Site
+from peerclust.peers.site import Progress, Site, SiteResult, load_result
 from peerclust.peers.site_directory import Record, SiteDirectory
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract
@@ -67,53 +69,77 @@ def run_site(
     out: Path,
     *,
     force: bool = False,
+    log_format: str = "text",
+    end_request: EndRequest | None = None,
     progress: Progress = lambda *_: None,
     on_log: Callable[[str], None] = lambda _: None,
     on_result: Callable[[Record], None] = lambda _: None,
 ) -> Record:
     """Take part in a run; return the content of certificate.json.
 
-    `on_log` is called with every line of the log, `on_result` with the result, before this peer
-    waits for peers that join late.
+    `on_log` is called with every sentence of the log, `on_result` with the result, before this peer
+    waits for peers that join late. If the run is over here, and only its result could not be
+    written, it is written without the other sites.
     """
     contract, me = given.read_contract(), given.me
     identity = given.load_identity(contract)
     check_dates(identity, datetime.now(UTC))
     table = read_table(contract, given.data, given.csv)
-    directory = SiteDirectory(out, force=force, on_log=on_log)
+    directory = SiteDirectory(out, force=force, log_format=log_format, on_log=on_log)
+
+    def write(result: SiteResult) -> Record:
+        try:
+            record = directory.write_result(contract, me, table, **vars(result))
+        except (OSError, ParameterError) as error:
+            unwritten = _explain_unwritten(error, directory)
+            # At once: others may still need this site for a while.
+            directory.log(LogEvent("file-failed", str(unwritten)))
+            raise unwritten from error
+        written = LogEvent("written", f"Written to {out}.", directory=str(out))
+        directory.log(written, echo=False)
+        on_result(record)
+        return record
+
     try:
         for sentence in table.describe_dialects():
-            directory.log(sentence)
+            directory.log(LogEvent("read", sentence))
+        rows = read_rows(contract, me, table)
+        if result := load_result(contract, rows, directory):
+            return write(result)
+        seeds = {contract.number(me): directory.journal.private_seed}
         site = Site(
             contract,
             me,
             identity,
-            read_rows(contract, me, table),
+            replace(rows, private_seeds=seeds),
             directory,
             listen=given.listen,
             dial=given.dial,
             progress=progress,
+            end_request=end_request,
         )
         with NETWORK_FILE.naming():
             result = site.run()
-        record = directory.write_result(
-            contract,
-            me,
-            table,
-            verdict=result.verdict,
-            signed=result.signed,
-            users=result.users,
-            x=result.x,
-            traffic=site.traffic(),
-        )
-        on_result(record)
-        site.leave()
+        try:
+            return write(result)
+        finally:
+            site.leave()
     except BaseException as error:
-        directory.log(f"Ended: {error or type(error).__name__}", echo=False)
+        directory.log(LogEvent("failed", f"Ended: {error or type(error).__name__}"), echo=False)
         raise
     finally:
         directory.close()
-    return record
+
+
+def _explain_unwritten(error: OSError | ParameterError, directory: SiteDirectory) -> DataError:
+    """Return the error of a result that cannot be written, with what to do."""
+    why = str(error)
+    if isinstance(error, OSError):
+        why = f"{error.filename} cannot be written: {error.strerror}."
+    remedy = f"The result is kept in {directory.checkpoint}: the same command writes it later."
+    if not directory.keeps_result:
+        remedy = "No checkpoint could be written either: the same command asks the others for it."
+    return DataError(f"{why} {remedy}")
 
 
 def replay(
@@ -130,9 +156,8 @@ def replay(
         check_member(contract, name, "--site")
         number = contract.number(name)
         rows[number] = read_rows(contract, name, read_table(contract, data, csv))
-        # A site that was lost before the first round has none, but its rows may be in the setup.
         if (directory / "journal.jsonl").exists():
-            journals[number] = read_journal(directory / "journal.jsonl")
+            journals[number] = read_journal(directory / "journal.jsonl", contract)
     with NETWORK_FILE.naming():
         done = replaying.replay(contract, rows, journals, on_round)
     if not done:
@@ -176,7 +201,7 @@ def check_dates(identity: Identity, now: datetime) -> None:
 def read_table(contract: Contract, data: Path, csv: CsvOptions = DETECT_ALL) -> Table:
     """Read the columns that the contract names; the table may have no rows."""
     try:
-        return tables.read(
+        table = tables.read(
             [data],
             columns=contract.features,
             weights_column=contract.weights_column,
@@ -186,6 +211,8 @@ def read_table(contract: Contract, data: Path, csv: CsvOptions = DETECT_ALL) -> 
     except DataError as error:
         note = " The network file requires it." if "There is no column" in str(error) else ""
         raise DataError(error.sentence + note) from None
+    setup.check_public_bounds(contract, table)
+    return table
 
 
 def read_rows(contract: Contract, me: str, table: Table) -> Rows:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from peerclust.peers.setup import agreed_graph
+from peerclust.peers.setup import agreed_graph, make_bounds
 from peerclust.programs.certificate import Certify
 from peerclust.programs.lossy import Lossy
 from peerclust.programs.protocol import AnyProgram
 from peerclust.programs.solver_spec import Tuning
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed
-from peerclust.runtimes.network.rounds import Box
-
-# Centers may leave the box of the data by this fraction of its width, for rounding.
-_ROUNDING = 1e-6
+from peerclust.users.public_bounds import PublicBounds
 
 
 def make_program(contract: Contract, agreed: Agreed) -> AnyProgram:
@@ -40,13 +37,6 @@ def make_certify(contract: Contract, agreed: Agreed) -> Certify:
     return Certify(contract.graph.m, rho=rho, lambda_2=agreed.lambda_2)
 
 
-def make_box(contract: Contract, agreed: Agreed) -> Box:
-    """Return the box that what the solver sends stays in."""
-    low, high = np.array(agreed.low), np.array(agreed.high)
-    # If all rows have the same value, its magnitude is the unit.
-    width = np.maximum(high - low, 1e-3 * np.maximum(np.abs(low), np.abs(high)))
-    condition = 1.0 if contract.matrix is None else float(np.linalg.cond(contract.matrix))
-    # Dither and rounding carry numbers a little further than centers go; one width is generous.
-    lossy = contract.exchange != "float64"
-    slack = (contract.spec.max_overshoot(condition) + lossy + _ROUNDING) * width
-    return Box(low - slack, high + slack)
+def make_box(contract: Contract, agreed: Agreed) -> PublicBounds:
+    """Return the bounds with the box that what the solver sends stays in."""
+    return make_bounds(contract, np.array(agreed.low), np.array(agreed.high), agreed.W)

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from peerclust.arrays import Array
-from peerclust.errors import DataError, PeerError
+from peerclust.errors import PeerError
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
 from peerclust.peers.site_directory import SiteDirectory
-from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.membership import RestartSetup, StateReceived
@@ -119,7 +118,8 @@ class JoinProcedure:
     def refuse(self, reply: StateReply) -> str:
         """Return why a neighbor's centers cannot be those of the run, or ""."""
         x = unpack_centers(reply.centers, self.contract.n_clusters)
-        return configuration.make_box(self.contract, reply.agreed).refuse(x)
+        box = configuration.make_box(self.contract, reply.agreed)
+        return setup.refuse_agreed(self.contract, reply.agreed) or box.refuse(x)
 
     def _join(self, reply: StateReply) -> JoinResult:
         """Join a run that has started, from the checkpoint or else a neighbor's centers."""
@@ -153,17 +153,7 @@ class JoinProcedure:
         self.node.start_run(run, agreed, round_)
 
     def _load_checkpoint(self) -> Checkpoint | None:
-        try:
-            saved = checkpoint.load(self.directory.checkpoint)
-        except DataError as error:
-            self.directory.log(f"{error} It is not used.")
-            return None
-        if saved is not None and saved.rows != self.rows.digest:
-            raise DataError(
-                f"The checkpoint {self.directory.checkpoint} must belong to the given rows. Got"
-                " other rows; use the same file, or start over with --force."
-            )
-        return saved
+        return self.directory.load_checkpoint(self.contract, self.rows.digest)
 
     def _list_absent(self) -> str:
         links = self.node.links.values()

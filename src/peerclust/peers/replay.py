@@ -1,5 +1,6 @@
 """Computes a run again from the sites' rows and journals, faults included, to the last bit.
 
+The journals have the sites' private seeds, so that all random numbers are those of the run.
 The setup before the first round runs on the simulator, on the graph that was alive. Then each
 site's program gets, exchange by exchange, the centers of the senders that its journal lists. The
 agreements of a run do not change centers, so they are not computed again.
@@ -8,7 +9,7 @@ agreements of a run do not change centers, so they are not computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from peerclust.runtimes import Simulator
 from peerclust.runtimes.loop import Conversation, advance, begin, converse
 from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.journal import Event, unpack_array
+from peerclust.runtimes.network.journal import Event, find_private_seed, unpack_array
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.wire import TAG_BYTES
@@ -100,6 +101,7 @@ def replay(
         raise DataError("A replay needs the journals of a run. Got none with a run.")
     _check_heard(contract, events)
     _check_rows(contract, rows, events)
+    rows = _with_seeds(rows, journals)
     agreed, starts = _agree_again(contract, rows, events)
     program = configuration.make_program(contract, agreed)
     sites = {
@@ -165,6 +167,15 @@ def _hear(
     return reduce_messages(own, [each.x[0] for each in messages], maxima)
 
 
+def _with_seeds(rows: Mapping[int, Rows], journals: Mapping[int, Events]) -> dict[int, Rows]:
+    """Return the rows of the sites whose journals have a private seed, with that seed."""
+    return {
+        i: replace(each, private_seeds={i: seed})
+        for i, each in rows.items()
+        if (seed := find_private_seed(journals.get(i, []))) is not None
+    }
+
+
 def _last_run(journal: Events) -> Events:
     """Return the events of the last run of a journal, in all processes that took part in it."""
     runs = [event["run"] for event in journal if event["event"] == "agreed"]
@@ -210,7 +221,8 @@ def _agree_again(
     missing = [contract.names[i] for i in members if i not in rows]
     if missing:
         raise DataError(
-            f"A replay needs every site that agreed. Got nothing of {', '.join(missing)}."
+            "A replay needs the rows, and the journal with the private seed, of every site that"
+            f" agreed. Got none of {', '.join(missing)}."
         )
     runtime = Simulator(active_graph(contract.graph, members, lost))
     joint = setup.join_rows([rows[i] for i in members])

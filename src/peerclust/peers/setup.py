@@ -7,8 +7,8 @@ of all users; both end with the same bits. Nothing here depends on connections.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,31 +25,42 @@ from peerclust.graphs import Graph
 from peerclust.graphs.graph import Known
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.programs.consensus import Maximum
+from peerclust.programs.limits import Limits
 from peerclust.runtimes import run_program
 from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.contract_validation import LARGEST
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Runtime
-from peerclust.text import parameter
+from peerclust.tables import Table
+from peerclust.text import parameter, shorten, show
 from peerclust.theory import Curvature, Scales
 from peerclust.users import Users
-
-# Weighted sums of numbers up to this can still be sent (see `runtimes.network.setup`).
-_LARGEST_ROW = 1e80
+from peerclust.users.public_bounds import PublicBounds
 
 # The total weight of all sites may be rounded by this fraction of it.
 _ROUNDING = 1e-9
 
+# Centers may leave the box of the data by this fraction of its width, for rounding.
+_BOX_ROUNDING = 1e-6
+
+# Eigenvalues of a graph may differ by this fraction between machines.
+_EIGENVALUES = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of some sites, as in their files: rows (N, d), offsets, weights, peers' numbers."""
+    """The rows of some sites, as in their files: rows (N, d), offsets, weights, peers' numbers.
+
+    `private_seeds` are those of the sites, by number.
+    """
 
     rows: Array
     offsets: NDArray[np.int64]
     weights: Array | float
     numbers: tuple[int, ...]
+    private_seeds: Mapping[int, bytes] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> bytes:
@@ -61,8 +72,10 @@ class Rows:
     def users(self, contract: Contract, agreed: Agreed | None = None) -> Users:
         """Return the users of these rows, in the agreed scale and with the agreed loss, if any."""
         if agreed is None:
-            return self.scaled(contract, None)
-        return self.scaled(contract, make_scale(contract, agreed), agreed.delta)
+            return self.scaled(contract, None).with_bounds(make_bounds(contract, *_box(contract)))
+        users = self.scaled(contract, make_scale(contract, agreed), agreed.delta)
+        low, high = np.array(agreed.low), np.array(agreed.high)
+        return users.with_bounds(make_bounds(contract, low, high, agreed.W))
 
     def scaled(self, contract: Contract, scale: Scale | None, delta: float = 1.0) -> Users:
         """Return the users of these rows, scaled or not; `delta` is what "auto" stands for."""
@@ -73,6 +86,7 @@ class Rows:
             loss=contract.make_loss(delta),
             distance=contract.make_distance(),
             ids=self.numbers,
+            private_seeds=self.private_seeds,
         )
 
 
@@ -88,12 +102,13 @@ def agree(
 
     Scale, delta, start, and rho with its pilot runs, are those of `cluster`.
     """
-    if rows.rows.size and np.abs(rows.rows).max() > _LARGEST_ROW:
-        raise DataError(f"Rows must have no numbers above {_LARGEST_ROW:g} in magnitude.")
+    if rows.rows.size and np.abs(rows.rows).max() > LARGEST:
+        raise DataError(f"Rows must have no numbers above {LARGEST:g} in magnitude.")
     plain = rows.users(contract)
     moments, _ = distributed_moments(runtime, plain)
     scale, _ = agree_on_scale(runtime, plain, contract.scale, moments)
     users, K, seed = rows.scaled(contract, scale), contract.n_clusters, draw_seed(contract.seed)
+    users = users.with_bounds(make_bounds(contract, *_box(contract, scale)))
     if contract.weights_column is None and contract.n_clusters > round(moments.weight):
         raise DataError(
             parameter("n_clusters", "the network file")
@@ -109,13 +124,15 @@ def agree(
             f"A site has the total weight {W:g}, but all sites together have {moments.weight:g}:"
             " one of them reported a wrong number. The run cannot start."
         )
+    bounds = make_bounds(contract, low, high, W)
+    users = users.with_bounds(bounds)
     spread, delta = moments.spread_in(scale), 1.0
     if contract.delta == "auto":
         # A start of its own, which reveals no more than that of the run.
         delta, _ = choose_delta(
             runtime, users, K, seed=seed, spread=spread, mean_of=contract.mean_of
         )
-        users = rows.scaled(contract, scale, delta)
+        users = rows.scaled(contract, scale, delta).with_bounds(bounds)
     graph = _known_graph(runtime.distribution.graph, lambda_max, lambda_2)
     problem = Problem(
         users=users,
@@ -165,6 +182,71 @@ def _run_settings(contract: Contract) -> RunSettings:
         trace=False,
         progress=None,
     )
+
+
+def check_public_bounds(contract: Contract, table: Table) -> None:
+    """Raise if rows of a site's file violate what the network file says about all sites."""
+    for j, name in enumerate(contract.features if contract.ranges else ()):
+        assert contract.ranges is not None
+        (low, high), values = contract.ranges[j], table.rows[:, j]
+        outside = np.flatnonzero((values < low) | (values > high))
+        if len(outside):
+            at = shorten([f"{values[i]:g} in row {table.row[i]}" for i in outside])
+            raise DataError(
+                f"Column {show(name)} of {table.files[0]} must lie in its range of the network"
+                f" file, {low:g} to {high:g}. Got {at}."
+            )
+    total = float(len(table.rows) if table.weights is None else table.weights.sum())
+    if total > contract.max_weight:
+        what = "rows" if table.weights is None else "a total weight"
+        raise DataError(
+            f"{table.files[0]} must have {what} of at most max_weight = {contract.max_weight:g} of"
+            f" the network file. Got {total:g}; all sites need a file with a larger one."
+        )
+
+
+def refuse_agreed(contract: Contract, agreed: Agreed) -> str:
+    """Return why this cannot be what sites agreed on, by what is public; or ""."""
+    m, beta = len(agreed.members), contract.make_loss(agreed.delta).smoothness
+    H = beta * contract.make_distance().largest * agreed.W * (1 + _ROUNDING)
+    if contract.max_weight * (1 + _ROUNDING) < agreed.W:
+        return f"the total weight {agreed.W:g} of a site, above max_weight"
+    if not agreed.W / (1 + _ROUNDING) <= agreed.weight <= m * agreed.W * (1 + _ROUNDING):
+        return f"the total weight {agreed.weight:g} of {m} sites of at most {agreed.W:g}"
+    if max(agreed.curvature) > H or max(agreed.evenness) > 1:
+        return "curvatures that no rows have"
+    low, high = _box(contract, make_scale(contract, agreed))
+    if contract.ranges is not None and (agreed.low, agreed.high) != (low.tolist(), high.tolist()):
+        return "a box other than the ranges"
+    diagonal = float(np.linalg.norm(np.array(agreed.high) - np.array(agreed.low)))
+    width = np.ptp(contract.ranges, axis=1) if contract.ranges else np.inf
+    # The unit of a constant feature is 1; of others at most its range.
+    far = (np.array(agreed.deviation) > np.maximum(width, 1.0)).any()
+    outside = contract.scale != "none" and not ((low <= 0) & (high >= 0)).all()
+    if far or outside or (diagonal > 0 and agreed.spread > diagonal):
+        return "a mean, deviation or spread that no rows in the ranges have"
+    return ""
+
+
+def make_bounds(contract: Contract, low: Array, high: Array, W: float = np.inf) -> PublicBounds:
+    """Return the bounds of rows in the box from low to high, by which claims are checked.
+
+    `W` is the largest total weight of a site, once all have agreed on it.
+    """
+    condition = 1.0 if contract.matrix is None else float(np.linalg.cond(contract.matrix))
+    # Dither and rounding carry numbers a little further than centers go; one width is generous.
+    lossy = contract.exchange != "float64"
+    overshoot = contract.spec.max_overshoot(condition) + lossy + _BOX_ROUNDING
+    return PublicBounds(low, high, min(contract.max_weight, W), overshoot)
+
+
+def _box(contract: Contract, scale: Scale | None = None) -> tuple[Array, Array]:
+    """Return the public ranges, in a scale; infinite without any."""
+    if contract.ranges is None:
+        infinite = np.full(len(contract.features), np.inf)
+        return -infinite, infinite
+    low, high = np.array(contract.ranges).T
+    return (low, high) if scale is None else (scale.forward(low), scale.forward(high))
 
 
 def _known_graph(graph: Graph, lambda_max: float, lambda_2: float) -> Graph:
@@ -221,6 +303,7 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         weights,
         tuple(number for part in parts for number in part.numbers),
+        {number: seed for part in parts for number, seed in part.private_seeds.items()},
     )
 
 
@@ -247,15 +330,25 @@ def _extremes(
     """Agree on the largest total weight of a site, lambda_max(L), lambda_2(L) and the rows' box.
 
     `eigenvalues` are lambda_max of the whole network, which bounds that of any living part, and
-    minus lambda_2 of the living part. On another machine they may differ in the last bits.
+    minus lambda_2 of the living part. On another machine they may differ in the last bits. A box
+    that is public is not exchanged.
     """
-    own = np.full((users.m, 1, 3 + 2 * users.d), -np.inf)
+    bounds, known = users.bounds, np.array(eigenvalues)
+    assert bounds is not None
+    assert bounds.weight is not None
+    public, slack = bool(np.isfinite(bounds.low).all()), _EIGENVALUES * np.abs(known)
+    own = np.full((users.m, 1, 3 if public else 3 + 2 * users.d), -np.inf)
     own[:, 0, 0] = users.total_weights
-    own[:, 0, 1:3] = eigenvalues
-    for i in range(users.m):
-        rows = users.rows[users.offsets[i] : users.offsets[i + 1]]
-        if len(rows):
-            own[i, 0, 3:] = np.concatenate([rows.max(axis=0), -rows.min(axis=0)])
-    agreed = run_program(runtime, Maximum(), users, own, rounds=1).states[0].x[0, 0]
-    high, low = np.split(agreed[3:], 2)
+    own[:, 0, 1:3] = known
+    if not public:
+        low, high = users.ranges
+        own[:, 0, 3:] = np.column_stack([high, -low])
+    limits = Limits.of(
+        ("total weight", 1, 0.0, bounds.weight),
+        ("graph eigenvalue", 2, known - slack, known + slack),
+        ("extreme value", own.shape[2] - 3, -np.inf, np.inf),
+    )
+    program = Maximum(limits)
+    agreed = run_program(runtime, program, users, own, rounds=1).states[0].x[0, 0]
+    high, low = (bounds.high, -bounds.low) if public else np.split(agreed[3:], 2)
     return float(agreed[0]), float(agreed[1]), -float(agreed[2]), -low, high

@@ -5,19 +5,24 @@ Messages are the business of `runtimes.network`, files that of `site_directory`.
 
 from __future__ import annotations
 
-import signal
+import base64
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Literal
+
+import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.clustering.problem import draw_seed
 from peerclust.clustering.search import Searched, search
-from peerclust.errors import LeftError, PeerclustError, PeerError
+from peerclust.errors import LeftError, PeerclustError, PeerError, WireError
+from peerclust.files import explain
+from peerclust.log_events import LogEvent
 from peerclust.peers import configuration, setup
+from peerclust.peers.end_request import EndRequest
 from peerclust.peers.join import JoinProcedure, JoinResult
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict, judge, list_events, make_record
@@ -33,21 +38,27 @@ from peerclust.runtimes.network.messages import (
     Record,
     SignedRecord,
     StateReply,
+    pack,
     pack_centers,
+    unpack,
     unpack_centers,
 )
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
+from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.status import StatusSocket
+from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Snapshot
 from peerclust.users import Users
 
 # Seconds between two reports of progress.
 _REPORT_EVERY = 0.1
 
-
 # Called now and then with (round, residual, neighbors alive).
 Progress = Callable[[int, float, int], None]
+
+# Bytes sent to, and heard from, each neighbor.
+Traffic = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +69,37 @@ class SiteResult:
     signed: SignedRecord
     users: Users
     x: Array
+    traffic: Traffic
+
+
+@dataclass(frozen=True, eq=False)
+class _End:
+    """How a run ended, in a checkpoint."""
+
+    verdict: Verdict
+    traffic: Traffic
+    signed: str
+
+
+def load_result(
+    contract: Contract, rows: setup.Rows, directory: SiteDirectory
+) -> SiteResult | None:
+    """Return the result of a run that is over, if it could not be written then."""
+    saved = directory.load_checkpoint(contract, rows.digest)
+    if saved is None or not saved.end:
+        return None
+    try:
+        end = checkpoint.unpack_end(saved.end, _End)
+        signed = unpack(base64.b64decode(end.signed, validate=True), SignedRecord)
+    except (ValueError, WireError):
+        raise checkpoint.bad(directory.checkpoint, "say how its run ended") from None
+    with np.errstate(all="ignore"):
+        users = rows.users(contract, saved.agreed)
+    if not np.isfinite(users.rows).all():
+        raise checkpoint.bad(directory.checkpoint, "have a scale that fits the rows")
+    x = unpack_centers(saved.centers, contract.n_clusters)
+    directory.keeps_result = True
+    return SiteResult(end.verdict, signed, users, x, end.traffic)
 
 
 class Site:
@@ -74,15 +116,18 @@ class Site:
         listen: tuple[str, int] | None = None,
         dial: Mapping[str, tuple[str, int]] | None = None,
         progress: Progress = lambda *_: None,
+        end_request: EndRequest | None = None,
     ) -> None:
         self.contract, self.me, self.rows, self.directory = contract, me, rows, directory
-        self._progress = progress
+        self._progress, self._end_request = progress, end_request
+        self._asked = False
         self._saved_at, self._reported_at = time.monotonic(), 0.0
         self._running: RoundLoop | None = None
         self._agreed: Agreed | None = None
         self._record: Record | None = None
         self._searched: Searched | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
+        self.node.on_evidence = directory.save_evidence
         self._join = JoinProcedure(self.node, rows, directory)
         self._status = StatusSocket(self.node, directory.status_socket, self._residual)
 
@@ -92,8 +137,8 @@ class Site:
         The links stay open until `leave`, for peers that join late.
         """
         node = self.node
-        for each in (signal.SIGTERM, signal.SIGINT):
-            node.loop.add_signal_handler(each, node.leave)
+        if self._end_request is not None:
+            self._end_request.listener = self._forward_request
         try:
             node.open()
             node.loop.run_until_complete(self._status.open())
@@ -117,6 +162,18 @@ class Site:
             self.node.loop.run_until_complete(self._linger())
         self._close("done", "")
 
+    # Requests to end
+
+    def _forward_request(self) -> None:
+        """Pass a request to end on to the event loop; called in another thread."""
+        with suppress(RuntimeError):  # it is closed
+            self.node.loop.call_soon_threadsafe(self._on_request)
+
+    def _on_request(self) -> None:
+        self._asked = True
+        self.directory.log(LogEvent("asked-to-end", f"{self.me} was asked to end."), echo=False)
+        self.node.leave()
+
     def _close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
         self._status.close()
         self.node.close(why, reason)
@@ -126,7 +183,7 @@ class Site:
             joined = self._join.run()
             outcome = self._run_program(joined)
         except StateReceived as late:
-            return self._adopt_result(late)
+            return self._keep(self._adopt_result(late))
         signed = self._sign_record(joined.agreed, outcome)
         verdict = judge(
             self.contract,
@@ -135,8 +192,8 @@ class Site:
             events=list_events(self.node),
             seconds=outcome.seconds,
         )
-        self.directory.log(str(verdict.status), echo=False)
-        return SiteResult(verdict, signed, joined.users, outcome.state.x[0])
+        x = outcome.state.x[0]
+        return self._keep(SiteResult(verdict, signed, joined.users, x, self._traffic()))
 
     def _sign_record(self, agreed: Agreed, outcome: Outcome) -> SignedRecord:
         """Sign the record of the run; return it with the signatures of the others."""
@@ -148,7 +205,24 @@ class Site:
             node.loop.run_until_complete(self._hear_signatures())
         return SignedRecord(self._record, node.signatures(self._record))
 
-    def traffic(self) -> dict[str, dict[str, int]]:
+    def _keep(self, result: SiteResult) -> SiteResult:
+        """Log how the run ended, and save the result in a checkpoint before it is written."""
+        verdict, agreed = result.verdict, result.signed.record.agreed
+        status, rounds = verdict.status, verdict.rounds
+        self.directory.log(
+            LogEvent("ended", str(status), status=status.name, rounds=rounds), echo=False
+        )
+        signed = base64.b64encode(pack(result.signed)).decode()
+        end = checkpoint.pack_end(
+            {"verdict": asdict(verdict), "traffic": result.traffic, "signed": signed}
+        )
+        run = run_id(self.contract, agreed)[:TAG_BYTES]
+        self.directory.keeps_result = self._write_checkpoint(
+            run, agreed, rounds, pack_centers(result.x), end
+        )
+        return result
+
+    def _traffic(self) -> Traffic:
         """Return the bytes sent to, and heard from, each neighbor."""
         traffic = {name: link.traffic() for name, link in self.node.links.items()}
         return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in traffic.items()}
@@ -158,10 +232,9 @@ class Site:
         signed = late.reply.record
         assert signed is not None
         verdict = judge(self.contract, signed, late=True, events=list_events(self.node))
-        self.directory.log(str(verdict.status), echo=False)
         users = self._join.scaled(signed.record.agreed)
         x = unpack_centers(signed.record.centers, self.contract.n_clusters)
-        return SiteResult(verdict, signed, users, x)
+        return SiteResult(verdict, signed, users, x, self._traffic())
 
     # The rounds
 
@@ -247,14 +320,26 @@ class Site:
         if self._running is None or self._agreed is None:
             return False
         state = self._running.state
-        centers = pack_centers(state.x)
+        return self._write_checkpoint(
+            self.node.run, self._agreed, state.round, pack_centers(state.x)
+        )
+
+    def _write_checkpoint(
+        self, run: bytes, agreed: Agreed, round_: int, centers: bytes, end: bytes = b""
+    ) -> bool:
+        network, rows = self.contract.digest, self.rows.digest
+        path = self.directory.checkpoint
         try:
-            checkpoint.save(
-                self.directory.checkpoint,
-                Checkpoint(self.node.run, self.rows.digest, self._agreed, state.round, centers),
-            )
+            checkpoint.save(path, Checkpoint(network, run, rows, agreed, round_, centers, end))
         except (OSError, PeerclustError) as error:
-            self.directory.log(f"A checkpoint could not be written ({error}); the run continues.")
+            why = explain(error) if isinstance(error, OSError) else str(error)
+            self.directory.log(
+                LogEvent(
+                    "file-failed",
+                    f"A checkpoint could not be written, and the run continues: {why}",
+                    file=str(path),
+                )
+            )
             return False
         return True
 
@@ -271,13 +356,14 @@ class Site:
 
     async def _linger(self) -> None:
         node = self.node
-        if self._record is None:
+        if self._record is None or self._asked:
             return
         signed = {statement.origin.peer for statement in node.signatures(self._record)}
-        names = ", ".join(n for i, n in enumerate(self.contract.names) if i not in signed)
-        if not names:
+        missing = [name for i, name in enumerate(self.contract.names) if i not in signed]
+        if not missing:
             return
-        self.directory.log(f"Waiting {self.contract.linger:g} s for {names} to return.")
+        waiting = f"Waiting {self.contract.linger:g} s for {', '.join(missing)} to return."
+        self.directory.log(LogEvent("lingering", waiting, peers=missing))
         limit = node.loop.time() + self.contract.linger
         while await node.wait_until(limit):
             pass

@@ -1,34 +1,51 @@
 """The directory of one site: its files during a run, and its result.
 
-- log.txt: what happened, one line per event;
+- log.txt: what happened, one line per event; log.jsonl if it is written as JSON;
 - journal.jsonl: what a replay needs (see `runtimes.network.journal`);
-- checkpoint: the state to resume from; removed once there is a result;
+- checkpoint: the state to resume from, or the end from which a result can still be written; removed
+  once there is a result;
 - lock: locked while a process runs here; status.sock: where it answers `peer status`;
 - centers.csv: this site's centers, in the rows' own units;
 - labels.csv: row, label and outlier score of each row;
+- evidence.json: statements with which peers contradicted themselves, if any did;
+- record: the joint record of the run, with the peers' signatures, for `peerclust peer serve`;
 - certificate.json: how it ended, the rounds each peer contributed to, what was agreed;
 - solution.npz: for `peerclust predict`.
+
+Only this user can write to it, its files have mode 600, and none is opened through a link.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
+import os
+import re
+import shutil
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import IO
 
+import msgspec
 import numpy as np
 
 from peerclust.arrays import Array
-from peerclust.clustering.result import Certificate
+from peerclust.clustering.result import Certificate, Status
 from peerclust.clustering.solution import Solution
-from peerclust.errors import ParameterError
-from peerclust.peers import setup
+from peerclust.errors import DataError, ParameterError
+from peerclust.files import (
+    make_private_directory,
+    open_private,
+    read_private,
+    write_all,
+    write_durably,
+)
+from peerclust.log_events import LogEvent, json_line, text_line
+from peerclust.peers import configuration, setup
 from peerclust.peers.verdict import Verdict
 from peerclust.report.result_directory import (
     center_columns,
@@ -36,11 +53,19 @@ from peerclust.report.result_directory import (
     list_versions,
     write_files,
 )
+from peerclust.runtimes.network import checkpoint
+from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import Journal
-from peerclust.runtimes.network.messages import Agreed, SignedRecord
+from peerclust.runtimes.network.messages import (
+    Agreed,
+    Evidence,
+    SignedRecord,
+    unpack_centers,
+)
 from peerclust.runtimes.network.record import digest
 from peerclust.tables import Table
+from peerclust.text import sanitize
 from peerclust.users import Users
 
 # The content of certificate.json.
@@ -59,60 +84,140 @@ def status_socket(directory: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"peerclust-{digest}.sock"
 
 
+def read_status(directory: Path) -> Status | None:
+    """Return how the run in a directory ended; None if it has no result."""
+    path = directory / "certificate.json"
+    try:
+        status = json.loads(read_private(path))["status"]
+        # An error, too, if one is not text.
+        return Status(sanitize("" + status["name"]), sanitize("" + status["advice"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise DataError(f"{path} must be a certificate of peer run. Move it away.") from None
+
+
 class SiteDirectory:
     """A site's directory, locked by one process at a time."""
 
     def __init__(
-        self, path: Path, *, force: bool = False, on_log: Callable[[str], None] = lambda _: None
+        self,
+        path: Path,
+        *,
+        force: bool = False,
+        log_format: str = "text",
+        on_log: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.path, self._on_log = path, on_log
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise ParameterError(f"{path} cannot be a directory: {error.strerror}.") from None
-        self._lock = self._take_lock()
-        if force:
-            self._clear()
-        if (path / "certificate.json").exists():
-            self._lock.close()
-            raise ParameterError(
-                f"`--out` of peer run must not contain a result yet, unless --force. Got {path}."
-            )
-        self._log, self._writing = (path / "log.txt").open("a"), Lock()
-        self.journal = Journal(path / "journal.jsonl", self.log)
+        make_private_directory(path)
+        # Until `close`, all files of this process are private, also those that libraries write.
+        self._umask = os.umask(0o077)
+        self._lock = self._log = -1
+        self._writing = Lock()
+        self._format = json_line if log_format == "json" else text_line
         self.checkpoint = path / "checkpoint"
+        # Whether the checkpoint has the result of a run that is over.
+        self.keeps_result = False
         self.status_socket = status_socket(path)
-
-    def _take_lock(self) -> IO[str]:
-        lock = (self.path / "lock").open("w")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
+            self._take_lock()
+            if force:
+                self._clear()
+            self._check_no_result()
+            self._remove_leftovers()
+            name = "log.jsonl" if log_format == "json" else "log.txt"
+            self._log = open_private(path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            self.journal = Journal(path / "journal.jsonl", self.log)
+        except BaseException:
+            self._release()
+            raise
+
+    def _take_lock(self) -> None:
+        path = self.path / "lock"
+        self._lock = open_private(path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             raise ParameterError(
                 f"A peer is already running in {self.path}; `peerclust peer status {self.path}`"
                 " shows its status."
             ) from None
-        return lock
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+
+    def _check_no_result(self) -> None:
+        if (self.path / "certificate.json").exists():
+            raise ParameterError(
+                "`--out` of peer run must not contain a result yet, unless --force. Got"
+                f" {self.path}."
+            )
 
     def _clear(self) -> None:
-        for name in (*RESULT, "journal.jsonl", "checkpoint", "log.txt"):
+        for name in (*RESULT, "journal.jsonl", "checkpoint", "log.txt", "log.jsonl"):
             (self.path / name).unlink(missing_ok=True)
 
-    def log(self, line: str, *, echo: bool = True) -> None:
-        """Write a line to the log, and echo it; a full disk does not stop a run."""
+    def _remove_leftovers(self) -> None:
+        """Remove what a process that was killed had begun to write."""
+        names = "|".join(map(re.escape, (*RESULT, "checkpoint")))
+        for path in self.path.iterdir():
+            if re.fullmatch(rf"\.({names})\.[a-z0-9_]{{8}}", path.name):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def log(self, sentence: str, *, echo: bool = True) -> None:
+        """Write a sentence to the log, and echo it; a full disk does not stop a run."""
         if echo:
-            self._on_log(line)
+            self._on_log(sentence)
+        line = self._format(sentence, datetime.now(UTC))
         # A run that computes in a thread logs from there, too.
         with self._writing, suppress(OSError):
-            self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
-            self._log.flush()
+            write_all(self._log, f"{line}\n".encode(errors="replace"))
+
+    def save_evidence(self, name: str, evidence: Evidence) -> None:
+        """Write the two statements that convict a peer; a full disk does not stop a run."""
+        found = {"peer": name, **msgspec.to_builtins(evidence)}
+        path = self.path / "evidence.json"
+        with suppress(OSError, ValueError):
+            before = json.loads(read_private(path)) if path.exists() else []
+            write_durably(path, json.dumps([*before, found], indent=2).encode())
 
     def close(self) -> None:
         """Close the log and release the lock."""
-        self.status_socket.unlink(missing_ok=True)
-        self._log.close()
-        self._lock.close()
+        with suppress(OSError):
+            self.status_socket.unlink(missing_ok=True)
+        self._release()
+
+    def _release(self) -> None:
+        os.umask(self._umask)
+        for file in (self._log, self._lock):
+            if file >= 0:
+                os.close(file)
+        self._log = self._lock = -1
+
+    def load_checkpoint(self, contract: Contract, digest: bytes) -> Checkpoint | None:
+        """Return the checkpoint of this network file and of the rows with this digest, if any."""
+        saved = checkpoint.load(self.checkpoint, contract)
+        if saved is None:
+            return None
+        if saved.network != contract.digest:
+            if saved.end:
+                raise DataError(
+                    f"The checkpoint {self.checkpoint} has the result of a run with another network"
+                    " file, which is not written yet. Write it with that file, or name another"
+                    " directory."
+                )
+            self.log("The checkpoint belongs to another network file. It is not used.")
+            return None
+        if saved.rows != digest:
+            raise DataError(
+                f"The checkpoint {self.checkpoint} must belong to the given rows. Got other rows;"
+                " use the same file, or start over with --force."
+            )
+        x = unpack_centers(saved.centers, contract.n_clusters)
+        with np.errstate(all="ignore"):
+            outside = configuration.make_box(contract, saved.agreed).refuse(x)
+        if outside:
+            raise checkpoint.bad(self.checkpoint, "have centers in the box of the data")
+        return saved
 
     def write_result(
         self,
@@ -169,7 +274,12 @@ class SiteDirectory:
                 "certificate.json": record,
             },
         )
-        self.checkpoint.unlink(missing_ok=True)
+        try:
+            self.checkpoint.unlink(missing_ok=True)
+        except OSError as error:
+            # It is in nobody's way.
+            why = f"The checkpoint {self.checkpoint} cannot be removed: {error.strerror}."
+            self.log(LogEvent("file-failed", why, file=str(self.checkpoint)))
         return record
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from peerclust import theory
 from peerclust.arrays import Array
 from peerclust.programs.fixed_point import FixedPoint, order_of_magnitude
+from peerclust.programs.limits import Limits, claims, largest_cost, largest_curvature
 from peerclust.programs.protocol import (
     Heard,
     HeardMax,
@@ -35,7 +36,6 @@ from peerclust.programs.protocol import (
     Message,
     NeighborSum,
     NetworkMax,
-    NetworkSum,
     State,
 )
 from peerclust.theory import Curvature
@@ -46,13 +46,14 @@ from peerclust.users import Users
 class CertifyState(State):
     """The users' centers x, what is summed or compared, (u, w), and what was found so far.
 
-    `bound` is that of a sum. Each user's own are `curvature`, (u, K), the norms of its gradients of
-    J_rho times rho, `gradient`, (u, K), sum_j [x_i - x_j], `difference`, and its local `cost`.
-    `totals` and `pooled`, (w,), are the two sums, and `maxima` the last maximum, the same for all
-    users.
+    `bound` is that of a sum, and `limits` are those of a user's values. Each user's own are
+    `curvature`, (u, K), the norms of its gradients of J_rho times rho, `gradient`, (u, K),
+    sum_j [x_i - x_j], `difference`, and its local `cost`. `totals` and `pooled`, (w,), are the two
+    sums, and `maxima` the last maximum, the same for all users.
     """
 
     values: Array = field(default_factory=partial(np.empty, (0, 0)))
+    limits: Limits | None = None
     bound: Array = field(default_factory=partial(np.empty, 0))
     curvature: Array = field(default_factory=partial(np.empty, (0, 0)))
     gradient: Array = field(default_factory=partial(np.empty, (0, 0)))
@@ -170,9 +171,10 @@ class Certify:
         if state.round == 0:
             return NeighborSum(state.x)
         if state.round in (2, 4):
-            return NetworkSum(self._numbers(state).encode(state.values))
+            return self._numbers(state).message(state.values, state.limits)
+        limits = state.limits and state.limits.magnitudes()
         last = state.round == 5
-        return NetworkMax(state.values if last else order_of_magnitude(state.values))
+        return NetworkMax(state.values if last else order_of_magnitude(state.values), limits)
 
     def hear(
         self, users: Users, state: CertifyState, heard: HeardSum | HeardMax | HeardTotal
@@ -188,7 +190,7 @@ class Certify:
             state = (
                 self._evaluate_at_mean(users, replace(state, totals=total))
                 if state.round == 2
-                else self._compare(replace(state, pooled=total))
+                else self._compare(users, replace(state, pooled=total))
             )
         # A single user's sums need no bounds.
         skipped = self.m == 1 and state.round in (0, 2)
@@ -241,6 +243,7 @@ class Certify:
         return replace(
             state,
             values=np.column_stack([np.ones(u), weights, H, H * H, x.reshape(u, -1)]),
+            limits=_first_limits(users, K),
             gradient=np.linalg.norm(gradient, axis=2),
             difference=difference,
             cost=users.cost(assignment, x),
@@ -268,12 +271,46 @@ class Certify:
             state,
             stiffness=curvature.stiffness(self.penalty_curvature),
             values=np.column_stack([gradient, cost_at_mean, cost]),
+            limits=self._second_limits(users, len(mean)),
         )
 
-    def _compare(self, state: CertifyState) -> CertifyState:
+    def _second_limits(self, users: Users, K: int) -> Limits | None:
+        """Return the limits of gradients and cost at the mean centers, and of a part of J_rho."""
+        if (bounds := claims(users)) is None:
+            return None
+        g, cost = largest_curvature(users, bounds) * bounds.reach, largest_cost(users, bounds)
+        # The penalty: the mean and at most m - 1 neighbors are as far away as can be.
+        rho, part = self.rho or 1.0, 0.5 * self.c * self.m * K * bounds.center_reach**2
+        return Limits.of(
+            ("gradient", K * users.d, -g, g),
+            ("cost", 1, 0.0, cost),
+            ("part of the cost", 1, -part, cost / rho + part),
+        )
+
+    def _compare(self, users: Users, state: CertifyState) -> CertifyState:
         """Compute each user's residual and its distances from the mean centers."""
         off = state.x - self._read_totals(state).mean
         squares = (off * off).sum(axis=2)
         residual = (state.gradient / state.stiffness).max(axis=1)
         far = np.sqrt(np.column_stack([squares.sum(axis=1), squares]))
-        return replace(state, values=np.column_stack([residual, far]))
+        limits, K = None, far.shape[1] - 1
+        if (bounds := claims(users)) is not None:
+            reach = bounds.center_reach
+            most = np.concatenate([[np.sqrt(K)], np.ones(K)]) * reach
+            limits = Limits.of(("residual", 1, 0.0, np.inf), ("distance", 1 + K, 0.0, most))
+        return replace(state, values=np.column_stack([residual, far]), limits=limits)
+
+
+def _first_limits(users: Users, K: int) -> Limits | None:
+    """Return the limits of a count, weights, curvatures, their squares, and centers."""
+    if (bounds := claims(users)) is None:
+        return None
+    H, (low, high) = largest_curvature(users, bounds), bounds.center_box
+    assert bounds.weight is not None
+    return Limits.of(
+        ("count", 1, 1.0, 1.0),
+        ("weight of a cluster", K, 0.0, bounds.weight),
+        ("curvature", K, 0.0, H),
+        ("square of a curvature", K, 0.0, H * H),
+        ("center", K * users.d, np.tile(low, K), np.tile(high, K)),
+    )

@@ -18,12 +18,12 @@ import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.programs.fixed_point import FixedPoint, order_of_magnitude
+from peerclust.programs.limits import Limits
 from peerclust.programs.protocol import (
     HeardMax,
     HeardTotal,
     Message,
     NetworkMax,
-    NetworkSum,
     State,
 )
 from peerclust.users import Users
@@ -49,6 +49,8 @@ class Total:
         The number of users, or an upper bound on it.
     bound : float, optional
         A bound on the magnitude of all numbers that all users know.
+    limits : Limits, optional
+        What the numbers of one user can be.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class Total:
 
     m: int
     bound: float | None = None
+    limits: Limits | None = None
 
     @property
     def rounds(self) -> int:
@@ -78,8 +81,10 @@ class Total:
     def say(self, state: TotalState) -> Message[HeardMax | HeardTotal]:
         """Send the magnitudes, then the integers, to all."""
         if state.bound is None:
-            return NetworkMax(order_of_magnitude(state.x))
-        return NetworkSum(self._numbers(state.bound).encode(state.x.reshape(len(state.x), -1)))
+            limits = self.limits and self.limits.magnitudes()
+            return NetworkMax(order_of_magnitude(state.x), limits)
+        values = state.x.reshape(len(state.x), -1)
+        return self._numbers(state.bound).message(values, self.limits)
 
     def hear(self, users: Users, state: TotalState, heard: HeardMax | HeardTotal) -> TotalState:
         """Take the maximum as the bound, then take the total."""
@@ -97,6 +102,8 @@ class Total:
 class Maximum:
     """Compute the elementwise maximum of all users' numbers, in one round.
 
+    `limits`, if given, are those of one user's numbers.
+
     >>> users = Users(np.array([[0.0], [2.0]]), np.array([0, 1, 2]))
     >>> program = Maximum()
     >>> state = program.start(users, np.array([[[1.0, 7.0]], [[4.0, 0.0]]]))
@@ -104,13 +111,15 @@ class Maximum:
     [[[4.0, 7.0]], [[4.0, 7.0]]]
     """
 
+    limits: Limits | None = None
+
     def start(self, users: Users, x: Array) -> State:  # noqa: ARG002
         """Start at each user's own numbers x, (u, k, w)."""
         return State(x=x)
 
     def say(self, state: State) -> NetworkMax:
         """Send the numbers to all."""
-        return NetworkMax(state.x)
+        return NetworkMax(state.x, self.limits)
 
     def hear(self, users: Users, state: State, heard: HeardMax) -> State:
         """Take the maximum."""

@@ -9,7 +9,10 @@ key log M + G with G a standard Gumbel variable. The largest key over the networ
 probability M_i / sum_j M_j (Gumbel-max). First the network computes the largest key. Only then does
 the winner send its value: the row, or the mean of the rows nearest to it.
 
-That value becomes known to all users; nothing else does, beyond the maximum of each exchange.
+That value becomes known to all users; nothing else does, beyond the maximum of each exchange. A
+neighbor that receives a user's own key, and does not know G, learns the order of magnitude of M, as
+exp(-key) is exponential with rate M. One that knows G learns M. So peers draw G from a private
+seed, and two masses never share it.
 """
 
 from __future__ import annotations
@@ -20,21 +23,27 @@ from functools import partial
 import numpy as np
 
 from peerclust.arrays import Array
+from peerclust.programs.limits import Limits, claims
 from peerclust.programs.protocol import HeardMax, NetworkMax, State
 from peerclust.sparse import AnyRows
 from peerclust.users import Users
 from peerclust.users.nearest import nearest
+
+# Keys are rounded to multiples of this: the last bits of log M + G would exclude many values of M.
+ROUNDING = 2.0**-32
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DrawState(State):
     """The block's keys (u, n), its candidates' values (u, n, d), and the results.
 
-    `drawn` is (n, d) after two rounds; a row of it is NaN if no row had any mass.
+    `drawn` is (n, d) after two rounds; a row of it is NaN if no row had any mass. `limits` are
+    those of a value.
     """
 
     keys: Array
     values: Array
+    limits: Limits | None = None
     best: Array = field(default_factory=partial(np.empty, 0))
     drawn: Array = field(default_factory=partial(np.empty, (0, 0)))
 
@@ -79,8 +88,9 @@ class Draw:
             # A user with fewer rows than a mean takes does not take part: it would reveal them.
             if len(running) < self.mean_of or not running[-1] > 0:
                 continue
-            generator = users.generator(i, self.seed, self.step)
-            keys[i] = np.log(running[-1]) + generator.gumbel(size=self.n)
+            generator = users.generator(i, self.seed, self.step, hides=running[-1])
+            exact = np.log(running[-1]) + generator.gumbel(size=self.n)
+            keys[i] = ROUNDING * np.rint(exact / ROUNDING)
             draws = np.searchsorted(running, generator.random(self.n) * running[-1], side="right")
             chosen = offsets[i] + np.minimum(draws, len(running) - 1)
             if self.mean_of == 1:
@@ -90,7 +100,10 @@ class Draw:
                 values[i] = [
                     self._mean(users, own, weights[here], at - offsets[i]) for at in chosen
                 ]
-        return DrawState(x=x, keys=keys, values=values)
+        limits = None
+        if (bounds := claims(users)) is not None:
+            limits = Limits.of(("drawn center", users.d, bounds.low, bounds.high)).repeat(self.n)
+        return DrawState(x=x, keys=keys, values=values, limits=limits)
 
     def _mean(self, users: Users, own: AnyRows, weights: Array, at: int) -> Array:
         """Return the weighted mean of the distinct rows nearest to the row own[at]."""
@@ -105,7 +118,8 @@ class Draw:
         if state.round == 0:
             return NetworkMax(state.keys)
         won = (state.keys == state.best) & (state.keys > -np.inf)
-        return NetworkMax(np.where(won[..., None], state.values, -np.inf))
+        values = np.where(won[..., None], state.values, -np.inf)
+        return NetworkMax(values, state.limits)
 
     def hear(self, users: Users, state: DrawState, heard: HeardMax) -> DrawState:  # noqa: ARG002
         """Store the largest keys; then the winners' values."""

@@ -34,8 +34,10 @@ import numpy as np
 
 from peerclust import theory
 from peerclust.arrays import Array
-from peerclust.errors import DivergedError
+from peerclust.errors import DataError, DivergedError
+from peerclust.losses import curvature_ratio
 from peerclust.programs.fixed_point import FixedPoint
+from peerclust.programs.limits import ROUNDING, Limits, claims, largest_curvature
 from peerclust.programs.protocol import (
     UNKNOWN,
     Heard,
@@ -43,7 +45,6 @@ from peerclust.programs.protocol import (
     HeardTotal,
     Message,
     NetworkMax,
-    NetworkSum,
     State,
 )
 from peerclust.programs.solver_spec import SolverSpec, stays_in_box
@@ -65,17 +66,20 @@ class ExactState(State):
     ----------
     ranges : (1 + 2 d,) array, or (u, 1 + 2 d) before users have agreed on them
         beta times the largest weight of a user, and the maxima of the rows and starts and of their
-        negatives.
+        negatives. If the box of the rows is public, it is that instead of the rows'.
     largest : (K,) array
         The bound on a user's curvature in each center.
     present : float
         The number of users that take part.
+    limits : Limits, optional
+        What a user's ranges or sums can be.
     """
 
     sums: Array
     ranges: Array
     largest: Array
     present: float = 0.0
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ class Exact:
             x=x,
             sums=np.concatenate([np.ones((*x.shape[:2], 1)), x], axis=2),
             ranges=_ranges(users, x),
+            limits=_range_limits(users),
             largest=np.full(x.shape[1], np.inf),
             residual=np.full(users.m, UNKNOWN),
             stiffness=np.ones(x.shape[:2]),
@@ -121,7 +126,7 @@ class Exact:
         """Send the ranges, and then what is summed, to all."""
         # Not in round 0 if peers resume.
         if state.ranges.ndim == 2:
-            return NetworkMax(state.ranges)
+            return NetworkMax(state.ranges, state.limits)
         # The first number counts the users whose numbers do not fit.
         values = np.zeros((len(state.sums), 1 + state.sums[0].size))
         values[:, 1:] = state.sums.reshape(len(values), -1)
@@ -130,18 +135,23 @@ class Exact:
         if not fits.all():
             values[~fits] = 0.0
             values[~fits, 0] = 1.0
-        return NetworkSum(numbers.encode(values))
+        return numbers.message(values, state.limits)
 
     def hear(self, users: Users, state: ExactState, heard: HeardMax | HeardTotal) -> ExactState:
         """Take the step of the totals, then sum the rows again."""
         now = state.round + 1
         if isinstance(heard, HeardMax):
-            return replace(state, ranges=heard.v, round=now)
+            limits = _center_limits(users, state.x.shape[1])
+            return replace(state, ranges=heard.v, limits=limits, round=now)
         total = self._numbers(state).decode(heard.v)
         if total[0] > 0:
-            if (state.largest >= _MAX_ROOM * state.ranges[0]).all():
+            if self._is_widest(state, state.largest):
                 raise DivergedError("A gradient is larger than the rows permit: the run diverged.")
-            return replace(state, largest=self._limit(state, _GROWTH * state.largest), round=now)
+            largest = self._limit(state, _GROWTH * state.largest)
+            limits = state.limits
+            if state.present > 0:
+                limits = _sum_limits(users, len(largest), fits=self._is_widest(state, largest))
+            return replace(state, largest=largest, limits=limits, round=now)
         total = total[1:].reshape(state.x.shape[1], -1)
         if state.present == 0:
             present = float(total[0, 0])
@@ -153,6 +163,7 @@ class Exact:
         # A cluster without rows keeps its center.
         step = users.geometry.precondition(gradient)
         x = state.x[0] - np.divide(step, H, out=np.zeros_like(step), where=H > 0)
+        _check_centers(users, x)
         largest = theory.replace_zeros(H[:, 0])
         return self._sum_rows(users, replace(state, residual=residual, round=now), x, largest)
 
@@ -165,6 +176,7 @@ class Exact:
         """
         if largest is None:
             largest = np.broadcast_to(np.asarray(self.curvature), len(x))
+        largest = self._limit(state, _ROOM * largest)
         everywhere = users.broadcast_centers(x)
         assignment = users.assign(everywhere, state.assignment)
         H = users.curvature(assignment, everywhere)[..., None]
@@ -172,13 +184,18 @@ class Exact:
             state,
             x=everywhere,
             sums=np.concatenate([H, users.gradient(assignment, everywhere)], axis=2),
-            largest=self._limit(state, _ROOM * largest),
+            largest=largest,
+            limits=_sum_limits(users, len(x), fits=self._is_widest(state, largest)),
             assignment=assignment,
         )
 
     def _limit(self, state: ExactState, largest: Array) -> Array:
         """Return the bound on curvatures, which is at most a multiple of beta W."""
         return np.asarray(np.minimum(largest, _MAX_ROOM * state.ranges[0]))
+
+    def _is_widest(self, state: ExactState, largest: Array) -> bool:
+        """Return whether the bound on curvatures is so large that all rows' numbers fit."""
+        return bool((largest >= _MAX_ROOM * state.ranges[0]).all())
 
     def _numbers(self, state: ExactState) -> FixedPoint:
         """Return the integers for a count of users and what is summed in this round."""
@@ -198,10 +215,62 @@ class Exact:
 
 
 def _ranges(users: Users, x: Array) -> Array:
-    """Return each user's beta W, and the maxima of its rows and starts and of their negatives."""
-    low, high = users.ranges
+    """Return each user's beta W, and the maxima of its rows and starts and of their negatives.
+
+    A box that is public takes the place of the rows, so that nothing about these is sent.
+    """
+    bounds = users.bounds
+    low, high = users.ranges if bounds is None else (bounds.low, bounds.high)
     ranges = np.maximum(high, x.max(axis=1)), np.maximum(-low, -x.min(axis=1))
     return np.column_stack([users.smoothness * users.total_weights, *ranges])
+
+
+def _range_limits(users: Users) -> Limits | None:
+    """Return the limits of what `_ranges` returns."""
+    if (bounds := claims(users)) is None:
+        return None
+    low, high = bounds.center_box
+    most = np.concatenate([[largest_curvature(users, bounds)], high, -low])
+    return Limits.of(("weight", 1, 0.0, most[0]), ("extreme value", 2 * users.d, -np.inf, most[1:]))
+
+
+def _center_limits(users: Users, K: int) -> Limits | None:
+    """Return the limits of what a user sums at first: whether it fits, and a 1 and each center."""
+    if (bounds := claims(users)) is None:
+        return None
+    each = ("count", 1, 0.0, 1.0), ("center", users.d, *bounds.center_box)
+    return _with_flag(Limits.of(*each).repeat(K))
+
+
+def _sum_limits(users: Users, K: int, *, fits: bool) -> Limits | None:
+    """Return the limits of what a user sums: whether it fits, and each curvature and gradient.
+
+    `fits` is whether all numbers fit, so that nobody may say otherwise.
+    """
+    if (bounds := claims(users)) is None:
+        return None
+    H = curvature_ratio(users.loss) * largest_curvature(users, bounds)
+    g = largest_curvature(users, bounds) * bounds.reach
+    each = ("curvature", 1, 0.0, H), ("gradient", users.d, -g, g)
+    return _with_flag(Limits.of(*each).repeat(K), 0.0 if fits else 1.0)
+
+
+def _with_flag(limits: Limits, most: float = 1.0) -> Limits:
+    low, high = np.concatenate([[0.0], limits.low]), np.concatenate([[most], limits.high])
+    return Limits(low, high, ("count of overflows", *limits.names))
+
+
+def _check_centers(users: Users, x: Array) -> None:
+    """Raise if sums moved a center, of x (K, d), to where no mean of rows can be."""
+    if (bounds := claims(users)) is None:
+        return
+    low, high = bounds.center_box
+    slack = ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    if not ((low - slack <= x) & (x <= high + slack)).all():
+        raise DataError(
+            "The sums over all sites move a center out of the box of the data: a site reported"
+            " wrong numbers. The run cannot continue."
+        )
 
 
 SPEC = SolverSpec(

@@ -14,12 +14,15 @@ word takes what rounding leaves. A single user's numbers remain as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.arrays import Array
 from peerclust.errors import DivergedError
+from peerclust.programs.limits import Limits
+from peerclust.programs.protocol import NetworkSum
 
 # With fewer bits than this a number takes two words.
 MIN_BITS = 40
@@ -100,6 +103,17 @@ class FixedPoint:
             rest = values - np.ldexp(q, self.exponent - self.bits)
             q = np.concatenate([q, np.rint(np.ldexp(rest, 2 * self.bits - self.exponent))], axis=1)
         return q.astype(np.int64).view(np.uint64)
+
+    def message(self, values: Array, limits: Limits | None = None) -> NetworkSum:
+        """Return the message that adds values (u, w), each user's within the limits, if any."""
+        integers = self.encode(values)
+        if limits is None or self.words == 0:
+            return NetworkSum(integers)
+        return NetworkSum(integers, partial(self._refuse, limits))
+
+    def _refuse(self, limits: Limits, total: Words, users: int) -> str:
+        unit = np.ldexp(1.0, self.exponent - self.bits)
+        return limits.refuse(self.decode(total), users, unit)
 
     def decode(self, total: Words) -> Array:
         """Return the numbers, (w,), for a sum of integers, (words w,)."""

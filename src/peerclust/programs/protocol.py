@@ -13,7 +13,7 @@ answered by a `HeardSum`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.arrays import Array
+from peerclust.programs.limits import Limits
 from peerclust.users import Assignment, Users
 
 # A residual that is not known yet. It is above every threshold, and finite: an infinite residual
@@ -104,9 +105,13 @@ class NeighborValues(ToNeighbors[HeardValues]):
 
 @dataclass(frozen=True, eq=False)
 class NetworkMax(Message[HeardMax]):
-    """Send v[i], (u, ...), to the whole network; hear the elementwise maximum over all users."""
+    """Send v[i], (u, ...), to the whole network; hear the elementwise maximum over all users.
+
+    `limits`, if given, are those of one user's values.
+    """
 
     v: Array
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +121,12 @@ class NetworkSum(Message[HeardTotal]):
     They are added along a breadth-first tree of the graph (`Graph.tree`), up and down: twice its
     height in exchanges. All users hear the same bits, so a round that begins with a sum may end a
     run at once: its residuals must follow from what was heard alone. `fixed_point` makes integers
-    of numbers.
+    of numbers. `refuse`, if given, returns why a sum of so many users' integers cannot be theirs,
+    or "".
     """
 
     v: NDArray[np.uint64]
+    refuse: Callable[[NDArray[np.uint64], int], str] | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

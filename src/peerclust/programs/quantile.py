@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 
 from peerclust.arrays import Array, Ints, Rows
 from peerclust.programs.fixed_point import FixedPoint
+from peerclust.programs.limits import Limits, weight_limits
 from peerclust.programs.protocol import (
     HeardMax,
     HeardTotal,
     Message,
     NetworkMax,
-    NetworkSum,
     State,
 )
 from peerclust.users import Users
@@ -61,7 +61,8 @@ class QuantileState(State):
     """What is known of the n quantiles, value after value, and of the weight of users' rows.
 
     `weights`, (u, 1), are the users' total weights, `below`, (u, n), the weights of their rows
-    below all numbers with the bits found. `bound` is the largest weight of a user.
+    below all numbers with the bits found. `bound` is the largest weight of a user, and `limits` are
+    those of one weight.
     """
 
     weights: Array
@@ -70,6 +71,7 @@ class QuantileState(State):
     bits: tuple[int, ...]
     bound: float = 0.0
     total: float = 0.0
+    limits: Limits | None = None
 
     @property
     def found(self) -> Array:
@@ -110,13 +112,15 @@ class Quantile:
             below=np.zeros((users.m, n)),
             counts=np.empty((users.m, n * PARTS)),
             bits=(0,) * n,
+            limits=weight_limits(users),
         )
 
     def say(self, state: QuantileState) -> Message[HeardMax | HeardTotal]:
         """Send the total weight, then the weights up to each number, to all."""
         if state.round == 0:
-            return NetworkMax(state.weights)
-        return NetworkSum(self._numbers(state).encode(state.counts))
+            return NetworkMax(state.weights, state.limits)
+        limits = state.limits and state.limits.repeat(state.counts.shape[1])
+        return self._numbers(state).message(state.counts, limits)
 
     def hear(
         self, users: Users, state: QuantileState, heard: HeardMax | HeardTotal

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich.box import SIMPLE
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
@@ -17,14 +17,36 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from peerclust.clustering.display import summarize
 from peerclust.clustering.progress import PAUSE
 from peerclust.clustering.solution import Solution
+from peerclust.text import LONGEST_LINE, sanitize
 
 # A table of centers shows at most this many features.
 MAX_FEATURES = 6
+
+
+class SanitizingConsole(Console):
+    """A console that writes its own control characters, and none of those in what it prints."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield the segments of what is printed."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=_clean(segment.text))
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a string as text, before its width is measured."""
+        return super().render_str(_clean(text), **options)
+
+
+def _clean(text: str) -> str:
+    return "\n".join(sanitize(line, longest=LONGEST_LINE) for line in text.split("\n"))
 
 
 def show(*things: Any, plain: bool = False) -> None:
@@ -33,7 +55,7 @@ def show(*things: Any, plain: bool = False) -> None:
     `plain` omits colors even if stdout is a terminal.
     """
     terminal = False if plain else None
-    console = Console(markup=False, emoji=False, highlight=False, force_terminal=terminal)
+    console = SanitizingConsole(markup=False, emoji=False, highlight=False, force_terminal=terminal)
     for thing in things:
         console.print(thing, soft_wrap=isinstance(thing, str))
 
@@ -41,7 +63,7 @@ def show(*things: Any, plain: bool = False) -> None:
 @contextmanager
 def job_progress(name: str, *, quiet: bool) -> Iterator[Callable[[float, float, str], None]]:
     """Yield a callback for the jobs of an experiment: a bar with the time left, or lines."""
-    console = Console(stderr=True)
+    console = SanitizingConsole(stderr=True)
     if quiet:
         yield lambda *_: None
     elif console.is_terminal:

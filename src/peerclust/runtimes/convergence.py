@@ -20,6 +20,7 @@ import numpy as np
 from peerclust.arrays import Array
 from peerclust.programs.certificate import Certify, CertifyState, Found
 from peerclust.programs.consensus import Total
+from peerclust.programs.limits import Limits, curvature_limits
 from peerclust.programs.protocol import AnyProgram, State
 from peerclust.runtimes.protocol import Run, Snapshot, Traffic
 from peerclust.runtimes.stopping import first_vote
@@ -104,13 +105,17 @@ def agree_on_curvature(users: Users, x: Array, m: int) -> Plan[tuple[Curvature, 
     `users` are those of this process, and x, (u, K, d), their centers.
     """
     own = users.local_curvature(users.assign(x), x)
-    total, sent = yield from add_up(np.column_stack([np.ones(users.m), own, own * own]), m)
+    values = np.column_stack([np.ones(users.m), own, own * own])
+    total, sent = yield from add_up(values, m, curvature_limits(users, own.shape[1]))
     return Curvature.of(own, *np.split(total[1:] / total[0], 2)), sent
 
 
-def add_up(values: Array, m: int) -> Plan[tuple[Array, Traffic]]:
-    """Return the sum over all m users, (w,), of vectors, (u, w), and the traffic that it took."""
-    program = Total(m)
+def add_up(values: Array, m: int, limits: Limits | None = None) -> Plan[tuple[Array, Traffic]]:
+    """Return the sum over all m users, (w,), of vectors, (u, w), and the traffic that it took.
+
+    `limits` are those of one vector.
+    """
+    program = Total(m, limits=limits)
     run = yield Task(program, values[:, None], program.rounds)
     total: Array = run.x[0, 0]
     return total, run.traffic

@@ -6,6 +6,7 @@ are read and the whole run is replayed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -51,6 +52,9 @@ class LocalCluster:
         Whether each link has a fault proxy (`proxy`).
     hosts : sequence of str, optional
         Each peer's address, if not all are on loopback.
+    fixed_seeds : bool
+        Whether each peer has the same private seed in every run, so that equal runs have equal
+        results; else it draws one, as `peer run` does.
     settings
         Settings of the network file, such as n_clusters and timeout.
     """
@@ -63,9 +67,10 @@ class LocalCluster:
         *,
         proxied: bool = False,
         hosts: Sequence[str] | None = None,
+        fixed_seeds: bool = True,
         **settings: Any,
     ) -> None:
-        self.directory = directory
+        self.directory, self._fixed_seeds = directory, fixed_seeds
         directory.mkdir(parents=True, exist_ok=True)
         width = len(str(graph.m - 1))
         self.names = [f"p{i:0{width}}" for i in range(graph.m)]
@@ -126,6 +131,8 @@ class LocalCluster:
         from peerclust.testing import preload
 
         for name in names or self.names:
+            if self._fixed_seeds and not self.out(name).exists():
+                self._write_seed(name)
             arguments = ["peer", "run", "--network", self.network.name, "--me", name]
             arguments += ["--data", self.data(name).name, "--out", self.out(name).name]
             for (a, b), proxy in self._link_proxies.items():
@@ -224,6 +231,12 @@ class LocalCluster:
             process.join(10)
         if self._proxies is not None:
             self._proxies.close()
+
+    def _write_seed(self, name: str) -> None:
+        """Begin a peer's journal with a private seed, which its process then uses."""
+        self.out(name).mkdir(mode=0o700)
+        event = {"event": "seed", "seed": hashlib.sha256(name.encode()).hexdigest()}
+        (self.out(name) / "journal.jsonl").write_text(json.dumps(event) + "\n")
 
     def _make_contract(
         self, graph: Graph, hosts: Sequence[str], settings: dict[str, Any]

@@ -16,7 +16,7 @@ from peerclust.cli import peer_display
 from peerclust.clustering.cluster import cluster
 from peerclust.peers import commands
 from peerclust.report import terminal
-from peerclust.runtimes.network.rounds import Box
+from peerclust.users.public_bounds import PublicBounds
 
 
 def warm_up() -> None:
@@ -28,7 +28,7 @@ def warm_up() -> None:
             cluster(parts, n_clusters=2, loss=loss, rho=2, rounds=3, scale="standard")
     # Arrays from neighbors are read-only.
     rows.setflags(write=False)
-    Box(rows[0].copy(), rows[1].copy()).refuse(rows)
+    PublicBounds(rows[0].copy(), rows[1].copy()).refuse(rows)
 
 
 def run_peer(arguments: list[str], directory: Path) -> None:

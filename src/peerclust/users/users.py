@@ -7,7 +7,8 @@ bit, on the other users of the block. Nothing here knows of neighbors.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, cast
 
@@ -34,6 +35,7 @@ from peerclust.users.assigners import (
 from peerclust.users.assignment import Assignment, AssignmentCache, Labels, Terms
 from peerclust.users.cached import cached_pass, caching_pays
 from peerclust.users.nearest import nearest
+from peerclust.users.public_bounds import PublicBounds
 from peerclust.users.rows import (
     column_ranges,
     distinct_rows,
@@ -77,6 +79,10 @@ class Users:
         See `losses`, `bregman` and `distances`. A Bregman loss brings its own distance.
     ids : sequence of u ints, optional
         The ids of these users among all users (default 0 to u - 1).
+    private_seeds : dict of bytes, at most 64 each, optional
+        Secrets of users, by id. The random streams of a user with one depend on it.
+    bounds : PublicBounds, optional
+        What is public about the rows and weights of all users.
 
     Attributes
     ----------
@@ -107,6 +113,8 @@ class Users:
         loss: Loss | None = None,
         distance: Distance | None = None,
         ids: Sequence[int] | None = None,
+        private_seeds: Mapping[int, bytes] | None = None,
+        bounds: PublicBounds | None = None,
     ) -> None:
         self.rows = rows
         self.offsets = offsets
@@ -115,6 +123,8 @@ class Users:
         self.loss: Loss = KMeans() if loss is None else loss
         self.distance = Euclidean() if distance is None else distance
         self.ids = tuple(range(len(offsets) - 1) if ids is None else ids)
+        self.private_seeds = private_seeds or {}
+        self.bounds = bounds
         self.geometry, compiled = geometry_of(self.loss, self.distance), compiled_loss(self.loss)
         self.smoothness = theory.smoothness(self.loss, self.distance)
         # The rows in coordinates where distance is Euclidean: a copy only for Mahalanobis.
@@ -172,6 +182,12 @@ class Users:
     def with_weights(self, weights: Array) -> Users:
         """Return the same users with other weights, one per row."""
         return self._copy_with(self.rows, self.offsets, weights, self.ids)
+
+    def with_bounds(self, bounds: PublicBounds) -> Users:
+        """Return the same users with other public bounds."""
+        bounded = copy.copy(self)
+        bounded.bounds = bounds
+        return bounded
 
     def with_noise(self, noise: Callable[[tuple[int, ...]], Array]) -> Users:
         """Return the same users with noise(shape) added to their gradients, (u, K, d)."""
@@ -401,10 +417,21 @@ class Users:
         """
         return distinct_rows(self.rows, self.offsets, self._each_weight())
 
-    def generator(self, i: int, seed: int, step: int) -> np.random.Generator:
-        """Return user i's random stream for a step, the same on every runtime."""
-        children = np.random.SeedSequence(seed, spawn_key=(self.ids[i], step))
-        return np.random.default_rng(children)
+    def generator(self, i: int, seed: int, step: int, *, hides: float = 0.0) -> np.random.Generator:
+        """Return user i's random stream for a step, the same on every runtime.
+
+        The stream of a user with a private seed is a keyed hash of the arguments, so what was drawn
+        from one stream says nothing about another. `hides` is the number that its draws conceal, if
+        any. Another number has another stream, or the difference of two results would not be
+        concealed; the same number has the same, so that repetitions reveal no more.
+        """
+        private = self.private_seeds.get(self.ids[i])
+        if private is None:
+            children = np.random.SeedSequence(seed, spawn_key=(self.ids[i], step))
+            return np.random.default_rng(children)
+        use = f"{seed} {step} {float(hides).hex()}".encode()
+        digest = hashlib.blake2b(use, key=private, digest_size=32).digest()
+        return np.random.default_rng(int.from_bytes(digest))
 
     def _copy_with(
         self,
@@ -414,7 +441,14 @@ class Users:
         ids: tuple[int, ...],
     ) -> Users:
         return Users(
-            rows, offsets, weights=weights, loss=self.loss, distance=self.distance, ids=ids
+            rows,
+            offsets,
+            weights=weights,
+            loss=self.loss,
+            distance=self.distance,
+            ids=ids,
+            private_seeds=self.private_seeds,
+            bounds=self.bounds,
         )
 
     def _each_weight(self) -> Array:

@@ -61,6 +61,8 @@ def test_the_digest_changes_with_every_field(base, certificates):
         "delta": [1.0, "auto"],
         "eta": [1.0],
         "matrix": [((1.0, 0.0), (0.0, 1.0))],
+        "ranges": [((0.0, 1.0), (0.0, 2.0)), ((0.0, 1.0), (0.0, 3.0))],
+        "max_weight": [1.0],
         "solver": ["admm"],
         "rho": [10.0, 10.000000000000002],
         "B": [2],

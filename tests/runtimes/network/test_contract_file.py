@@ -33,6 +33,7 @@ def read(text):
 columns = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 positive = st.floats(min_value=5e-324, allow_infinity=False, allow_nan=False)
 whole = st.integers(1, 2**63 - 1)
+pairs = st.tuples(st.floats(-1e9, 0), st.floats(0, 1e9, exclude_min=True))
 
 
 @st.composite
@@ -65,6 +66,8 @@ def contracts(draw, known):
         "delta": draw(st.sampled_from([None, "auto"]) | positive) if loss == "huber" else None,
         "eta": draw(st.none() | positive) if loss == "fair" else None,
         "matrix": draw(st.sampled_from([None, np.diag(diagonal).tolist()])),
+        "ranges": draw(st.none() | st.fixed_dictionaries(dict.fromkeys(texts[:d], pairs))),
+        "max_weight": draw(st.none() | st.floats(1e-3, 1e12)),
         "solver": solver,
         "rho": draw(
             st.just("auto") | st.floats(1, allow_infinity=False) | st.integers(1, 10**9)
@@ -123,6 +126,10 @@ def test_the_digest_is_that_of_the_settings_not_of_the_layout(base, written):
 
 BAD_FILES = [
     ("seed = 0", "sede = 0", "has an unknown key 'sede' in [clustering]. Did you mean 'seed'?"),
+    ("[timing]", "[clustering.ranges]\nx = [0, 1]\n[timing]", "Got none for 'y'."),
+    ("seed = 0", "seed = 0\nranges = 3", "must be a (low, high) for each feature, by name. Got 3."),
+    ("seed = 0", "seed = 0\nranges = {x = [0, 1], y = 2}", "low < high, for each feature. Got 2"),
+    ("max_weight = 1000000000.0", "max_weight = 0", "must be a number > 0 and <= 1e+80. Got 0."),
     ("[timing]", "[timign]", "has an unknown key 'timign'. Did you mean 'timing'?"),
     ("name = ", "nane = ", "has an unknown key 'nane' in [[peer]] number 1. Did you mean 'name'?"),
     ("n_clusters = 3\n", "", "`n_clusters` of network.toml must be given in [clustering]."),

@@ -87,7 +87,9 @@ def test_frames_that_come_with_the_opening_are_read(contexts):
                 made = events.make(client, f"wss://127.0.0.1:{listener.port}/")
                 advance = made._advance
                 # Reads only once the answer, and all that follows it, has come.
-                made._advance = lambda: None if made._secured and not ready.is_set() else advance()
+                made._advance = lambda: (
+                    None if made._is_secured and not ready.is_set() else advance()
+                )
                 return made
 
             ready = asyncio.Event()

@@ -31,11 +31,12 @@ from peerclust.runtimes.network.messages import (
 )
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import digest
-from peerclust.runtimes.network.rounds import Box, RoundLoop
+from peerclust.runtimes.network.rounds import RoundLoop
 from peerclust.runtimes.network.statements import Author, run_id
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.theory import Curvature
 from peerclust.users import Users
+from peerclust.users.public_bounds import PublicBounds
 
 RUN_ID = b"the run! And 24 bytes more of it"
 RUN = RUN_ID[: wire.TAG_BYTES]
@@ -639,7 +640,7 @@ def running(node, tmp_path):
     made = RoundLoop(
         node, program, users, X[None], 5, spread=1.0,
         curvature=Curvature(np.empty((0, 3)), np.ones(3), np.ones(3)),
-        check=Box(X[0], X[2]).refuse, certify=Certify(m=3),
+        check=PublicBounds(X[0], X[2]).refuse, certify=Certify(m=3),
         journal=Journal(tmp_path / "journal.jsonl", pytest.fail),
     )  # fmt: skip
     node.at = 5

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 from websockets.frames import Frame, Opcode
 
-from network_fixture import Listener, der, run_scene
+from hostile_texts import HOSTILE
+from network_fixture import Listener, der, run_scene, trusting_context
+from peerclust.runtimes.network.framing import CLOSE
 
 
 def test_messages_go_both_ways_in_order_and_each_end_knows_the_other(sites, contexts):
@@ -191,5 +193,25 @@ def test_a_neighbor_that_ends_tls_is_gone_and_what_it_sends_later_is_not_kept(co
             two.get_buffer(-1)[:100] = bytes(100)
             two.buffer_updated(100)
             assert two._incoming.pending == 0
+
+    run_scene(scene)
+
+
+def test_reasons_of_closed_connections_are_printable(sites, contexts):
+    opening = (
+        b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: %b\r\n\r\n"
+    )
+
+    async def scene():
+        for text in HOSTILE.values():
+            data = text.encode(errors="surrogatepass")
+            async with Listener(contexts[1]) as listener:
+                await listener.connect_and_send(opening % data, tls=trusting_context(sites["a"]))
+                assert (await listener.events.next("closed")).isprintable()
+            async with Listener(contexts[1]) as listener:
+                _, one, _ = await listener.open_pair(contexts[0])
+                one._write(CLOSE, b"\x03\xe8" + data)
+                assert (await listener.events.next("closed")).isprintable()
 
     run_scene(scene)

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from peerclust.errors import DataError, WireError
-from peerclust.files import write_durably
+from peerclust.files import read_private, write_durably
 from peerclust.runtimes.network import messages
-from peerclust.runtimes.network.messages import Agreed, Message
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.messages import Agreed, Count, Message
+from peerclust.runtimes.network.state_validation import refuse_state
 
 _DIGEST = hashlib.sha256().digest_size
 
+T = TypeVar("T")
+
 
 class Checkpoint(Message, frozen=True, forbid_unknown_fields=True):
-    """What a peer needs to resume: run, digest of the rows, set-up results, round and centers."""
+    """What a peer needs to resume: digests of network file and rows, set-up, round and centers.
 
+    If the run is over at this peer, `end` is how it ended, in JSON; else it is empty.
+    """
+
+    network: bytes
     run: bytes
     rows: bytes
     agreed: Agreed
-    round: int
+    round: Count
     centers: bytes
+    end: bytes = b""
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
@@ -29,17 +42,47 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     write_durably(path, hashlib.sha256(data).digest() + data)
 
 
-def load(path: Path) -> Checkpoint | None:
-    """Return the checkpoint, None if there is none; raise DataError if it is not intact."""
+def load(path: Path, contract: Contract) -> Checkpoint | None:
+    """Return the checkpoint, or None if there is none; raise DataError if it cannot be used.
+
+    That of another network file may have other shapes: it is returned as it is.
+    """
     try:
-        data = path.read_bytes()
+        data = read_private(path)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise DataError(f"The checkpoint {path} cannot be read: {error.strerror}.") from None
     if hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
-        raise DataError(f"The checkpoint {path} is not whole.")
+        raise bad(path, "be whole")
     try:
-        return messages.unpack(data[_DIGEST:], Checkpoint)
+        saved = messages.unpack(data[_DIGEST:], Checkpoint)
     except WireError:
-        raise DataError(f"The checkpoint {path} is of another version.") from None
+        raise bad(path, "be of this version of peerclust") from None
+    if saved.network == contract.digest:
+        reason = refuse_state(contract, saved.agreed, saved.round, saved.centers)
+        if reason:
+            raise bad(path, reason)
+    return saved
+
+
+def bad(path: Path, must: str) -> DataError:
+    """Return the error of a checkpoint that cannot be used."""
+    return DataError(
+        f"The checkpoint {path} must {must}. Move it away; the same command then starts without it."
+    )
+
+
+def pack_end(end: dict[str, object]) -> bytes:
+    """Return how a run ended as JSON, in which a number may be NaN."""
+    return json.dumps(end).encode()
+
+
+def unpack_end(data: bytes, kind: type[T]) -> T:
+    """Return how a run ended as a value of this type, such as a dataclass, or raise ValueError.
+
+    >>> unpack_end(pack_end({"rounds": 3}), dict[str, int])
+    {'rounds': 3}
+    """
+    try:
+        return msgspec.convert(json.loads(data), kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(str(error)) from None

@@ -95,36 +95,57 @@ class LivingGraph:
         """The neighbors whose parent this peer is."""
         return frozenset(self.members[i] for i in self.graph.tree.children(self.me).tolist())
 
+    def subtree_size(self, number: int) -> int:
+        """Return how many peers the subtree of a peer has, itself included."""
+        return int(self.graph.tree.sizes[self.members.index(number)])
+
 
 async def reduce_over_network(
     said: Message[Heard], living: LivingGraph, node: LockstepExchange
 ) -> HeardMax | HeardTotal:
     """Return the maximum or sum over all peers that a block of one user hears."""
     if isinstance(said, NetworkMax):
-        largest = said.v[0]
+        largest, limits = said.v[0], said.limits
+
+        def check(array: Array) -> str:
+            return refuse_large(array) or ("" if limits is None else limits.refuse(array))
+
         for _ in range(living.D):
-            frames = await node.exchange(Kind.AGREE, largest, refuse_large)
+            frames = await node.exchange(Kind.AGREE, largest, check)
             largest = np.maximum.reduce([largest, *(frame.array for frame in frames.values())])
         return HeardMax(largest)
     assert isinstance(said, NetworkSum)
-    return HeardTotal(await _add(said.v[0], living, node))
+    return HeardTotal(await _add(said, living, node))
 
 
-async def _add(own: Integers, living: LivingGraph, node: LockstepExchange) -> Integers:
-    """Return the sum of all peers' integers, (w,), modulo 2^64."""
+async def _add(said: NetworkSum, living: LivingGraph, node: LockstepExchange) -> Integers:
+    """Return the sum of all peers' integers, (w,), modulo 2^64.
+
+    A sum that the peers which it is of cannot have is refused: on the way up that of a child's
+    subtree, on the way down what the total adds to that of this peer's own.
+    """
+    own: Integers = said.v[0]
+    refuse = said.refuse or (lambda *_: "")
+
+    def check_subtree(integers: Integers, number: int) -> str:
+        return refuse(integers, living.subtree_size(number))
+
+    def check_total(integers: Integers, _: int) -> str:
+        return refuse(integers - total, len(living.members) - living.subtree_size(living.number))
+
     depth, height, total = living.depth, living.graph.tree.height, own.copy()
     nobody: frozenset[int] = frozenset()
     for left in range(height, 0, -1):
         to, of = living.parent if left == depth else nobody, nobody
         if left == depth + 1:
             of = living.children
-        for frame in await _exchange(total, Flow(to, of), node):
+        for frame in await _exchange(total, Flow(to, of, check_subtree), node):
             total += frame.integers
     for level in range(height):
         to, of = living.children if level == depth else nobody, nobody
         if level == depth - 1:
             of = living.parent
-        for frame in await _exchange(total, Flow(to, of), node):
+        for frame in await _exchange(total, Flow(to, of, check_total), node):
             total = frame.integers
     return total
 

@@ -11,14 +11,16 @@ import asyncio
 import errno
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 from peerclust.errors import ParameterError, WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
+from peerclust.runtimes.network.listener import Listener, Pool
 from peerclust.runtimes.network.messages import Bye, Hello, Proof
+from peerclust.runtimes.network.refusal_log import RefusalLog
 from peerclust.runtimes.network.statements import draw_nonce
 from peerclust.runtimes.network.transport import (
     HANDSHAKE_TIMEOUT,
@@ -32,11 +34,8 @@ from peerclust.runtimes.network.wire import Frame, Kind
 # Backoff between attempts to dial, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
 
-# Maximum number of different reasons logged; those about neighbors are always logged.
-_MAX_LOGGED = 1000
-
-# Maximum number of connections in their handshakes; further ones are closed unread.
-_MAX_PENDING = 32
+# Number of connections per listed peer that may wait for their HELLO.
+_MAX_PROVED = 4
 
 
 class ConnectionHandler(Protocol):
@@ -61,6 +60,9 @@ class ConnectionHandler(Protocol):
         proof: Proof,
     ) -> str:
         """Accept a neighbor that sent HELLO and PROOF, or return the reason for refusing it."""
+
+    def on_mismatch(self, link: Link, reason: str) -> None:
+        """Handle a neighbor that has other settings, or says that this peer has."""
 
     def on_frame(self, link: Link, frame: Frame) -> None:
         """Handle a frame from a neighbor."""
@@ -89,15 +91,15 @@ class ConnectionManager:
     ) -> None:
         self._contract, self._links, self._identity = contract, links, identity
         self._handler, self._listen, self._dial = handler, listen, dial
-        self._limit, self._log = limit, log
+        self._limit, self._log = limit, RefusalLog(log)
         self._owner: dict[Connection, Link] = {}
         self._dialed: dict[Connection, Link] = {}
         # What a connection needs until it has proved which process is at its other end.
         self._nonces: dict[Connection, bytes] = {}
         self._hellos: dict[Connection, tuple[Hello, Frame]] = {}
-        self._pending: set[Connection] = set()
-        self._logged: set[tuple[str, str]] = set()
-        self._server: asyncio.Server | None = None
+        # Connections of listed peers that are not accepted yet.
+        self._pending = Pool[Connection](_MAX_PROVED * len(contract.peers))
+        self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._by_certificate = {
             contract.peers[link.number].certificate: link for link in links.values()
@@ -111,15 +113,13 @@ class ConnectionManager:
         listed = [peer.certificate for peer in self._contract.peers]
         context = identities.server_context(self._identity, listed)
 
-        def accept() -> Connection:
-            connection = self._connection(context, None)
-            if len(self._pending) >= _MAX_PENDING:
-                loop.call_soon(connection.abort, "too many others are connecting")
-            self._pending.add(connection)
-            return connection
-
+        self._listener = Listener(
+            lambda first: self._connection(context, None, first=first),
+            self._log.note_stranger,
+            self._server_name(self._identity.name),
+        )
         try:
-            self._server = await loop.create_server(accept, host, port)
+            await self._listener.open(host, port)
         except OSError as error:
             raise ParameterError(
                 f"{host}:{port} cannot be listened on: {explain(error)}."
@@ -138,10 +138,11 @@ class ConnectionManager:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
         for connection in [*self._owner, *self._pending]:
             connection.close()
+        self._log.close()
         # Let the last writes go out before the loop ends.
         await asyncio.sleep(0.05)
         # A connection may just be coming in.
@@ -158,10 +159,14 @@ class ConnectionManager:
         while not link.banned:
             begin = loop.time()
             try:
-                connection = await dial(lambda uri: self._connection(context, uri), host, port)
+                connection = await dial(
+                    lambda uri: self._connection(context, uri, self._server_name(link.name)),
+                    host,
+                    port,
+                )
             except OSError as error:
                 reason = explain(error)
-                self._log_once(link.name, f"cannot be reached at {host}:{port} ({reason})")
+                self._log.note_neighbor(link.name, f"cannot be reached at {host}:{port} ({reason})")
             else:
                 self._dialed[connection] = link
                 await connection.gone.wait()
@@ -170,7 +175,13 @@ class ConnectionManager:
                     backoff.reset()
             await backoff.sleep()
 
-    def _connection(self, context: ssl.SSLContext, uri: str | None) -> Connection:
+    def _connection(
+        self,
+        context: ssl.SSLContext,
+        uri: str | None,
+        server_name: str | None = None,
+        first: bytes = b"",
+    ) -> Connection:
         return Connection(
             context,
             uri=uri,
@@ -178,20 +189,35 @@ class ConnectionManager:
             opened=self._opened,
             received=self._received,
             closed=self._closed,
+            secured=self._secured,
+            server_name=server_name,
+            first=first,
         )
+
+    def _server_name(self, name: str) -> str:
+        certificate = self._contract.peers[self._contract.number(name)].certificate
+        return identities.server_name(self._contract.digest, certificate)
+
+    def _secured(self, connection: Connection) -> None:
+        self._release(connection)
+        if evicted := self._pending.add(connection, (True, connection.certificate)):
+            evicted.abort("it opens too many connections")
+
+    def _release(self, connection: Connection) -> None:
+        self._pending.discard(connection)
+        if self._listener is not None:
+            self._listener.release(connection)
 
     def _opened(self, connection: Connection) -> None:
         link = self._by_certificate.get(connection.certificate)
         if link is None:
             named = {peer.certificate: peer.name for peer in self._contract.peers}
             name = named.get(connection.certificate, "the peer")
-            self._pending.add(connection)
             own = name == self._identity.name
             why = "this is the same peer" if own else "its network file differs"
             self._refuse(connection, f"{name} is not a neighbor here: {why}")
             return
         self._owner[connection] = link
-        self._pending.add(connection)
         nonce = self._nonces[connection] = draw_nonce()
         connection.send(self._handler.hello(link, nonce))
         loop = asyncio.get_running_loop()
@@ -220,7 +246,8 @@ class ConnectionManager:
         else:
             reason = self._check_proof(link, connection, *hello, frame)
         if reason:
-            self._refuse(connection, reason)
+            differs = frame.network != self._contract.digest[: wire.TAG_BYTES]
+            self._refuse(connection, reason, "differs" if differs else "refuses")
 
     def _check_hello(self, link: Link, connection: Connection, frame: Frame) -> str:
         """Check the first frame of a connection; return the reason for a refusal, or ""."""
@@ -237,8 +264,9 @@ class ConnectionManager:
             return f"it calls itself {hello.name!r}, but its certificate is that of {link.name}"
         if frame.network != self._contract.digest[: wire.TAG_BYTES]:
             differences = " ".join(self._contract.explain_differences(hello.settings, link.name))
-            link.refusal = f"its network file differs: {differences.removesuffix('.')}"
-            return link.refusal
+            reason = f"its network file differs: {differences.removesuffix('.')}"
+            self._handler.on_mismatch(link, reason)
+            return reason
         if hello.visits:
             # The probe already has this peer's HELLO and needs nothing else.
             connection.close("it is only a check")
@@ -275,16 +303,20 @@ class ConnectionManager:
         except WireError:
             return
         link.refusal = f"it refused this peer: {messages.sanitize(bye.reason)}"
-        self._log_once(link.name, link.refusal)
+        self._log.note_neighbor(link.name, link.refusal)
+        if bye.why == "differs":
+            self._handler.on_mismatch(link, link.refusal)
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
-        bye = messages.pack(Bye("refuses", messages.sanitize(reason)))
+    def _refuse(
+        self, connection: Connection, reason: str, why: Literal["refuses", "differs"] = "refuses"
+    ) -> None:
+        bye = messages.pack(Bye(why, messages.sanitize(reason)))
         connection.send(wire.encode(Frame(Kind.BYE, self._contract.digest[: wire.TAG_BYTES], bye)))
         connection.close(reason, refused=True)
 
     def _closed(self, connection: Connection, reason: str) -> None:
         pending = connection in self._pending
-        self._pending.discard(connection)
+        self._release(connection)
         self._nonces.pop(connection, None)
         self._hellos.pop(connection, None)
         link = self._owner.pop(connection, None)
@@ -292,16 +324,11 @@ class ConnectionManager:
         if link is not None and link.connection is connection:
             self._handler.on_disconnect(link, reason)
         elif link is not None and pending:
-            self._log_once(link.name, f"was not accepted: {reason}")
+            self._log.note_neighbor(link.name, f"was not accepted: {reason}")
         elif dialed is not None:
             dialed.refusal = reason
-            self._log_once(dialed.name, f"could not be connected to: {reason}")
+            self._log.note_neighbor(dialed.name, f"could not be connected to: {reason}")
+        elif link is None and (known := self._by_certificate.get(connection.certificate)):
+            self._log.note_neighbor(known.name, f"was not accepted: {reason}")
         elif link is None:
-            self._log_once(connection.host, f"was refused: {reason}")
-
-    def _log_once(self, sender: str, what: str) -> None:
-        """Log each reason once per sender, as strangers may try again and again."""
-        known = sender in self._links
-        if (sender, what) not in self._logged and (known or len(self._logged) < _MAX_LOGGED):
-            self._logged.add((sender, what))
-            self._log(f"{sender} {what}.")
+            self._log.note_stranger(connection.host, reason)

@@ -55,7 +55,8 @@ class Contract:
     """All settings of a network; a peer's number is its index in `peers`, sorted by name.
 
     `links` are pairs of names, each pair sorted and the list sorted; they connect all peers.
-    `matrix` is the A of a Mahalanobis distance; None means Euclidean. Times are in seconds.
+    `matrix` is the A of a Mahalanobis distance; None means Euclidean. `ranges` are in the order of
+    the features. Times are in seconds.
     `contract_file.SECTIONS` explains each setting.
     """
 
@@ -69,6 +70,8 @@ class Contract:
     delta: float | str | None = None
     eta: float | None = None
     matrix: tuple[tuple[float, ...], ...] | None = None
+    ranges: tuple[tuple[float, float], ...] | None = None
+    max_weight: float = 1e9
     solver: str = "accelerated"
     rho: float | str = "auto"
     B: int = 1
@@ -147,10 +150,15 @@ class Contract:
             value = form[name]
             form[name] = float(value) if isinstance(value, int) else value
         matrix = self.matrix and [[float(v) for v in row] for row in self.matrix]
+        ranges = self.ranges and {
+            name: [float(v) for v in each]
+            for name, each in zip(self.features, self.ranges, strict=True)
+        }
         peers = {peer.name: [peer.address, peer.fingerprint] for peer in self.peers}
         links = [list(link) for link in self.links]
         features = list(self.features)
-        return form | {"matrix": matrix, "features": features, "peers": peers, "links": links}
+        lists = {"matrix": matrix, "ranges": ranges, "features": features, "links": links}
+        return form | lists | {"peers": peers}
 
     @cached_property
     def settings_json(self) -> str:
@@ -177,7 +185,10 @@ class Contract:
         return hashlib.sha256(text.encode()).digest()
 
 
-_FLOATS = ("delta", "eta", "rho", "tol", "timeout", "join_timeout", "linger", "checkpoint_every")
+_FLOATS = (
+    *("delta", "eta", "max_weight", "rho", "tol"),
+    *("timeout", "join_timeout", "linger", "checkpoint_every"),
+)
 
 
 def group_hex(digest: bytes) -> str:

@@ -37,8 +37,11 @@ SECTIONS = {
         "tol": "stop once every residual is below this",
         "search": "after a run, move centers to find a better optimum: swaps, none, or auto (swaps"
         " unless tol is 0)",
-        "seed": "the same seed gives the same result",
+        "seed": "seed of the random numbers that all sites share",
         "mean_of": "average this many rows of one site per initial center; 1 reveals single rows",
+        "max_weight": "the most rows of a site, or their weight; one that claims more is refused",
+        "ranges": "the public range of each feature, low and high; if left out, all sites learn"
+        " the smallest and the largest value",
     },
     "timing": {
         "timeout": "seconds of silence after which a neighbor is lost",
@@ -64,6 +67,8 @@ OPTIONAL = {
     "delta",
     "eta",
     "matrix",
+    "max_weight",
+    "ranges",
     "exchange",
     "search",
     *SECTIONS["timing"],
@@ -154,7 +159,12 @@ def _lines(contract: Contract) -> Iterator[str]:
         yield f"\n[{section}]"
         for key, comment in keys.items():
             value = getattr(contract, key)
-            if value is not None:
+            if key == "ranges" and value is not None:
+                # The last key of its section, as it has one of its own.
+                yield f"\n# {comment}\n[{section}.{key}]"
+                for feature, each in zip(contract.features, value, strict=True):
+                    yield f"{_toml(feature)} = {_toml(each)}"
+            elif value is not None:
                 yield from _entry(key, value, comment)
     comments: dict[str, str] = PEER
     for peer in contract.peers:

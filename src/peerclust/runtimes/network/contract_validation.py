@@ -13,10 +13,11 @@ from peerclust.losses import LOSSES, PARAMETERS
 from peerclust.programs.solvers import CONSENSUS_DEFAULT, PENALIZED_DEFAULT, SOLVERS
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.identity import check_peer_name, common_name
-from peerclust.text import guess, parameter, show
+from peerclust.text import guess, parameter, shorten, show
 from peerclust.validation import check_count, check_name, check_number
 
 MAX_BYTES = 1 << 20  # of all settings as JSON
+LARGEST = 1e80  # the magnitude of rows and weights, whose weighted sums can still be sent
 MAX_INTEGER = 2**63  # integers stay below, the limit of TOML and MessagePack
 
 T = TypeVar("T")
@@ -37,9 +38,10 @@ def make_contract(peers: Sequence[Peer], values: Mapping[str, object], of: str) 
         return default if value is None else check(value, name, of)
 
     peers = _check_peers(peers, of)
+    features = _check_features(values["features"], "features", of)
     contract = Contract(
         peers=peers,
-        features=_check_features(values["features"], "features", of),
+        features=features,
         weights_column=take("weights_column", _check_text, Contract.weights_column),
         scale=take("scale", _one_of("none", "standard", "robust"), Contract.scale),
         n_clusters=_check_whole(values["n_clusters"], "n_clusters", of),
@@ -47,6 +49,8 @@ def make_contract(peers: Sequence[Peer], values: Mapping[str, object], of: str) 
         delta=take("delta", _check_auto, Contract.delta),
         eta=take("eta", _positive, Contract.eta),
         matrix=take("matrix", _check_matrix, Contract.matrix),
+        ranges=take("ranges", partial(_check_ranges, features=features), Contract.ranges),
+        max_weight=take("max_weight", partial(_positive, at_most=LARGEST), Contract.max_weight),
         solver=take("solver", _check_solver, Contract.solver),
         exchange=take("exchange", _one_of("float64", "float32", "8-bit"), Contract.exchange),
         rho=take("rho", _check_auto, Contract.rho),
@@ -221,6 +225,40 @@ def _check_matrix(value: object, name: str, of: str) -> tuple[tuple[float, ...],
     if not isinstance(value, list | tuple) or not all(isinstance(r, list | tuple) for r in value):
         raise ParameterError(parameter(name, of) + f" must be a list of rows. Got {show(value)}.")
     return tuple(tuple(check_number(v, name, of) for v in row) for row in value)
+
+
+def _check_ranges(
+    value: object, name: str, of: str, *, features: tuple[str, ...]
+) -> tuple[tuple[float, float], ...]:
+    if not isinstance(value, Mapping):
+        must = "a (low, high) for each feature, by name"
+        raise ParameterError(parameter(name, of) + f" must be {must}. Got {show(value)}.")
+    for feature in value:
+        if feature not in features:
+            raise ParameterError(
+                parameter(name, of) + f" must be of the features. Got {show(feature)}."
+                f"{guess(feature, features)}"
+            )
+    if missing := [each for each in features if each not in value]:
+        raise ParameterError(
+            parameter(name, of) + f" must have a range for each feature. Got none for"
+            f" {shorten([*map(repr, missing)])}."
+        )
+    return tuple(_check_range(value[feature], feature, name, of) for feature in features)
+
+
+def _check_range(value: object, feature: str, name: str, of: str) -> tuple[float, float]:
+    if isinstance(value, list | tuple) and len(value) == 2:
+        low, high = (
+            check_number(each, name, of, at_least=-LARGEST, at_most=LARGEST) for each in value
+        )
+        if low < high:
+            return low, high
+    raise ParameterError(
+        parameter(name, of)
+        + f" must be two numbers, low < high, for each feature. Got {show(value)} for"
+        f" {show(feature)}."
+    )
 
 
 def _check_solver(value: object, name: str, of: str) -> str:

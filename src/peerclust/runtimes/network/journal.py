@@ -5,6 +5,7 @@ received can be computed again, even if this process is killed.
 
 | event    |                                                                                  |
 |----------|----------------------------------------------------------------------------------|
+| `seed`   | the site's private seed, which is as secret as its rows                          |
 | `agreed` | the run, the peers of its set-up, their processes, the links excluded, and a     |
 |          | digest of the rows                                                               |
 | `start`  | the round and the centers from which this process starts or resumes              |
@@ -16,23 +17,42 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+import os
+import re
+import secrets
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
+import msgspec
 import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.errors import DataError
+from peerclust.files import append_durably, open_private, read_private
+from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.messages import Count, Number
 
-_EVENTS = ("agreed", "start", "heard", "end")
+SEED_BYTES = 32
+
+# The fields of each event.
+_FIELDS = {
+    "seed": {"event", "seed"},
+    "agreed": {"event", "run", "members", "lost", "processes", "rows"},
+    "start": {"event", "round", "x"},
+    "heard": {"event", "exchange", "senders"},
+    "end": {"event", "exchange", "round", "x"},
+}
+
+_Hex = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{2})+\Z")]
 
 
 class PackedArray(TypedDict):
     """An array as JSON types."""
 
-    shape: list[int]
+    shape: list[Number]
     data: str
 
 
@@ -40,19 +60,20 @@ class Event(TypedDict, total=False):
     """One line of a journal; which fields it has depends on the event."""
 
     event: str
-    run: str
-    members: list[int]
-    lost: list[tuple[int, int]]
+    seed: _Hex
     processes: str
-    rows: str
-    round: int
+    run: _Hex
+    members: list[Number]
+    lost: list[tuple[Number, Number]]
+    rows: _Hex
+    round: Count
     x: PackedArray
-    exchange: int
-    senders: list[int]
+    exchange: Count
+    senders: list[Number]
 
 
 class Journal:
-    """Appends events to a file; the first failure is logged, and the run continues."""
+    """Appends events to a file; after the first failure, which is logged, it records no more."""
 
     def __init__(self, path: Path, log: Callable[[str], None]) -> None:
         self._path, self._log = path, log
@@ -63,12 +84,27 @@ class Journal:
     def _remove_partial_line(self) -> None:
         """Remove a line that an earlier process did not finish: nothing depends on it."""
         try:
-            data = self._path.read_bytes()
-        except OSError:
+            data = read_private(self._path)
+        except FileNotFoundError:
             return
         if data and not data.endswith(b"\n"):
-            with suppress(OSError):
-                self._path.write_bytes(data[: data.rfind(b"\n") + 1])
+            file = open_private(self._path, os.O_WRONLY)
+            try:
+                os.ftruncate(file, data.rfind(b"\n") + 1)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self._path)) from None
+            finally:
+                os.close(file)
+
+    @cached_property
+    def private_seed(self) -> bytes:
+        """The private seed of the site: that of the journal so far, or else a new one."""
+        with suppress(DataError, FileNotFoundError):
+            if (known := find_private_seed(read_journal(self._path))) is not None:
+                return known
+        seed = secrets.token_bytes(SEED_BYTES)
+        self._write(Event(event="seed", seed=seed.hex()))
+        return seed
 
     def agreed(
         self,
@@ -106,32 +142,87 @@ class Journal:
         self._write(Event(event="end", exchange=exchange, round=round_, x=pack_array(x)))
 
     def _write(self, event: Event) -> None:
+        # What came after a gap could be replayed wrongly.
+        if not self._complete:
+            return
         try:
-            with self._path.open("a") as file:
-                file.write(json.dumps(event) + "\n")
+            append_durably(self._path, json.dumps(event).encode() + b"\n")
         except OSError as error:
-            if self._complete:
-                why = error.strerror
-                self._log(f"The journal cannot be written: {why}; a replay will not be possible.")
             self._complete = False
+            self._log(
+                f"The journal {self._path} cannot be written: {error.strerror}; a replay will not"
+                " be possible."
+            )
 
 
-def read_journal(path: Path) -> list[Event]:
-    """Return the events of a journal."""
+def read_journal(path: Path, contract: Contract | None = None) -> list[Event]:
+    """Return the events of a journal; those of its last run must fit the contract, if given."""
     try:
-        text = path.read_text()
-        # Nothing depends on a last line that was not finished.
-        complete = text[: text.rfind("\n") + 1]
-        events = [json.loads(line) for line in complete.splitlines()]
+        data = path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"There is no journal {path}.") from None
     except OSError as error:
         raise DataError(f"The journal {path} cannot be read: {error.strerror}.") from None
-    except ValueError:
-        events = [None]
-    if not all(isinstance(each, dict) and each.get("event") in _EVENTS for each in events):
-        raise DataError(f"{path} is not a journal that a peer wrote.")
+    # Nothing depends on a last line that was not finished.
+    lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
+    events: list[Event] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = msgspec.json.decode(line, type=Event)
+            valid = _FIELDS.get(event.get("event", "")) == set(event)
+            if "x" in event:
+                valid &= bool(np.isfinite(unpack_array(event["x"])).all())
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            valid = False
+        if not valid:
+            raise _bad(path, number, "be an event that a peer wrote")
+        events.append(event)
+    if contract is not None:
+        _check_last_run(path, events, contract)
     return events
+
+
+def find_private_seed(events: Sequence[Event]) -> bytes | None:
+    """Return the private seed that the events have, None if they have none.
+
+    >>> find_private_seed([{"event": "seed", "seed": 32 * "41"}]) == 32 * b"A"
+    True
+    """
+    seeds = [str(event.get("seed")) for event in events if event["event"] == "seed"]
+    whole = [seed for seed in seeds if re.fullmatch(f"[0-9a-f]{{{2 * SEED_BYTES}}}", seed)]
+    return bytes.fromhex(whole[-1]) if whole else None
+
+
+def _check_last_run(path: Path, events: list[Event], contract: Contract) -> None:
+    """Raise unless the events of the last run have numbers of the contract's network."""
+    m, shape = contract.graph.m, [contract.n_clusters, len(contract.features)]
+    last = [event["run"] for event in events if event["event"] == "agreed"][-1:]
+    run: list[str] = []
+    for number, event in enumerate(events, start=1):
+        run = [event["run"]] if "run" in event else run
+        if run != last:
+            continue
+        pairs = event.get("lost", [])
+        peers = [
+            *event.get("members", ()),
+            *event.get("senders", ()),
+            *(i for p in pairs for i in p),
+        ]
+        if any(i >= m for i in peers):
+            raise _bad(path, number, "name peers of the network file")
+        if "x" in event and event["x"]["shape"] != shape:
+            raise _bad(path, number, f"have {shape[0]} centers of {shape[1]} numbers")
+        # A site says its centers once more after its last round.
+        most = contract.max_round + 1
+        if event.get("round", 0) > most or event.get("exchange", 0) > (most + 1) * contract.B:
+            raise _bad(path, number, "have a round of the network file")
+
+
+def _bad(path: Path, number: int, must: str) -> DataError:
+    return DataError(
+        f"Line {number} of the journal {path} must {must}. Move it away; the run cannot be"
+        " replayed."
+    )
 
 
 def pack_array(x: Array) -> PackedArray:
@@ -146,5 +237,5 @@ def pack_array(x: Array) -> PackedArray:
 
 def unpack_array(packed: PackedArray) -> Array:
     """Return the array from the result of `pack_array`."""
-    data = base64.b64decode(packed["data"])
+    data = base64.b64decode(packed["data"], validate=True)
     return np.frombuffer(data, "<f8").reshape(packed["shape"]).copy()

@@ -6,6 +6,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from peerclust.arrays import Array
 from peerclust.runtimes.network.messages import Incarnation, Phase
 from peerclust.runtimes.network.transport import Connection
@@ -37,8 +39,11 @@ class Link:
         active; `progress_at` is when its run or exchange last changed.
     heard_at, sent_at : float
         When a frame was last received from it, and last sent to it.
-    seen : bool
-        Whether it was ever connected.
+    agreement_view : tuple of int and float
+        The checksum of the views in its last frame of an agreement, and when it was received.
+    seen, processes, stated_at
+        Whether it was ever connected, how many of its processes were, and when it lately stated
+        something about itself.
     state_requested : bool
         Whether this peer sent STATE_REQUEST over this connection; `state_sent_at` is when it last
         answered one.
@@ -70,7 +75,10 @@ class Link:
     progress_at: float = 0.0
     heard_at: float = 0.0
     sent_at: float = 0.0
+    agreement_view: tuple[int, float] = (0, np.inf)
     seen: bool = False
+    processes: int = 0
+    stated_at: deque[float] = field(default_factory=deque)
     state_requested: bool = False
     state_sent_at: float = -1.0
     banned: str = ""

@@ -53,11 +53,13 @@ class Called(Exception):  # noqa: N818 - an event, not an error
 class Flow(NamedTuple):
     """The neighbors to which an exchange of integers carries data, and those that send some.
 
-    All others are sent, and send, an empty array.
+    All others are sent, and send, an empty array. `check` returns why a neighbor's integers cannot
+    be used, or "".
     """
 
     to: frozenset[int] = frozenset()
     of: frozenset[int] = frozenset()
+    check: Callable[[Integers, int], str] = lambda *_: ""
 
 
 @dataclass(eq=False)
@@ -104,6 +106,7 @@ class LockstepExchange:
         self.agreement: Agreement | None = None
         self.agreed = 0
         self._awaited: Key | None = None
+        self._awaited_since = 0.0
         self._missing: set[int] = set()
         self._waiter: asyncio.Future[None] | None = None
         self._interrupt: Interrupt | None = None
@@ -177,7 +180,7 @@ class LockstepExchange:
             link.outbox.append(data)
             self.send_frame(link, data)
             link.last_sent = (NO_RUN if agreement else self.run), at
-        self._awaited = key
+        self._awaited, self._awaited_since = key, self.loop.time()
         while self._find_missing(key, links):
             await self.wait()
             links = self.active_links()
@@ -197,8 +200,10 @@ class LockstepExchange:
                     frame = frame._replace(payload=frame.payload.apply(last))
                 else:
                     reason = "codes without the numbers that they refer to"
-            # All integers are possible parts of a sum.
-            reason = reason or ("" if flow is not None else check(frame.array))
+            if not reason and flow is None:
+                reason = check(frame.array)
+            elif not reason and flow is not None and link.number in flow.of:
+                reason = flow.check(frame.integers, link.number)
             if reason:
                 self.ban(link, f"it sent {reason}")
                 continue
@@ -252,6 +257,7 @@ class LockstepExchange:
     def _receive_agreement(self, link: Link, frame: Frame) -> None:
         """Store an array of an agreement of this run, which this peer has perhaps not begun."""
         now = self.agreement
+        link.agreement_view = frame.view, self.loop.time()
         if now is None or (now.number, now.view) != (frame.s, frame.view):
             if frame.s > max(self.agreed, _MAX_NUMBER) + 2:
                 self.ban(link, "its agreements must be numbered from 1")

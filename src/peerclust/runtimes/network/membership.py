@@ -43,9 +43,10 @@ from peerclust.runtimes.network.messages import (
     StateRequest,
     Subject,
     View,
+    Waits,
     sanitize,
 )
-from peerclust.runtimes.network.record import Span, digest, find_rounds, merge
+from peerclust.runtimes.network.record import Span, digest, find_rounds, is_majority, merge
 from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.views import MembershipViews, Pair, reachable_peers
@@ -53,6 +54,11 @@ from peerclust.runtimes.network.wire import TAG_BYTES, Frame, Kind
 
 # Maximum number of changes of a peer's own neighbors of which it reports the rounds.
 MAX_SPANS = 64
+
+# A neighbor may start so many processes during the set-up, and state so much in `timeout` seconds
+# for each of its links, before it is dropped.
+_MAX_PROCESSES = 16
+_MAX_STATEMENTS = 100
 
 # Statements of one origin are forwarded with at least this pause in between, in seconds; then only
 # the latest ones are.
@@ -101,7 +107,11 @@ class Membership(LockstepExchange):
         # which are excluded only if it restarts.
         self._lost: set[int] = set()
         self._lost_late: set[int] = set()
-        self.run_id, self.first_round = b"", 0
+        self.run_id, self.first_round, self._majority_lost = b"", 0, False
+        self.views_changed_at = 0.0
+        # For whom peers wait, with the time at which they said so; and when this peer last did.
+        self._waits: dict[int, tuple[Waits, float]] = {}
+        self._waits_stated_at = 0.0
         # The neighbors with which this peer exchanged, from a round on.
         self._spans: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=MAX_SPANS)
         # Whether this peer has reached the barrier at the end of the set-up.
@@ -282,7 +292,14 @@ class Membership(LockstepExchange):
         same = known is not None and known.key == hello.process.key
         if known is not None and not same:
             self._on_restart(link, hello.process)
+        if not same and self.phase == "agreeing":
+            link.processes += 1
+            if link.processes > _MAX_PROCESSES:
+                self.ban(link, f"it started {link.processes} processes during the set-up")
+                return link.banned
         resumed = same and hello.known is not None and hello.known.key == mine.key
+        if not link.seen:
+            self.log(f"{link.name} is here.{self._list_awaited(but=link)}")
         link.attach(connection, self.loop.time())
         link.process, link.phase, link.counts_me = hello.process, hello.phase, hello.counts
         link.run, link.at = frame.run, frame.exchange
@@ -340,6 +357,12 @@ class Membership(LockstepExchange):
 
     # Losses
 
+    def on_mismatch(self, link: Link, reason: str) -> None:
+        """Drop a neighbor at once with which this peer can never take part, and say why."""
+        if self.phase == "agreeing" and not link.banned and link.number not in self._lost:
+            link.refusal = reason
+            self.on_loss(link, reason)
+
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
         link.detach()
@@ -389,6 +412,12 @@ class Membership(LockstepExchange):
         if self.contract.on_loss == "stop" and self.phase == "running":
             why = f"{link.name} was lost in round {self.round} ({reason}), and the network file"
             self.interrupt(Stopping(f'{why} says on_loss = "stop".'))
+
+    def _list_awaited(self, but: Link | None = None) -> str:
+        """Return a sentence with the neighbors that have not come yet, or ""."""
+        links = self.links.values()
+        names = [link.name for link in links if not (link.seen or link.banned or link is but)]
+        return f" Waiting for {', '.join(names)}." if names and self.phase == "agreeing" else ""
 
     def _on_restart(self, link: Link, process: Incarnation) -> None:
         """Handle a neighbor whose process was restarted."""
@@ -454,17 +483,32 @@ class Membership(LockstepExchange):
             return
         if not found:
             return
-        own = statement.origin.peer == link.number
         try:
+            if statement.origin.peer == link.number:
+                self._check_own_statement(statement, link)
             is_new = known is None or known.key != statement.origin.key
             self._use_statement(statement, is_new)
         except WireError as error:
             # Its origin signed it; a relay is not to blame.
-            if own:
+            if statement.origin.peer == link.number:
                 self.ban(link, str(error))
             return
         self._forward(statement, but=link)
         self.wake()
+
+    def _check_own_statement(self, statement: Statement, link: Link) -> None:
+        """Raise WireError if a neighbor states too much about itself, or as another process."""
+        if link.process is not None and statement.origin.key != link.process.key:
+            raise WireError("A neighbor must state only what its own process says.")
+        now = self.loop.time()
+        limit = _MAX_STATEMENTS * len(self.contract.graph.neighbors(link.number))
+        link.stated_at.append(now)
+        while link.stated_at[0] < now - self.contract.timeout:
+            link.stated_at.popleft()
+        if len(link.stated_at) > limit:
+            raise WireError(
+                f"A peer must not state more than {limit} times in {self.contract.timeout:g} s."
+            )
 
     def _use_statement(self, statement: Statement, is_new_process: bool) -> None:
         """Act on a new statement; raise WireError if its contents are invalid."""
@@ -475,6 +519,11 @@ class Membership(LockstepExchange):
                 raise WireError("A statement of losses must list only neighbors of its peer.")
         elif statement.kind == "view" and self.phase != "agreeing":
             self._use_view(statement)
+        elif statement.kind == "waits":
+            waits = messages.unpack(statement.body, Waits)
+            if not set(waits.neighbors) <= set(self.contract.graph.neighbors(peer).tolist()):
+                raise WireError("A peer must wait only for neighbors.")
+            self._waits[peer] = waits, self.loop.time()
         if self.phase == "agreeing" and (statement.kind == "losses" or is_new_process):
             self.interrupt(RestartSetup())
 
@@ -516,6 +565,49 @@ class Membership(LockstepExchange):
         for key in [key for key in self._waiting if key[0] == origin]:
             self.broadcast(Kind.STATEMENT, self._waiting.pop(key))
 
+    # Waiting
+
+    def state_waits(self, now: float) -> None:
+        """State for whom this peer has waited for a while, so that nobody takes it for stuck."""
+        pause = self.contract.timeout / 2
+        if self._awaited is None or now - max(self._awaited_since, self._waits_stated_at) < pause:
+            return
+        self._waits_stated_at = now
+        number, at = 0, self.at
+        if self.agreement is not None:
+            number, at = self.agreement.number, self.agreement.at
+        waits = Waits(self.run, number, at, sorted(self._missing))
+        self._publish("waits", messages.pack(waits))
+
+    def is_excused(self, link: Link, now: float) -> bool:
+        """Return whether a neighbor whose frame is missing waits for others in its turn.
+
+        It does not if it says to wait for this peer, which has sent its frame, or for peers of
+        which one waits for it: in a cycle somebody lies, and each neighbor leaves the cycle by
+        itself. Nor does it if it waits for peers that are lost.
+        """
+        here = set(self.views.component(self.number)) if self.phase == "running" else None
+        seen, edge = {link.number}, [link.number]
+        first = True
+        while edge:
+            last, edge = edge, []
+            for i in last:
+                waits, at = self._waits.get(i, (None, 0.0))
+                fresh = waits is not None and now - at <= 2.0 * self.contract.timeout
+                if waits is None or not fresh or waits.run != self.run:
+                    if first:
+                        return False
+                    continue
+                awaited = set(waits.neighbors) if here is None else set(waits.neighbors) & here
+                if not awaited and first:
+                    return False
+                if awaited & {link.number, self.number}:
+                    return False
+                edge += [j for j in awaited if j not in seen]
+                seen |= awaited
+            first = False
+        return True
+
     # Views
 
     def _use_view(self, statement: Statement) -> None:
@@ -534,6 +626,8 @@ class Membership(LockstepExchange):
 
     def _store_view(self, view: View) -> None:
         if self.views.update(view):
+            self.views_changed_at = self.loop.time()
+            self._check_majority()
             now = self.agreement
             if now is not None and view.peer in now.members and view.agreed < now.number:
                 self.interrupt(ViewChanged())
@@ -588,6 +682,21 @@ class Membership(LockstepExchange):
     def signatures(self, record: Record) -> list[Statement]:
         """Return the statements of all peers that sign this record."""
         return self.gossip.who_stated("record", record.run, digest(record))
+
+    def _check_majority(self) -> None:
+        """Say so at once if the peers that are left cannot end the run, and if they can again."""
+        m = self.contract.graph.m
+        here = len(self.views.component(self.number))
+        lost = not is_majority(here, m)
+        if lost != self._majority_lost and self.phase == "running":
+            self._majority_lost = lost
+            more = m // 2 + 1 - here
+            self.log(
+                f"The majority is lost: {here} of {m} peers are left, and the run cannot converge"
+                f" unless {more} return{'s' * (more == 1)}."
+                if lost
+                else f"The majority is back: {here} of {m} peers are connected."
+            )
 
     def publish_view(
         self, reason: str = "", *, round_: int | None = None, ended: Ended | None = None

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.errors import WireError
+from peerclust.text import sanitize as sanitize
 
 Phase = Literal["agreeing", "running", "done"]
 Name = Annotated[str, msgspec.Meta(max_length=64)]
@@ -27,7 +28,7 @@ Floats = Annotated[list[float], msgspec.Meta(max_length=1 << 20)]
 PublicKey = Annotated[bytes, msgspec.Meta(min_length=33, max_length=33)]
 Signature = Annotated[bytes, msgspec.Meta(max_length=72)]
 Nonce = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
-Subject = Literal["losses", "view", "agreed", "presence", "record"]
+Subject = Literal["losses", "view", "waits", "agreed", "presence", "record"]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -157,6 +158,18 @@ class View(Message, frozen=True, forbid_unknown_fields=True):
     agreed: Count = 0
 
 
+class Waits(Message, frozen=True, forbid_unknown_fields=True):
+    """The neighbors whose frames a peer has awaited for a while, in an exchange of a run.
+
+    `run` and `exchange` are those of the frames, and `agreement` is 0 in a round.
+    """
+
+    run: Annotated[bytes, msgspec.Meta(max_length=8)]
+    agreement: Count
+    exchange: Count
+    neighbors: Annotated[list[Number], msgspec.Meta(max_length=1 << 16)]
+
+
 class Agreed(Message, frozen=True, forbid_unknown_fields=True):
     """The results of the set-up, which have the same bits at every peer.
 
@@ -242,9 +255,12 @@ class StateReply(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class Bye(Message, frozen=True, forbid_unknown_fields=True):
-    """The sender closes the link: it leaves, stops the run, is done, or refuses the receiver."""
+    """The sender closes the link: it leaves, stops the run, is done, or refuses the receiver.
 
-    why: Literal["leaves", "stops", "done", "refuses"]
+    It refuses it for good if its network file `differs`.
+    """
+
+    why: Literal["leaves", "stops", "done", "refuses", "differs"]
     reason: Text
 
 
@@ -284,12 +300,3 @@ def unpack(data: bytes, kind: type[M]) -> M:
         raise WireError(
             f"A message of kind {kind.__name__} cannot be read: {sanitize(str(error))[:200]}."
         ) from None
-
-
-def sanitize(text: str) -> str:
-    """Return untrusted text as one printable line of at most 1000 characters.
-
-    >>> sanitize("a" + chr(10) + "b")
-    'a?b'
-    """
-    return "".join(c if c.isprintable() else "?" for c in text[:1000])

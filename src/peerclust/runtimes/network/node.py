@@ -139,6 +139,7 @@ class Node(Membership):
                 for link in self.links.values():
                     link.heard_at = link.progress_at = now if link.seen else 0.0
             self._checked = now
+            self.state_waits(now)
             for link in self.links.values():
                 self._check_link(link, now)
             await asyncio.sleep(pause)
@@ -154,6 +155,8 @@ class Node(Membership):
             and now - link.rejoin_sent_at > contract.timeout
         ):
             self.ban(link, "it did not answer LINK_UP")
+        elif self._has_other_views(link, now):
+            self.ban(link, "it takes part in agreements with other views than those stated")
         elif link.connected and now - link.sent_at > contract.timeout / 4:
             self.send(link, Kind.HEARTBEAT, Heartbeat(self.phase, link.active))
         if not link.active or link.gone or (link.phase == "done" and self.phase != "agreeing"):
@@ -167,10 +170,23 @@ class Node(Membership):
                 never = link.refusal or f"it did not connect within {limit:g} s"
                 self.on_loss(link, silent if link.seen else never)
         elif link.number in self._missing and self._awaited is not None:
-            # It is alive but makes no progress: it waits for others, which must be lost first.
+            # It is alive but makes no progress.
             limit = contract.patience
-            if now - link.progress_at > limit:
+            if self.is_excused(link, now):
+                link.progress_at = now
+            elif now - link.progress_at > limit:
                 self.on_loss(link, f"it was alive but made no progress for {limit:g} s")
+
+    def _has_other_views(self, link: Link, now: float) -> bool:
+        """Return whether a neighbor is in an agreement with views that nobody has stated.
+
+        Views spread within moments, so honest neighbors soon have the same.
+        """
+        if self.agreement is None or link.number not in self._missing:
+            return False
+        view, received_at = link.agreement_view
+        since = max(received_at, self.views_changed_at)
+        return view != self.views.checksum and now - since > self.contract.timeout
 
     # Received frames
 

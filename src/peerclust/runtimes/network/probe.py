@@ -20,6 +20,7 @@ from peerclust.errors import WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
+from peerclust.runtimes.network.listener import Listener
 from peerclust.runtimes.network.messages import Bye, Hello
 from peerclust.runtimes.network.statements import Author, draw_nonce
 from peerclust.runtimes.network.transport import (
@@ -99,6 +100,7 @@ class Probe:
         self._open: set[Connection] = set()
         # The results of connections that this site has dialed.
         self._dialed: dict[Connection, ProbeResult] = {}
+        self._listener: Listener | None = None
         self._changed = asyncio.Event()
         self.results = {name: ProbeResult() for name in contract.neighbors(me)}
         self.listen_error = ""
@@ -110,7 +112,7 @@ class Probe:
 
     async def run(self, seconds: float, on_wait: Callable[[list[str]], None]) -> None:
         """Probe all neighbors, for at most `seconds`; `on_wait` gets the names still missing."""
-        server = await self._listen_here()
+        await self._listen_here()
         tasks = [asyncio.create_task(self._dial_repeatedly(name)) for name in self.results]
         try:
             async with asyncio.timeout(seconds):
@@ -126,8 +128,8 @@ class Probe:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if server is not None:
-            server.close()
+        if self._listener is not None:
+            self._listener.close()
         for connection in list(self._open):
             connection.close()
         # Let the last writes go out before the loop ends.
@@ -142,17 +144,20 @@ class Probe:
             return result.answered and result.dialed_us
         return result.answered or (result.dialed_us and name < self._me)
 
-    async def _listen_here(self) -> asyncio.Server | None:
+    async def _listen_here(self) -> None:
         host, port = self._listen
         context = identities.server_context(self._identity, list(self._names))
-        loop = asyncio.get_running_loop()
+        self._listener = Listener(
+            lambda first: self._connection(context, first=first),
+            lambda *_: None,
+            self._server_name(self._me),
+        )
         try:
-            return await loop.create_server(lambda: self._connection(context, None), host, port)
+            await self._listener.open(host, port)
         except OSError as error:
             self.listen_error = explain(error)
             if error.errno == errno.EADDRINUSE:
                 self.already_running = await self._is_running_here()
-        return None
 
     async def _is_running_here(self) -> bool:
         """Return whether the process that listens at this site's port has its certificate."""
@@ -160,7 +165,7 @@ class Probe:
         own = self._contract.peers[self._number].certificate
         context = identities.client_context(self._identity, own)
         try:
-            connection = await self._connect(context, host, port)
+            connection = await self._connect(context, self._me, host, port)
         except OSError:
             return False
         # It refuses this certificate, which is not a neighbor's, but has proved its own by then.
@@ -173,17 +178,25 @@ class Probe:
         context = identities.client_context(self._identity, certificate)
         while not result.answered:
             try:
-                await self._connect(context, host, port, result)
+                await self._connect(context, name, host, port, result)
             except OSError as error:
                 result.unreachable = True
                 result.reason = explain(error)
             await backoff.sleep()
 
     async def _connect(
-        self, context: ssl.SSLContext, host: str, port: int, result: ProbeResult | None = None
+        self,
+        context: ssl.SSLContext,
+        name: str,
+        host: str,
+        port: int,
+        result: ProbeResult | None = None,
     ) -> Connection:
-        """Dial, and wait until the connection is closed."""
-        connection = await dial(lambda uri: self._connection(context, uri, result), host, port)
+        """Dial a peer, and wait until the connection is closed."""
+        called = self._server_name(name)
+        connection = await dial(
+            lambda uri: self._connection(context, uri, called, result), host, port
+        )
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT):
                 await connection.gone.wait()
@@ -192,7 +205,12 @@ class Probe:
         return connection
 
     def _connection(
-        self, context: ssl.SSLContext, uri: str | None, result: ProbeResult | None = None
+        self,
+        context: ssl.SSLContext,
+        uri: str | None = None,
+        server_name: str | None = None,
+        result: ProbeResult | None = None,
+        first: bytes = b"",
     ) -> Connection:
         connection = Connection(
             context,
@@ -201,11 +219,22 @@ class Probe:
             opened=self._opened,
             received=self._received,
             closed=self._closed,
+            secured=self._release,
+            server_name=server_name,
+            first=first,
         )
         self._open.add(connection)
         if result is not None:
             self._dialed[connection] = result
         return connection
+
+    def _server_name(self, name: str) -> str:
+        certificate = self._contract.peers[self._contract.number(name)].certificate
+        return identities.server_name(self._contract.digest, certificate)
+
+    def _release(self, connection: Connection) -> None:
+        if self._listener is not None:
+            self._listener.release(connection)
 
     def _opened(self, connection: Connection) -> None:
         if connection.certificate in self._names:
@@ -246,6 +275,7 @@ class Probe:
 
     def _closed(self, connection: Connection, reason: str) -> None:
         self._open.discard(connection)
+        self._release(connection)
         result = self._dialed.pop(connection, None)
         if result is not None and not result.answered:
             result.reason, result.unreachable = reason, False

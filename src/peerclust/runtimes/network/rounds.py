@@ -42,7 +42,6 @@ from peerclust.runtimes.network.collectives import (
     active_graph,
     pass_barrier,
     reduce_over_network,
-    refuse_large,
 )
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.lockstep import Called, Check
@@ -76,21 +75,6 @@ class IsolatedError(Exception):
 
 class _Jumped(Exception):  # noqa: N818 - an event, not an error
     """The run continues from a later round."""
-
-
-@dataclass(frozen=True, eq=False)
-class Box:
-    """The bounds of valid centers: the box of the data, widened by the program's overshoot."""
-
-    low: Array
-    high: Array
-
-    def refuse(self, x: Array) -> str:
-        """Return the reason why centers are invalid, or ""."""
-        if kernels.all_in_box(x, self.low, self.high):
-            return ""
-        finite = np.isfinite(x).all()
-        return f"centers {'outside the box of the data' if finite else 'that are not finite'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,7 +409,7 @@ class RoundLoop:
     async def _answer(self, message: Message[Heard], living: LivingGraph) -> Heard:
         if not isinstance(message, ToNeighbors):
             return await reduce_over_network(message, living, self.node)
-        frames = await self.node.exchange(Kind.AGREE, message.x[0], refuse_large)
+        frames = await self.node.exchange(Kind.AGREE, message.x[0], self.check)
         return reduce_messages(message, [frame.array for frame in frames.values()])
 
     def _begin_agreement(self) -> LivingGraph:

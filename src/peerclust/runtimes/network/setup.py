@@ -25,6 +25,7 @@ from peerclust.runtimes.network.collectives import (
     refuse_large,
 )
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.lockstep import Check
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.statements import digest_processes
 from peerclust.runtimes.network.views import Pair
@@ -59,6 +60,7 @@ class SetupRuntime:
         me = np.array([self.members.index(node.number)])
         self.distribution = Distribution(SingleProcess(), graph, [me])
         self._living = LivingGraph(graph, self.members, node.number)
+        self._check: Check = refuse_large
         tag = setup_tag(node.contract, lost, self.processes)
         node.start_setup(tag, self.members)
 
@@ -67,7 +69,9 @@ class SetupRuntime:
         return self.node.loop.run_until_complete(self.node.in_thread(call))
 
     def blocks(self, users: Users) -> list[Users]:
-        """Return one block of this peer's user."""
+        """Return one block of this peer's user; the bounds of its rows limit what others send."""
+        if users.bounds is not None:
+            self._check = users.bounds.refuse
         return [users]
 
     def deliver(self, said: Said) -> Delivered:
@@ -93,7 +97,7 @@ class SetupRuntime:
         frames = await node.exchange(
             Kind.ROUND,
             message.x[0],
-            refuse_large,
+            self._check,
             s=int(vote.s[0]),
             R=int(vote.R[0]),
             extra_max=None if message.extra_max is None else message.extra_max[0],

@@ -77,6 +77,9 @@ def describe(node: Node, residual: float) -> dict[str, object]:
 def ask(path: Path) -> dict[str, object]:
     """Return the status of the peer that listens on a socket."""
     try:
+        # One in a directory for temporary files may be anybody's.
+        if path.lstat().st_uid != os.geteuid():
+            raise PeerError(f"No peer is running in {path.parent}.")
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(_SECONDS)
             line.connect(str(path))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import select
 import ssl
 from collections.abc import Callable
 
@@ -22,12 +23,13 @@ from websockets.uri import parse_uri
 from peerclust.errors import WireError
 from peerclust.runtimes.network import framing
 from peerclust.runtimes.network.framing import BINARY, CLOSE, PING, PONG
-from peerclust.runtimes.network.messages import sanitize
+from peerclust.text import sanitize
 
 # Seconds in which both handshakes must be finished.
 HANDSHAKE_TIMEOUT = 5.0
 
-_READ = 1 << 18
+# The maximum number of bytes that are read at once, also from a side that has proved nothing yet.
+_READ, _READ_UNPROVED = 1 << 18, 1 << 12
 # The maximum size of the HTTP request or response that opens a websocket.
 _LONGEST_OPENING = 1 << 13
 _NORMAL, _REFUSED = 1000, 1008
@@ -35,9 +37,12 @@ _ENDED = "it closed the connection"
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A websocket over TLS, with the callbacks `opened`, `received` and `closed`.
+    """A websocket over TLS, with the callbacks `secured`, `opened`, `received` and `closed`.
 
-    `closed` is called once, with a reason, whichever side closed and even if it never opened.
+    `secured` is called when the other side has proved its certificate. `closed` is called once,
+    with a reason, whichever side closed and even if it never opened. `server_name` is sent when
+    dialing, and `first` are bytes that were received before. Until the other side has proved its
+    certificate, little memory is allocated.
     """
 
     def __init__(
@@ -49,19 +54,25 @@ class Connection(asyncio.BufferedProtocol):
         opened: Callable[[Connection], None],
         received: Callable[[Connection, bytes | memoryview], None],
         closed: Callable[[Connection, str], None],
+        secured: Callable[[Connection], None] = lambda _: None,
+        server_name: str | None = None,
+        first: bytes = b"",
     ) -> None:
-        self._buffer = memoryview(bytearray(_READ))
+        self._buffer = memoryview(bytearray(_READ_UNPROVED))
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=uri is None)
-        self._dials = uri is not None
+        self._tls = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=uri is None, server_hostname=server_name
+        )
+        self._incoming.write(first)
+        self._uri, self._limit = uri, limit
         # The maximum number of bytes that wait to be sent.
         self._max_backlog = (1 << 20) + 4 * limit
         self._ws: ServerProtocol | ClientProtocol
-        self._ws = ServerProtocol() if uri is None else ClientProtocol(parse_uri(uri))
+        self._reader: framing.Reader
         self._opening = b""
-        self._reader = framing.Reader(masked=uri is None, limit=limit)
-        self._opened, self._received, self._closed = opened, received, closed
-        self._secured = self._is_open = self._is_closed = False
+        self._secured, self._opened, self._received = secured, opened, received
+        self._closed = closed
+        self._is_secured = self._is_open = self._is_closed = False
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self.certificate = b""
@@ -80,6 +91,14 @@ class Connection(asyncio.BufferedProtocol):
         """The address of the other side, without its port, which differs each time."""
         address = self._transport.get_extra_info("peername") if self._transport else None
         return str(address[0]) if address else "a stranger"
+
+    def has_unread(self) -> bool:
+        """Return whether bytes have come that this process has had no time to read."""
+        if self._transport is None:
+            return False
+        received = select.poll()
+        received.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return bool(received.poll(0))
 
     def send(self, message: bytes) -> None:
         """Send a message; do nothing if the connection is not open."""
@@ -133,17 +152,15 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the loss of the connection."""
         self._end(str(exc) if exc else _ENDED)
+        if self._deadline is not None:
+            self._deadline.cancel()
 
     def _advance(self) -> None:
         try:
-            if not self._secured:
+            if not self._is_secured:
                 self._tls.do_handshake()
-                self._secured = True
-                self.certificate = self._tls.getpeercert(binary_form=True) or b""
-                if isinstance(self._ws, ClientProtocol):
-                    self._ws.send_request(self._ws.connect())
-                    self._tls.write(b"".join(self._ws.data_to_send()))
-            if not self._is_open:
+                self._secure()
+            if not self._is_open and not self._is_closed:
                 self._read_opening()
             if self._is_open:
                 self._read()
@@ -156,6 +173,20 @@ class Connection(asyncio.BufferedProtocol):
             self.close(str(error), refused=True)
         if self._outgoing.pending:
             self._flush()
+
+    def _secure(self) -> None:
+        """Prepare the websocket, now that TLS is established."""
+        self._is_secured = True
+        self.certificate = self._tls.getpeercert(binary_form=True) or b""
+        self._buffer = memoryview(bytearray(_READ))
+        self._reader = framing.Reader(masked=self._uri is None, limit=self._limit)
+        if self._uri is None:
+            self._ws = ServerProtocol()
+        else:
+            self._ws = ClientProtocol(parse_uri(self._uri))
+            self._ws.send_request(self._ws.connect())
+            self._tls.write(b"".join(self._ws.data_to_send()))
+        self._secured(self)
 
     def _read_opening(self) -> None:
         """Read to the end of the HTTP request or response that opens the websocket."""
@@ -227,13 +258,13 @@ class Connection(asyncio.BufferedProtocol):
             elif opcode == PING:
                 self._write(PONG, bytes(data))
             elif opcode == CLOSE:
-                reason = sanitize(bytes(data[2:]).decode(errors="replace"))
+                reason = bytes(data[2:]).decode(errors="replace")
                 self._write(CLOSE, bytes(data[:2]))
                 self._end(reason or _ENDED)
 
     def _write(self, opcode: int, data: bytes) -> None:
         try:
-            for part in framing.encode(opcode, data, masked=self._dials):
+            for part in framing.encode(opcode, data, masked=self._uri is not None):
                 self._tls.write(part)
         except ssl.SSLError:
             return
@@ -255,9 +286,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
             # Do not wait long for the other side to read the last bytes.
-            self._loop.call_later(HANDSHAKE_TIMEOUT, self._transport.abort)
+            self._deadline = self._loop.call_later(HANDSHAKE_TIMEOUT, self._transport.abort)
         self.gone.set()
-        self._closed(self, reason)
+        # Much of a reason may be what the other side sent, in any layer.
+        self._closed(self, sanitize(reason))
 
 
 async def dial(make: Callable[[str], Connection], host: str, port: int) -> Connection:

@@ -1,0 +1,172 @@
+"""Peer processes that lie to their neighbors: apart from it, each is `peerclust peer run`."""
+
+import numpy as np
+
+from peerclust.peers import site
+from peerclust.runtimes.network import membership, messages, node
+from peerclust.runtimes.network.messages import (
+    Ended,
+    Heartbeat,
+    Hello,
+    Record,
+    SignedRecord,
+    Statement,
+    StateReply,
+    View,
+)
+from peerclust.runtimes.network.record import digest
+from peerclust.runtimes.network.statements import run_id
+from peerclust.runtimes.network.wire import Kind
+from peerclust.testing import preload
+
+# The centers of a forged result.
+FORGED = 123456.0
+
+
+def _make_agreed(contract):
+    d, K = len(contract.features), contract.n_clusters
+    return messages.Agreed(
+        members=list(range(len(contract.peers))), lost=[], mean=[0.0] * d, deviation=[1.0] * d,
+        low=[-1e6] * d, high=[1e6] * d, spread=1.0, weight=100.0, W=100.0, delta=1.0, rho=1.0,
+        alpha=0.1, curvature=[1.0] * K, evenness=[1.0] * K, lambda_max=4.0, lambda_2=1.0,
+        processes="",
+    )  # fmt: skip
+
+
+def _forge(peer, copies):
+    """Return a reply with a forged record, which the liar has signed as often as it likes."""
+    contract = peer.contract
+    agreed, m = _make_agreed(contract), len(contract.peers)
+    centers = np.full((contract.n_clusters, len(contract.features)), FORGED)
+    record = Record(
+        run=run_id(contract, agreed), agreed=agreed, members=list(range(m)),
+        took_part=[[(0, 9)]] * m, round=10, stopped=True, search_rounds=0, moves=0, moves_kept=0,
+        residual=0.0, pooled_residual=0.0, disagreement=0.0, cost=0.0, pooled_cost=0.0,
+        used=contract.n_clusters, centers=messages.pack_centers(centers),
+    )  # fmt: skip
+    signed = [peer.author.sign("record", digest(record), record.run) for _ in range(copies)]
+    return StateReply(agreed, 10, record.centers, SignedRecord(record, signed))
+
+
+def _says_done(arguments, directory, copies):
+    """Run a peer that says that the run is over, and answers with a result of its own."""
+
+    def hello(self, link, nonce):
+        return self.make_frame(
+            Kind.HELLO,
+            Hello(
+                self.name, self.author.incarnation, link.process, nonce, "done", True,
+                self.contract.settings_json,
+            ),
+        )  # fmt: skip
+
+    membership.Membership.hello = hello
+    membership.Heartbeat = node.Heartbeat = lambda _, counts: Heartbeat("done", counts)
+    before = node.Node.open
+
+    def open_and_forge(self):
+        self.state_reply = lambda: _forge(self, copies)
+        before(self)
+
+    node.Node.open = open_and_forge
+    site.Site._state_reply = lambda self: _forge(self.node, copies)
+    receive = node.Node._receive_message
+
+    def answer_always(self, link, frame):
+        if frame.kind is Kind.STATE_REQUEST:
+            self.send(link, Kind.STATE_REPLY, _forge(self, copies))
+        else:
+            receive(self, link, frame)
+
+    node.Node._receive_message = answer_always
+    preload.run_peer(arguments, directory)
+
+
+def forges_the_end(arguments, directory):
+    _says_done(arguments, directory, 1)
+
+
+def signs_the_forged_end_many_times(arguments, directory):
+    _says_done(arguments, directory, 20)
+
+
+def _during_the_run(arguments, directory, act, every=1):
+    """Run a peer that calls act(node, n) after its n-th exchange of rounds."""
+    exchange, count = membership.Membership.exchange, {"n": 0}
+
+    async def changed(self, kind, *rest, **more):
+        heard = await exchange(self, kind, *rest, **more)
+        if kind is Kind.ROUND and self.phase == "running":
+            count["n"] += 1
+            if count["n"] % every == 0:
+                act(self, count["n"])
+        return heard
+
+    membership.Membership.exchange = changed
+    preload.run_peer(arguments, directory)
+
+
+def _state_view(self, seq, reason="", to=None, ended=None):
+    """Sign a view with a sequence number of the liar's choice, and send it."""
+    origin = self.author.incarnation
+    near = sorted(link.number for link in self.links.values() if link.active)
+    view = View(self.number, origin.start, seq, self.round, near, reason, ended)
+    before = self.author._seqs.get("view", 0)
+    self.author._seqs["view"] = seq - 1
+    statement = self.author.sign("view", messages.pack(view), self.run_id)
+    self.author._seqs["view"] = before
+    assert isinstance(statement, Statement)
+    for link in self.links.values():
+        if to is None or link.name == to:
+            self.send(link, Kind.STATEMENT, statement)
+
+
+def contradicts_itself(arguments, directory):
+    """Tells each neighbor another view, with the same sequence number."""
+
+    def act(self, n):
+        if n == 50:
+            for name in self.links:
+                _state_view(self, 7, reason=f"as told to {name}", to=name)
+
+    _during_the_run(arguments, directory, act)
+
+
+def states_views_far_ahead(arguments, directory):
+    def act(self, n):
+        if n in (50, 60):
+            _state_view(self, (1 << 61) + n)
+
+    _during_the_run(arguments, directory, act)
+
+
+def states_ever_new_views(arguments, directory):
+    def act(self, n):
+        for each in range(50):
+            _state_view(self, 50 * n + each, reason="x" * 900)
+
+    _during_the_run(arguments, directory, act)
+
+
+def says_that_it_ended(arguments, directory):
+    """Says in its view that it has ended, and goes on."""
+
+    def act(self, n):
+        if n == 50:
+            _state_view(self, 7, ended=Ended(3, 0.0))
+
+    _during_the_run(arguments, directory, act)
+
+
+def invents_processes(arguments, directory):
+    """Relays statements of made-up processes of others, which it cannot sign."""
+
+    def act(self, n):
+        if n == 50:
+            mine = self.gossip.latest(self.number, "losses")
+            for i in range(len(self.contract.peers)):
+                origin = messages.Incarnation(i, 1 << 61, mine.origin.key, mine.origin.signature)
+                forged = Statement(origin, b"", "losses", 1, mine.body, mine.signature)
+                self.broadcast(Kind.STATEMENT, forged)
+
+    _during_the_run(arguments, directory, act)

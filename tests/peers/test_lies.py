@@ -1,0 +1,72 @@
+"""Runs of real processes in which a listed peer lies; see `lying_peers`."""
+
+import json
+
+import numpy as np
+import pytest
+
+import lying_peers as lies
+import peerclust as pc
+from peer_runs import make_cluster
+
+pytestmark = pytest.mark.peers
+
+# A ring of five honest peers, and a liar that is a neighbor of three of them.
+HONEST = ["p0", "p1", "p2", "p3", "p4"]
+GRAPH = pc.graphs.from_edges([*((i, (i + 1) % 5) for i in range(5)), (5, 0), (5, 2), (5, 3)])
+
+
+def run_beside(directory, liar, code=0, **settings):
+    """Run five honest peers and a liar; return the honest ones' results, by name.
+
+    A liar cannot be kept from delaying a run until it is out of rounds; `code` is 1 then.
+    """
+    with make_cluster(directory, 6, GRAPH, join_timeout=6.0, **settings) as peers:
+        peers.start(*HONEST)
+        peers.start("p5", run=liar)
+        codes = peers.wait(*HONEST)
+        assert codes == dict.fromkeys(HONEST, code), {name: peers.log(name) for name in HONEST}
+        for name in HONEST:
+            assert np.abs(peers.centers(name)).max() < 100.0
+            status = peers.certificate(name)["status"]["name"]
+            assert status.startswith("converged" if code == 0 else "ran out of rounds")
+            # Nobody honest was dropped.
+            assert set(HONEST) <= set(peers.certificate(name)["heard"])
+        records = {peers.certificate(name)["record"] for name in HONEST}
+        assert len(records) == 1
+        return {name: (peers.certificate(name), peers.log(name)) for name in HONEST}
+
+
+@pytest.mark.parametrize(
+    "liar", [lies.forges_the_end, lies.signs_the_forged_end_many_times], ids=lambda f: f.__name__
+)
+def test_nobody_takes_a_result_from_one_mouth(tmp_path, liar):
+    run_beside(tmp_path, liar)
+
+
+def test_a_peer_that_contradicts_itself_is_dropped_by_all_with_evidence(tmp_path):
+    found = run_beside(tmp_path, lies.contradicts_itself)
+    for name, (certificate, log) in found.items():
+        assert "p5 is dropped: it signed two different views as one" in log
+        assert "p5" not in certificate["heard"]
+        (evidence,) = json.loads((tmp_path / f"out-{name}" / "evidence.json").read_text())
+        assert evidence["peer"] == "p5"
+        assert evidence["first"]["seq"] == evidence["second"]["seq"] == 7
+        assert evidence["first"]["body"] != evidence["second"]["body"]
+
+
+@pytest.mark.parametrize(
+    "liar", [lies.states_ever_new_views, lies.says_that_it_ended], ids=lambda f: f.__name__
+)
+def test_views_of_a_liar_harm_nobody_honest(tmp_path, liar):
+    run_beside(tmp_path, liar)
+
+
+def test_views_far_ahead_ban_nobody(tmp_path):
+    run_beside(tmp_path, lies.states_views_far_ahead, code=1, rounds=300)
+
+
+def test_a_peer_that_relays_what_nobody_signed_is_dropped(tmp_path):
+    found = run_beside(tmp_path, lies.invents_processes)
+    for name in ("p0", "p2", "p3"):
+        assert "must be signed by its origin" in found[name][1]
