@@ -11,6 +11,7 @@ import pytest
 import peerclust as pc
 from peer_runs import make_cluster
 from peerclust.cli import exit_codes
+from peerclust.clustering.result import Status
 from peerclust.clustering.status import joined_late, partitioned
 from peerclust.log_events import EVENTS
 
@@ -34,7 +35,7 @@ def named_statuses():
     names = set(re.findall(r'Status\(\s*"([a-z, ]+)"', text))
     names |= set(re.findall(r'name(?:, residual)? = "([a-z, ]+)"', text))
     names |= set(re.findall(r'else "([a-z, ]+)"\n', text))
-    return names | {joined_late(3, "b", "converged").name, partitioned(["a"], 3).name}
+    return names | {joined_late(3, Status("converged", ""), 2, 3).name, partitioned(["a"], 3).name}
 
 
 def test_every_status_has_a_heading():

@@ -30,7 +30,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
-import msgspec
 import numpy as np
 
 from peerclust.arrays import Array
@@ -61,6 +60,7 @@ from peerclust.runtimes.network.messages import (
     Agreed,
     Evidence,
     SignedRecord,
+    to_json,
     unpack_centers,
 )
 from peerclust.runtimes.network.record import digest
@@ -174,7 +174,7 @@ class SiteDirectory:
 
     def save_evidence(self, name: str, evidence: Evidence) -> None:
         """Write the two statements that convict a peer; a full disk does not stop a run."""
-        found = {"peer": name, **msgspec.to_builtins(evidence)}
+        found = {"peer": name, **to_json(evidence)}
         path = self.path / "evidence.json"
         with suppress(OSError, ValueError):
             before = json.loads(read_private(path)) if path.exists() else []

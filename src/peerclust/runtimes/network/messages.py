@@ -292,6 +292,16 @@ def pack(message: Message) -> bytes:
     return _pack(message)
 
 
+def to_json(message: Message) -> dict[str, object]:
+    """Return a message as JSON types; bytes are in base64.
+
+    >>> to_json(LinkUp(round=3))
+    {'round': 3}
+    """
+    values: dict[str, object] = msgspec.to_builtins(message)
+    return values
+
+
 def unpack(data: bytes, kind: type[M]) -> M:
     """Return the message in the bytes, or raise WireError."""
     try:
