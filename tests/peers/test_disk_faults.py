@@ -36,7 +36,7 @@ X = np.arange(12.0).reshape(3, 4) / 12
 AGREED = Agreed(
     [0, 1, 2], [], [0.0] * 4, [1.0] * 4, [-1.0] * 4, [2.0] * 4,
     spread=1.0, weight=10.0, W=6.0, delta=1.0, rho=50.0, alpha=0.01,
-    curvature=[1.0] * 3, evenness=[1.0] * 3, lambda_max=4.0, lambda_2=0.5,
+    curvature=[1.0] * 3, evenness=[1.0] * 3, lambda_max=4.0, lambda_2=0.5, processes="5f" * 32,
 )  # fmt: skip
 ROWS = bytes(32)
 
@@ -51,7 +51,7 @@ def take_part(path, rounds):
     directory = SiteDirectory(path)
     try:
         directory.log(f"Round {rounds[0]}.")
-        directory.journal.agreed(b"the run!", [0, 1, 2], [], ROWS)
+        directory.journal.agreed(b"the run!", [0, 1, 2], [], "5f" * 32, ROWS)
         directory.journal.start(rounds[0], X)
         for round_ in rounds:
             directory.journal.heard(round_, [round_ % 3])
@@ -102,7 +102,7 @@ def make_ended_site(folder):
         read_rows(contract, name, read_table(contract, peers.data(name))) for name in peers.names
     ]
     agreed, _, x = setup.agree(
-        contract, Simulator(contract.graph), setup.join_rows(rows), (0, 1), []
+        contract, Simulator(contract.graph), setup.join_rows(rows), (0, 1), [], ""
     )
     end = {
         "verdict": {"status": vars(Status("converged", "every residual is small.")), "rounds": 7},

@@ -114,7 +114,9 @@ class Membership(LockstepExchange):
         self._waits_stated_at = 0.0
         # The neighbors with which this peer exchanged, from a round on.
         self._spans: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=MAX_SPANS)
-        # Whether this peer has reached the barrier at the end of the set-up.
+        # What distinguishes the present attempt at the set-up, and whether this peer has reached
+        # the barrier at its end.
+        self._attempt: tuple[set[Pair], list[tuple[int, bytes]]] | None = None
         self.setup_done = False
         self.views = MembershipViews(contract.graph, range(len(contract.peers)), ())
         # Statements that wait to be forwarded, and when one of each origin last was.
@@ -136,6 +138,7 @@ class Membership(LockstepExchange):
         Return the lost links and these peers.
         """
         limit = self.loop.time() + self.contract.patience
+        self._attempt = None
         while True:
             self.cancel_interrupt(RestartSetup)
             lost = self.lost
@@ -152,6 +155,7 @@ class Membership(LockstepExchange):
     def start_setup(self, run: bytes, members: tuple[int, ...]) -> None:
         """Start a set-up among these members, at its first exchange."""
         self.run, self.at, self.setup_done = run, 0, False
+        self._attempt = self._describe_attempt()
         self._activate(members, self.lost)
         for link in self.links.values():
             self.sync_phase(link)
@@ -432,7 +436,22 @@ class Membership(LockstepExchange):
     def restart_setup(self) -> None:
         """Restart the set-up without the links that this process has lost, and tell all."""
         self._state_losses()
-        self.interrupt(RestartSetup())
+        self._restart_if_outdated()
+
+    def _restart_if_outdated(self) -> None:
+        """Restart a set-up unless it already excludes what is lost, by the same processes.
+
+        The others are in the same attempt then, and would not repeat their frames.
+        """
+        if self.phase == "agreeing" and self._attempt != self._describe_attempt():
+            self.interrupt(RestartSetup())
+
+    def _describe_attempt(self) -> tuple[set[Pair], list[tuple[int, bytes]]]:
+        """Return what distinguishes attempts at the set-up: the lost links, and the processes."""
+        lost = self.lost
+        members = reachable_peers(self.contract.graph, lost, self.number)
+        known = self.gossip.processes
+        return lost, [(i, known[i].key) for i in members if i in known]
 
     def _state_losses(self) -> None:
         """State which neighbors this process has lost in the set-up."""
@@ -524,8 +543,8 @@ class Membership(LockstepExchange):
             if not set(waits.neighbors) <= set(self.contract.graph.neighbors(peer).tolist()):
                 raise WireError("A peer must wait only for neighbors.")
             self._waits[peer] = waits, self.loop.time()
-        if self.phase == "agreeing" and (statement.kind == "losses" or is_new_process):
-            self.interrupt(RestartSetup())
+        if statement.kind == "losses" or is_new_process:
+            self._restart_if_outdated()
 
     def receive_evidence(self, evidence: Evidence, but: Link | None = None) -> None:
         """Drop a peer that contradicted itself, and tell all neighbors."""
@@ -539,8 +558,8 @@ class Membership(LockstepExchange):
         link = self.links.get(name)
         if link is not None and not link.banned:
             self.ban(link, f"it signed two different {kind}s as one")
-        elif self.phase == "agreeing":
-            self.interrupt(RestartSetup())
+        else:
+            self._restart_if_outdated()
         self.wake()
 
     def _publish(self, kind: Subject, body: bytes, run: bytes | None = None) -> None:
