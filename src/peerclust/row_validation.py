@@ -39,6 +39,15 @@ def check_labels(labels: ArrayLike, name: str, of: str) -> tuple[NDArray[Any], N
             parameter(name, of)
             + f" must be a 1-D array of at least one label. Got shape {array.shape}."
         )
+    if np.ma.is_masked(labels):
+        masked = int(np.ma.getmaskarray(np.ma.asarray(labels)).argmax())
+        raise DataError(
+            parameter(name, of) + f" must have no missing labels. Row {masked} is masked."
+        )
+    if array.dtype.kind in "US" and not isinstance(labels, np.ndarray):
+        # numpy makes strings of all that is in a list with strings, NaN included.
+        objects = np.asarray(labels, dtype=object)
+        array = array if all(isinstance(label, str | bytes) for label in objects) else objects
     if array.dtype == object:
         absent = (row for row, label in enumerate(array) if label is None or label != label)
         if (row := next(absent, None)) is not None:

@@ -26,6 +26,15 @@ def shorten(names: Sequence[object]) -> str:
     return ", ".join(map(str, names[:5])) + more
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> count(1, "round"), count(1200, "round")
+    ('1 round', '1200 rounds')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def sort_names(names: Iterable[str]) -> list[str]:
     """Return the names sorted: as numbers if all consist of digits, else as text.
 

@@ -47,6 +47,19 @@ def test_the_model_predicts_what_the_solution_does(options):
 
 
 @pytest.mark.parametrize("options", CASES)
+def test_a_solution_of_float32_rows_becomes_a_model_of_float32_rows(options, tmp_path):
+    F = X.astype(np.float32)
+    solution = pc.cluster([F[:100], F[100:]], n_clusters=3, rounds=60, random_state=0, **options)
+    solution.save(tmp_path / "solution.npz")
+    for each in (solution, pc.Solution.load(tmp_path / "solution.npz")):
+        model = each.to_sklearn()
+        assert kmeans_of(model).cluster_centers_.dtype == np.float32
+        assert np.array_equal(model.predict(F), solution.predict(F))
+        assert model.transform(F).dtype == np.float32
+        assert np.isfinite(model.score(F))
+
+
+@pytest.mark.parametrize("options", CASES)
 def test_onnxruntime_predicts_what_the_solution_does(options):
     solution = solve(**options)
     model = skl2onnx.to_onnx(solution.to_sklearn(), X[:1]).SerializeToString()

@@ -67,7 +67,7 @@ def changed(row, column, value):
         (PARTS, {"runtime": int}, ParameterError, "`runtime` of cluster must be a name or a class"),
         (PARTS, {"init": "kmeans++"}, ParameterError, "Did you mean 'k-means\\+\\+'"),
         (PARTS, {"graph": "rign"}, ParameterError, "Did you mean 'ring'"),
-        (PARTS, {"graph": pc.graphs.ring(4)}, GraphError, "as many users as there are parts"),
+        (PARTS, {"graph": pc.graphs.ring(4)}, GraphError, "as many nodes as there are users"),
         (PARTS, {"graph": networkx.empty_graph(5)}, GraphError, "cannot reach"),
         (PARTS, {"weights": "uniform"}, ParameterError, "`weights` of cluster must be one of"),
         (PARTS, {"weights": [np.ones(3)] * 5}, DataError, "one weight for each of the 97 rows"),

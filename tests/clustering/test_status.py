@@ -19,6 +19,7 @@ ADMM, LASSO = {"spec": SOLVERS["admm"], "rho": None}, {"spec": SOLVERS["group-la
     ("changes", "sentence"),
     [
         ({}, "converged: every residual is below 0.001 after 7 rounds."),
+        ({"rounds": 1}, r"converged: every residual is below 0.001 after 1 round\.$"),
         ({"disagreement": 0.2}, "centers still differ by 20% .* a larger `rho` brings them closer"),
         (ADMM | {"disagreement": 0.2}, "more `rounds` bring them closer"),
         ({"used": 8}, "^converged: .* after 7 rounds. Only 8 of 9 clusters have rows.$"),

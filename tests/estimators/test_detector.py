@@ -105,6 +105,11 @@ def test_contamination_auto_is_three_scaled_deviations_beyond_the_median_distanc
     assert found[~outlier].mean() < 0.02
 
 
+def test_contamination_auto_has_the_lower_median_of_distances_and_the_upper_of_deviations():
+    distances = np.array([1.0, 2.0, 5.0, 9.0])  # from 2: 0, 1, 3 and 7
+    assert find_robust_threshold(-distances, np.ones(4)) == pytest.approx(-(2 + 3 * 1.4826 * 3))
+
+
 def test_contamination_auto_counts_a_row_as_often_as_it_weighs():
     weights = np.random.default_rng(0).integers(0, 4, 150)
     scores = np.random.default_rng(1).normal(size=150)

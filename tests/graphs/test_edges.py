@@ -178,8 +178,8 @@ def test_the_automatic_graph_is_complete_up_to_16_users_and_exponential_above(m)
 )
 def test_resolve_refuses_another_number_of_users(graph, name):
     message = (
-        "`graph` of cluster must have as many users as there are parts."
-        f" Got 5 users in {name} and 10 parts."
+        "`graph` of cluster must have as many nodes as there are users."
+        f" Got 5 nodes in {name} and 10 users."
     )
     with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
         graphs.resolve(graph, 10)

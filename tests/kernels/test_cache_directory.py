@@ -145,6 +145,15 @@ def test_a_cache_that_cannot_be_written_to_is_copied(places, monkeypatch):
     assert [path.name for path in found.parent.iterdir()] == [found.name]
 
 
+def test_a_user_s_cache_that_cannot_be_looked_into_is_passed_over(places, monkeypatch):
+    package, *_ = places
+    monkeypatch.setenv("XDG_CACHE_HOME", "/" + 300 * "a")  # no name of a file is that long
+    existing = cache_directory.existing_cache.__wrapped__
+    assert existing() is None
+    assert find_cache().parent == package / "__pycache__"
+    assert existing() == find_cache()
+
+
 def test_versions_have_caches_of_their_own(places, monkeypatch):
     before = find_cache()
     monkeypatch.setattr(cache_directory, "version", lambda name: f"{name} of next year")
@@ -163,3 +172,46 @@ def test_many_processes_may_find_the_cache_at_once(places):
     with ThreadPoolExecutor(8) as pool:
         found = set(pool.map(lambda _: find_cache(), range(32)))
     assert [*(package / "__pycache__").glob("numba-*")] == [*found]
+
+
+def double(x):
+    return 2 * x
+
+
+def run_double(monkeypatch, directory):
+    """Return the number of loops found on disk, and whether all were saved."""
+    monkeypatch.setattr(compiling, "cache_directory", lambda: directory)
+    loop = compiling.compiled()(double)
+    assert loop(3) == 6
+    return sum(loop.stats.cache_hits.values()), loop._cache.saved
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", [lambda found: found[:-9], lambda _: b"", lambda _: b"\xffno"])
+def test_a_damaged_file_is_ignored_and_overwritten(tmp_path, monkeypatch, suffix, damage):
+    assert run_double(monkeypatch, tmp_path) == (0, True)
+    assert run_double(monkeypatch, tmp_path) == (1, True)
+    (file,) = tmp_path.rglob(f"*.{suffix}")
+    file.write_bytes(damage(file.read_bytes()))
+    assert run_double(monkeypatch, tmp_path) == (0, True)
+    assert run_double(monkeypatch, tmp_path) == (1, True)
+
+
+def test_a_full_disk_only_leaves_loops_uncached(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile._save_data", fail)
+    assert run_double(monkeypatch, tmp_path) == (0, False)
+    monkeypatch.undo()
+    assert run_double(monkeypatch, tmp_path) == (0, True)
+
+
+def test_a_cache_that_becomes_a_file_only_leaves_loops_uncached(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiling, "cache_directory", lambda: tmp_path / "cache")
+    loop = compiling.compiled()(double)
+    shutil.rmtree(tmp_path / "cache")
+    (tmp_path / "cache").write_text("")
+    assert loop(3) == 6
+    assert not loop._cache.saved
+    assert compiling.compiled()(double)(3) == 6

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ def make_kernel(tmp_path, monkeypatch, clock, *, seconds):
 
     class Loop:
         signatures = ()
+        _cache = SimpleNamespace(saved=True)
 
         def _compile_for_args(self, *arguments):
             calls.append("compile")
@@ -91,6 +93,32 @@ def test_a_loop_in_the_cache_is_loaded_soon(tmp_path, monkeypatch, clock):
     for _ in range(2):
         later(X)
     assert calls == ["numpy d", "compile", "compiled d"]
+
+
+def test_a_damaged_marker_is_ignored_and_overwritten(tmp_path, monkeypatch, clock):
+    first, _ = make_kernel(tmp_path, monkeypatch, clock, seconds=2.5)
+    for _ in range(4):
+        first(X)
+    (marker,) = tmp_path.glob("*.types")
+    right = marker.read_bytes()
+    marker.write_bytes(b"\xff\xfe")
+    (tmp_path / "some.loop-link.types").symlink_to(tmp_path / "gone")
+    (tmp_path / "some.loop-directory.types").mkdir()
+    later, calls = make_kernel(tmp_path, monkeypatch, clock, seconds=2.5)
+    assert later.delay(9.0, X) == 2.5
+    for _ in range(4):
+        later(X)
+    assert calls == 3 * ["numpy d"] + ["compile", "compiled d"]
+    assert marker.read_bytes() == right
+
+
+def test_a_loop_that_could_not_be_saved_does_not_count_as_cached(tmp_path, monkeypatch, clock):
+    kernel, calls = make_kernel(tmp_path, monkeypatch, clock, seconds=0.5)
+    monkeypatch.setattr(kernel._load()._cache, "saved", False)
+    with kernels.use_mode("always"):
+        kernel(X)
+    assert calls == ["compile", "compiled d"]
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("always", "compile"), ("never", "numpy d")])

@@ -18,6 +18,14 @@ def bad(claim, sentence, files, **options):
     return pytest.param(files, options, sentence, id=claim)
 
 
+def too_many(width, got, row, delimiter=","):
+    return (
+        f"The rows of a.csv must have no more fields than the first line, {width}. Got {got} in row"
+        f" {row}, read with '{delimiter}' as delimiter and '.' as decimal sign; name other signs"
+        " with --delimiter and --decimal."
+    )
+
+
 BAD_FILES = [
     bad("missing", "There is no file a.csv.", {}),
     bad(
@@ -29,8 +37,30 @@ BAD_FILES = [
     bad("no rows", "There must be rows in some file. Got none in a.csv.", {"a.csv": "a,b\n"}),
     bad(
         "ragged",
-        "The file a.csv is not a readable CSV table: found more fields than defined in 'Schema'.",
+        too_many(2, 3, 1),
         {"a.csv": "a,b\n1,2\n1,2,3\n"},
+    ),
+    bad(
+        "line ends of old",
+        "The lines of a.csv must end with \\n or \\r\\n. Got \\r only; save it with other line"
+        " ends.",
+        {"a.csv": "a,b\r1,2\r3,4\r"},
+    ),
+    bad(
+        "number whose square overflows",
+        "Column 'b' of a.csv must be finite numbers below 1e+150. Got -1e+200 in row 1.",
+        {"a.csv": "a,b\n1,2\n3,-1e200\n"},
+    ),
+    bad(
+        "long text",
+        "Column 'b' of a.csv must be numbers. Got 'xxxxxxxxxxxx...xxxxxxxxxxxxx' in row 0; choose"
+        " other columns with --columns.",
+        {"a.csv": f"a,b\n1,{2000 * 'x'}\n"},
+    ),
+    bad(
+        "columns of one name but for blanks",
+        "The columns of a.csv must have different names. Got 'x' twice.",
+        {"a.csv": "x, x\n1,2\n"},
     ),
     bad(
         "not utf-8",
@@ -111,6 +141,16 @@ BAD_FILES = [
         {"a.csv": "5.1,3.5\n4.9,3.0\n"},
     ),
     bad(
+        "no header in a file of one column",
+        "The first line of a.csv must name the columns. Got 42.",
+        {"a.csv": "42\n7\n9\n100\n"},
+    ),
+    bad(
+        "no header but whole numbers that follow each other",
+        "The first line of a.csv must name the columns. Got 5, 6.",
+        {"a.csv": "5,6\n7,8\n"},
+    ),
+    bad(
         "columns of one name",
         "The columns of a.csv must have different names. Got 'x' twice.",
         {"a.csv": "x,x\n1,2\n"},
@@ -141,8 +181,7 @@ BAD_FILES = [
     ),
     bad(
         "more fields than names",
-        "The file a.csv (read with ';' as delimiter and '.' as decimal sign) is not a readable CSV"
-        " table: found more fields than defined in 'Schema'.",
+        too_many(2, 3, 1, ";"),
         {"a.csv": "x;y\n1;2\n1;2;3\n"},
     ),
     bad(
@@ -203,7 +242,7 @@ BAD_FILES = [
     ),
     bad(
         "decimal commas and comma delimiter",
-        "The file a.csv is not a readable CSV table: found more fields than defined in 'Schema'.",
+        too_many(2, 4, 0),
         {"a.csv": "x,y\n1,5,2,5\n"},
     ),
     bad(
@@ -233,8 +272,7 @@ BAD_FILES = [
     ),
     bad(
         "one column with decimal commas",
-        "The file a.csv (read with ',' as delimiter and '.' as decimal sign; give another with"
-        " --delimiter) is not a readable CSV table: found more fields than defined in 'Schema'.",
+        too_many(1, 2, 0),
         {"a.csv": "x\n1,5\n2,5\n"},
     ),
     bad(

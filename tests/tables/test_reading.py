@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from bad_files import BAD_FILES, csv
@@ -70,6 +71,26 @@ def test_booleans_whole_numbers_and_blanks_around_numbers_are_numbers():
 
 def test_years_and_numbers_may_name_columns():
     assert tables.read([csv("a.csv", "2019,2020\n1,2\n")]).features == ("2019", "2020")
+    assert tables.read([csv("a.csv", "0,1,2\n1,2,5\n")]).features == ("0", "1", "2")
+
+
+def test_names_of_columns_are_those_that_pandas_reads():
+    path = csv("a.csv", '"a ""x""",x_duplicated_0,x," b\nc"\n1,2,3,4\n')
+    features = tables.read([path]).features
+    assert features == tuple(name.strip() for name in pd.read_csv(path))
+    assert features == ('a "x"', "x_duplicated_0", "x", "b\nc")
+
+
+@pytest.mark.parametrize("header", ['"the ""site""",x', ' the "site",x'])
+def test_users_are_text_whatever_the_quotes_and_blanks_of_their_column(header):
+    table = tables.read([csv("a.csv", f"{header}\n007,1\n08,2\n")], users_column='the "site"')
+    assert table.names == ("08", "007")
+
+
+def test_a_number_of_too_many_digits_is_shortened():
+    with pytest.raises(DataError) as error:
+        tables.read([csv("a.csv", f"a,b\n1,{200_000 * '9'}\n3,4\n")])
+    assert len(str(error.value)) < 400
 
 
 def test_weights_are_read_beside_the_features():

@@ -25,7 +25,7 @@ def to_sklearn(solution: Solution) -> BaseEstimator:
             f" has no other. Got {geometry.name}."
         )
     if solution.scale is None:
-        return _named(_kmeans(solution, solution.consensus.copy()), solution)
+        return _named(_kmeans(solution, solution.consensus), solution)
     centers = np.asarray(solution.scale.forward(solution.consensus))
     scaler = _named(_scaler(solution.scale), solution)
     return make_pipeline(scaler, _kmeans(solution, centers))
@@ -34,11 +34,12 @@ def to_sklearn(solution: Solution) -> BaseEstimator:
 def _kmeans(solution: Solution, centers: Array) -> KMeans:
     K, d = centers.shape
     # Fitted to anything: scikit-learn then sets what it needs besides, private attributes included.
-    points = np.repeat(np.arange(K, dtype=np.float64)[:, None], d, axis=1)
+    points = np.repeat(np.arange(K, dtype=solution.dtype)[:, None], d, axis=1)
     model = KMeans(K, init=points, n_init=1, max_iter=1).fit(points)
     model.set_params(**KMeans(K).get_params())
     certificate, is_kmeans = solution.certificate, isinstance(solution.loss, losses.KMeans)
-    model.cluster_centers_ = centers
+    # scikit-learn compares only rows and centers of one format.
+    model.cluster_centers_ = centers.astype(solution.dtype)
     model.labels_ = np.concatenate(solution.labels)
     model.inertia_ = 2.0 * certificate.pooled_cost if is_kmeans else float("nan")
     model.n_iter_ = certificate.rounds + certificate.search_rounds

@@ -14,7 +14,7 @@ from peerclust.errors import DataError
 T = TypeVar("T")
 
 # Raised when attributes of what is pickled change; the tests compare them.
-FORMAT = 1
+FORMAT = 2
 
 
 def reduce(value: T, state: object) -> tuple[Callable[[type[T], str], T], object, object]:

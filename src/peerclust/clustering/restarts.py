@@ -283,4 +283,5 @@ def select_best(problem: Problem, settings: RunSettings, restarts: Sequence[Rest
         part=None
         if len(x) == problem.graph.m
         else Partial(users.ids, problem.distribution.mean(x)),
+        dtype=users.rows.dtype.name,
     )

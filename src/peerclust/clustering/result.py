@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from peerclust.arrays import Array
 from peerclust.doors import Door
+from peerclust.text import count
 
 
 @dataclass(frozen=True)
@@ -141,4 +142,4 @@ class Trace:
         return len(self.cost)
 
     def __repr__(self) -> str:
-        return f"<Trace: {len(self)} rounds>"
+        return f"<Trace: {count(len(self), 'round')}>"

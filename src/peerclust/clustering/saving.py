@@ -39,6 +39,7 @@ def write(solution: Solution, path: Path) -> None:
         "loss": describe_loss(solution.loss),
         "distance": type(solution.distance).__name__,
         "feature_names": solution.feature_names,
+        "dtype": solution.dtype,
     }
     arrays: dict[str, ArrayLike] = {
         "header": np.array(json.dumps(header)),
@@ -98,6 +99,7 @@ def read(path: Path, *, loss: Loss | None = None, distance: Distance | None = No
             solver=header.get("solver", "dgc"),
             part=part,
             feature_names=None if names is None else tuple(names),
+            dtype=header.get("dtype", "float64"),
         )
     except FileNotFoundError:
         raise DataError(f"There is no file {path}.") from None

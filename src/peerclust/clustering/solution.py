@@ -25,7 +25,7 @@ from peerclust.losses import KMeans, Loss, geometry_of
 from peerclust.ranks.distribution import Distribution, add_up
 from peerclust.row_validation import check_any_rows
 from peerclust.sparse import is_sparse
-from peerclust.text import guess
+from peerclust.text import count, guess
 from peerclust.users.nearest import nearest
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class Solution:
         If this solution has the centers and labels of some users only: which, `part.users`.
     feature_names : tuple of str or None
         The names of the features, if the rows had any: from an estimator, `fit` or a peer.
+    dtype : str
+        The number format of the rows, "float64" or "float32"; centers are float64.
 
     Examples
     --------
@@ -97,12 +99,13 @@ class Solution:
     solver: str = "dgc"
     part: Partial | None = None
     feature_names: tuple[str, ...] | None = None
+    dtype: str = "float64"
 
     def __repr__(self) -> str:
         m, K, d = self.centers.shape
         rounds = self.certificate.rounds + self.certificate.search_rounds
         name = "Solution" if self.part is None else "Part of a solution"
-        return f"<{name}: m={m}, K={K}, d={d}, {self.status.name} after {rounds} rounds>"
+        return f"<{name}: m={m}, K={K}, d={d}, {self.status.name} after {count(rounds, 'round')}>"
 
     def __str__(self) -> str:
         from peerclust.clustering import display
@@ -209,8 +212,8 @@ class Solution:
         scikit-learn computes distances by another formula. If the rows were scaled, it is a
         pipeline of a StandardScaler and a KMeans in scaled units, so that it takes rows as they are
         and still measures distances as the clustering did. `labels_` are the users' labels, user
-        after user. `inertia_` is that of all rows, and NaN for other losses than K-means. Raise if
-        distances are not Euclidean.
+        after user. `inertia_` is that of all rows, and NaN for other losses than K-means. If the
+        rows were float32, it is a model of float32 rows. Raise if distances are not Euclidean.
 
         >>> import peerclust as pc
         >>> parts = [np.array([[0.0], [0.2]]), np.array([[9.8], [10.0]])]

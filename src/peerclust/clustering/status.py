@@ -9,7 +9,7 @@ from peerclust import theory
 from peerclust.clustering.result import Status
 from peerclust.programs.solver_spec import SolverSpec
 from peerclust.programs.solvers import PENALIZED_DEFAULT
-from peerclust.text import mention, setting
+from peerclust.text import count, mention, setting
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def decide_status(end: Ending) -> Status:
     """Return how a run ended, with advice."""
     more: str = _describe_disagreement(end) + _describe_empty(end)
     if end.stopped and end.residual <= end.tol:
-        after = f"after {end.rounds} rounds"
+        after = f"after {count(end.rounds, 'round')}"
         return Status("converged", f"every residual is below {end.tol:g} {after}." + more)
     return _decide_out_of_rounds(end, more)
 
@@ -95,9 +95,9 @@ def _decide_out_of_rounds(end: Ending, more: str) -> Status:
     name, residual = "ran out of rounds", f"the residual is {end.residual:.2g}"
     if end.tol == 0:
         return Status(
-            name, setting("tol", 0) + f" runs all {end.rounds} rounds; {residual}." + more
+            name, setting("tol", 0) + f" runs all {count(end.rounds, 'round')}; {residual}." + more
         )
-    ended = f"{residual} after {end.rounds} rounds"
+    ended = f"{residual} after {count(end.rounds, 'round')}"
     if end.noisy:
         advice = f"the centers keep moving, so {end.tol:g} may be out of reach."
         if not end.spec.tolerates_noise:
@@ -116,7 +116,7 @@ def _decide_out_of_rounds(end: Ending, more: str) -> Status:
         return Status(
             name,
             f"users' centers differ by {end.disagreement:.2g} of the data's spread after"
-            f" {end.rounds} rounds: allow more "
+            f" {count(end.rounds, 'round')}: allow more "
             + mention("rounds")
             + ", or if they do not come closer, a "
             + mention("rho")
@@ -142,8 +142,8 @@ def decide_peer_status(end: Ending, *, unheard: int, missing: Sequence[str]) -> 
     if end.stopped and unheard:
         status = Status(
             "stopped",
-            f"the peers stopped after {end.rounds} rounds, but {unheard} of them did not report how"
-            " they ended. Run again.",
+            f"the peers stopped after {count(end.rounds, 'round')}, but {unheard} of them did not"
+            " report how they ended. Run again.",
         )
     if not missing:
         return status

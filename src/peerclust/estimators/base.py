@@ -30,7 +30,7 @@ from peerclust.initialize import Given, Warm, resolve
 from peerclust.losses import geometry_of
 from peerclust.row_validation import check_any_rows
 from peerclust.sparse import concatenate
-from peerclust.text import guess, parameter, show
+from peerclust.text import guess, parameter, shorten, show
 from peerclust.users.nearest import nearest
 from peerclust.validation import check_count
 
@@ -213,7 +213,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return concatenate(parts)
         column = self._users_column
         if column is not None and column in getattr(X, "columns", ()):
-            X = X[[name for name in X.columns if name != column]]
+            # Not by the names of the others, of which pandas may have several alike.
+            X = X.drop(columns=column) if hasattr(X, "loc") else X.drop(column)
+            if X.shape[1] == 0:
+                raise DataError(
+                    parameter("X", type(self).__name__) + " must have columns besides that of the"
+                    f" users, {show(column)}. Got none."
+                )
         return check_any_rows(self._validate(X, reset=reset), "X")
 
     def _check_part(self, part: Any, name: str, *, reset: bool) -> Any:
@@ -221,6 +227,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         try:
             rows = self._validate(part, reset=reset, ensure_min_samples=0)
         except ValueError as error:
+            names, columns = getattr(self, "feature_names_in_", ()), getattr(part, "columns", ())
+            if not reset and len(names) and len(columns) and [*names] != [*columns]:
+                raise DataError(
+                    f"The rows of user {name} must have the columns {shorten(names)}, in this"
+                    f" order. Got {shorten(columns)}."
+                ) from None
             raise DataError(f"The rows of user {name} cannot be used: {error}") from None
         return check_any_rows(rows, f"user {name}")
 
@@ -244,8 +256,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _check_columns(X: Any, of: str) -> None:
-    """Raise if a column of a data frame holds text."""
-    for name in getattr(X, "columns", ()):
+    """Raise if two columns of a data frame have the same name, or one holds text."""
+    names = [*getattr(X, "columns", ())]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(
+            parameter("X", of) + f" must have columns of different names. Got {show(twice)}"
+            f" {names.count(twice)} times."
+        )
+    for name in names:
         first: list[Any] = X[name][:1].to_numpy().tolist()
         if first and isinstance(first[0], str):
             raise DataError(

@@ -36,7 +36,8 @@ class PeerOutlierDetector(OutlierMixin, Estimator):  # type: ignore[misc]
     contamination : float in (0, 0.5] or "auto", default=0.1
         The fraction of the rows of `fit` to label as outliers; sets `offset_`. "auto" labels the
         rows that are farther from their center than median + 3 x 1.4826 x MAD of all rows'
-        distances, where MAD is the median absolute deviation from the median.
+        distances, where MAD is the median absolute deviation from the median. Of the two middle
+        values of an even number of rows, the median distance is the lower and MAD the upper.
     scale : "none", "standard" or "robust", default="robust"
         Units of the features, as in `peerclust.cluster`; outliers hardly change "robust" ones.
     delta : float or "auto", default="auto"

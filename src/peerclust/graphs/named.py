@@ -260,7 +260,7 @@ def resolve(graph: Graph | str | Any, m: int) -> Graph:
         graph = build_from_networkx(graph, subject, "from_networkx(...)")
     graph.check_connected(subject)
     if graph.m != m:
-        must = "have as many users as there are parts"
-        got = f"{graph.m} users in {graph.name} and {m} parts"
+        must = "have as many nodes as there are users"
+        got = f"{graph.m} nodes in {graph.name} and {m} users"
         raise GraphError(subject + f" must {must}. Got {got}.")
     return graph

@@ -33,8 +33,8 @@ def cache_directory() -> Path | None:
 def existing_cache() -> Path | None:
     """Return the first directory that has compiled loops for this process, if there is one."""
     name = f"numba-{_digest_machine()}-{_digest_files()}"
-    directories = (parent / name for parent in _parents())
-    return next((each for each in directories if each.is_dir()), None)
+    # Not `Path.is_dir`, which raises for a directory in one that may not be looked into.
+    return next(filter(os.path.isdir, (parent / name for parent in _parents())), None)
 
 
 def find_cache() -> Path | None:
@@ -112,7 +112,7 @@ def _make(directory: Path, others: list[Path]) -> bool:
     # Other processes see the directory only once it is complete.
     draft = directory.with_name(f"new-{directory.name}-{os.getpid()}-{threading.get_ident()}")
     try:
-        for other in filter(Path.is_dir, others):
+        for other in filter(os.path.isdir, others):
             shutil.copytree(other, draft)
             break
         draft.mkdir(exist_ok=True)

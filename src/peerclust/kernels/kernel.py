@@ -184,7 +184,8 @@ class Kernel:
         directory = existing_cache()
         if directory is None:
             return []
-        return [marker.read_text() for marker in directory.glob(f"{self._loop}-*.types")]
+        markers = directory.glob(f"{self._loop}-*.types")
+        return [_read(marker).decode(errors="replace") for marker in markers]
 
     def _choose_first(self, *arguments: Any) -> Any:
         """Run numpy's version if the loop is not loaded and need not be yet."""
@@ -203,13 +204,14 @@ class Kernel:
             return lambda *_: self._run_plain(types, given)
         with _lock:  # threads that need the same loop at the same time wait for it together
             marker = self._marker(types, cache_directory())
-            known = types in self._compiled or (marker is not None and marker.exists())
+            known = types in self._compiled or _read(marker) == types.encode()
             if not known and compile_mode() == "auto":
                 _announce(self)
             loop = self._compile(*arguments)
             self._compiled.add(types)
             Kernel.due_soon.discard(self)
-            if marker is not None and not known:
+            saved = getattr(self._dispatcher._cache, "saved", False)
+            if marker is not None and saved and not known:
                 with suppress(OSError):  # the directory can no longer be written to
                     marker.write_text(types)
             return loop
@@ -231,7 +233,7 @@ class Kernel:
             return False
         if types not in self._on_disk:
             marker = self._marker(types, existing_cache())
-            self._on_disk[types] = marker is not None and marker.exists()
+            self._on_disk[types] = _read(marker) == types.encode()
         price = LOADING if self._on_disk[types] else self._seconds
         price += 0.0 if "numba" in sys.modules else IMPORTING
         if spent >= 0.5 * price:
@@ -252,6 +254,13 @@ class Kernel:
                 self._compile, loop._compile_for_args = loop._compile_for_args, self._choose_next
                 self._dispatcher = loop
             return self._dispatcher
+
+
+def _read(marker: Path | None) -> bytes:
+    """Return the content of a marker; empty if there is none that can be read."""
+    with suppress(OSError):
+        return b"" if marker is None else marker.read_bytes()
+    return b""
 
 
 def _types_of(arguments: tuple[Any, ...]) -> str:

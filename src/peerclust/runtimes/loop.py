@@ -27,6 +27,7 @@ from peerclust.runtimes.protocol import (
     Traffic,
 )
 from peerclust.runtimes.stopping import first_vote, next_vote
+from peerclust.text import count
 from peerclust.users import Users
 
 Conversation = Generator[Said, Delivered | None, Run[S]]
@@ -174,4 +175,6 @@ def advance(conversation: Conversation[S], delivered: Delivered | None = None) -
 def check_finite(values: Array, round_: int) -> None:
     """Raise if residuals or centers are not finite: the run has diverged."""
     if not np.isfinite(values).all():
-        raise DivergedError(f"Diverged after {round_} rounds: some numbers are no longer finite.")
+        raise DivergedError(
+            f"Diverged after {count(round_, 'round')}: some numbers are no longer finite."
+        )

@@ -17,8 +17,9 @@ import polars as pl
 from peerclust.arrays import Array, Ints
 from peerclust.errors import DataError, ParameterError
 from peerclust.ranks.group import ProcessGroup
+from peerclust.row_validation import LARGEST
 from peerclust.tables.dialect import Dialect, title
-from peerclust.text import guess, shorten
+from peerclust.text import guess, shorten, show
 
 T = TypeVar("T")
 
@@ -110,7 +111,13 @@ def choose_features(
 
 
 def parse_numbers(
-    piece: Piece, name: str, errors: list[LocatedError], *, at: int = 0, hint: str = ""
+    piece: Piece,
+    name: str,
+    errors: list[LocatedError],
+    *,
+    at: int = 0,
+    hint: str = "",
+    largest: float = LARGEST,
 ) -> Array:
     """Return the numbers of a column, the one with index `at` among the features."""
     column = piece.frame[name]
@@ -127,17 +134,18 @@ def parse_numbers(
     else:
         numbers = pl.repeat(None, piece.frame.height, dtype=pl.Float64, eager=True)
     values = numbers.to_numpy()
-    finite = np.isfinite(values)
-    if not finite.all():
-        first = int(finite.argmin())
+    usable = np.abs(values) <= largest
+    if not usable.all():
+        first = int(usable.argmin())
         row, got, number = int(piece.row[first]), column[first], numbers[first]
         if got is None or (isinstance(got, str) and not got):
             why = f"finite numbers. Got nothing in row {row}."
         elif number is not None:
-            why = f"finite numbers. Got {number} in row {row}."
+            limit = f" below {largest:g}" if np.isfinite(number) else ""
+            why = f"finite numbers{limit}. Got {number} in row {row}."
         else:
             advice = "" if piece.dialect is None else piece.dialect.advise(str(got))
-            why = f"numbers. Got {str(got)!r} in row {row}{advice or hint}."
+            why = f"numbers. Got {show(str(got))} in row {row}{advice or hint}."
         sentence = f"Column {name!r} of {piece.title} must be {why}"
         errors.append(LocatedError(piece.number, at, row, sentence))
     return values
@@ -145,7 +153,7 @@ def parse_numbers(
 
 def parse_weights(piece: Piece, name: str, errors: list[LocatedError]) -> Array:
     """Return the weights in a column."""
-    weights = parse_numbers(piece, name, errors)
+    weights = parse_numbers(piece, name, errors, largest=float(np.finfo(np.float64).max))
     if (weights < 0).any():
         first = int((weights < 0).argmax())
         row = int(piece.row[first])

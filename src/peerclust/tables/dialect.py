@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -95,6 +96,11 @@ def detect(head: bytes, path: Path, given: CsvOptions) -> Dialect:
         utf_16 = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         got = "UTF-16; save it as UTF-8" if utf_16 else "binary data"
         raise DataError(f"The file {path} must be text in UTF-8. Got {got}.")
+    if b"\r" in head and b"\n" not in head:
+        raise DataError(
+            f"The lines of {path} must end with \\n or \\r\\n. Got \\r only; save it with other"
+            " line ends."
+        )
     lines = head.decode("utf-8-sig", errors="replace").split("\n")
     cut = len(head) == SAMPLE_BYTES or len(lines) > SAMPLE_LINES
     lines = lines[:SAMPLE_LINES]
@@ -108,6 +114,19 @@ def detect(head: bytes, path: Path, given: CsvOptions) -> Dialect:
     rows = (candidates.get(delimiter) or _split(lines, delimiter, cut))[1:]
     unsure = given.delimiter is None and not candidates and _has_other_signs(lines)
     return Dialect(delimiter, given.decimal or _detect_decimal(rows, delimiter, path), unsure)
+
+
+def read_header(head: bytes, dialect: Dialect) -> list[str]:
+    r"""Return the fields of the first line that is not blank; none if it cannot be read.
+
+    >>> read_header(b'"a, b",c\n1,2\n', Dialect())
+    ['a, b', 'c']
+    """
+    lines = io.StringIO(head.decode("utf-8-sig", errors="replace"), newline="")
+    try:
+        return next(filter(None, csv.reader(lines, delimiter=dialect.delimiter)), [])
+    except csv.Error:
+        return []
 
 
 def _find_candidates(lines: Sequence[str], cut: bool, given: str) -> dict[str, Records]:

@@ -6,12 +6,13 @@ as a whole, because gzip has no index: a part of it cannot be found without read
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ import polars as pl
 
 from peerclust.arrays import Array
 from peerclust.errors import DataError
-from peerclust.tables.dialect import SAMPLE_BYTES, CsvOptions, Dialect, detect, title
+from peerclust.tables.dialect import SAMPLE_BYTES, CsvOptions, Dialect, detect, read_header, title
+from peerclust.text import show
 
 Known = tuple[Dialect, dict[str, Any]]
 
@@ -42,14 +44,15 @@ def read_frame(
         source = _open(path)
         dialect = detect(_head(source), path, given)
     with _readable_errors(path, dialect):
-        # A user's name is text even if it looks like a number: 007 is not 7.
-        names = {} if users_column is None else {users_column: pl.String}
+        header = read_header(_head(source), dialect)
+        _check_header(path, header, dialect)
         frame = pl.read_csv(
-            source, infer_schema_length=None, schema_overrides=names, **_signs(dialect)
+            source,
+            infer_schema_length=None,
+            schema_overrides=_texts(header, users_column),
+            **_signs(dialect),
         )
-        frame = frame.rename({name: name.strip() for name in frame.columns})
-        _check_header(path, frame.columns, dialect)
-        return frame, dialect
+        return frame.rename(_rename(frame.columns, header)), dialect
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,17 +96,17 @@ def scan_file(path: Path, users_column: str, given: CsvOptions, known: Known | N
         source = _open(path)
         dialect = detect(_head(source), path, given) if known is None else known[0]
     with _readable_errors(path, dialect):
+        header = read_header(_head(source), dialect)
+        _check_header(path, header, dialect)
         frame = pl.scan_csv(
             source,
             infer_schema_length=None if known is None else 0,
-            schema_overrides={users_column: pl.String} if known is None else known[1],
+            schema_overrides=_texts(header, users_column) if known is None else known[1],
             **_signs(dialect),
         )
         schema = dict(frame.collect_schema())
-        columns = [name.strip() for name in schema]
-        _check_header(path, columns, dialect)
-        frame = frame.rename({name: name.strip() for name in schema if name != name.strip()})
-        return Scan(path, frame, columns, (dialect, schema))
+        names = _rename(list(schema), header)
+        return Scan(path, frame.rename(names), list(names.values()), (dialect, schema))
 
 
 def read_matrix(path: Path) -> Array:
@@ -172,8 +175,40 @@ def _check_utf_8(path: Path) -> None:
                 ) from None
 
 
+def _check_widths(path: Path, dialect: Dialect) -> None:
+    """Raise if a row of a CSV file has more fields than its header."""
+    source = _open(path)
+    with (
+        io.TextIOWrapper(
+            source if isinstance(source, io.BytesIO) else source.open("rb"), "utf-8-sig", newline=""
+        ) as lines,
+        suppress(csv.Error),
+    ):
+        records = csv.reader(lines, delimiter=dialect.delimiter)
+        width = len(next(filter(None, records)))
+        for row, record in enumerate(records):
+            if len(record) > width:
+                raise DataError(
+                    f"The rows of {path} must have no more fields than the first line, {width}. Got"
+                    f" {len(record)} in row {row}, read with {dialect}; name other signs with"
+                    " --delimiter and --decimal."
+                )
+
+
 def _signs(dialect: Dialect) -> dict[str, Any]:
     return {"separator": dialect.delimiter, "decimal_comma": dialect.decimal == ","}
+
+
+def _texts(header: Sequence[str], users_column: str | None) -> dict[str, Any]:
+    """Return the type of the users' column: 007 is not 7. polars leaves quotes in names doubled."""
+    names = [name for name in header if name.strip() == users_column]
+    return {each: pl.String for name in names for each in (name, name.replace('"', '""'))}
+
+
+def _rename(found: Sequence[str], header: Sequence[str]) -> dict[str, str]:
+    """Return the names of columns by those that polars found, which hold if the header is cut."""
+    names = header if len(header) == len(found) else found
+    return {old: name.strip() for old, name in zip(found, names, strict=True)}
 
 
 @contextmanager
@@ -194,7 +229,10 @@ def _readable_errors(path: Path, dialect: Dialect | None = None) -> Iterator[Non
     except pl.exceptions.PolarsError as error:
         if not _is_parquet(path):
             _check_utf_8(path)
+            if dialect is not None:
+                _check_widths(path, dialect)
         kind, why = (suffix[1] or suffix[2]).upper(), str(error).splitlines()[0].rstrip(".")
+        why = why if len(why) < 300 else f"{why[:100]} ... {why[-100:]}"
         raise DataError(
             f"The file {title(path, dialect)} is not a readable {kind} table: {why}."
         ) from None
@@ -204,19 +242,20 @@ def _check_header(path: Path, names: Sequence[str], dialect: Dialect) -> None:
     # How polars reads bytes of a header that are not UTF-8.
     if any("\ufffd" in name for name in names):
         _check_utf_8(path)
-    for name in names:
-        second = re.fullmatch(r"(.*)_duplicated_\d+", name)  # how polars renames a second one
-        if second and second[1] in names:
-            raise DataError(
-                f"The columns of {title(path, dialect)} must have different names. Got"
-                f" {second[1]!r} twice."
-            )
+    names = [name.strip() for name in names]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(
+            f"The columns of {title(path, dialect)} must have different names. Got {show(twice)}"
+            " twice."
+        )
     signs = "." if dialect.plain else ".,"
     number = re.compile(rf"[-+]?[\d{signs}]+(e[-+]?\d+)?", re.IGNORECASE)
-    # Consecutive whole numbers, such as years, are a header; other numbers are a row.
-    counted = [str(int(names[0]) + i) for i in range(len(names))] if names[0].isdecimal() else []
-    if all(map(number.fullmatch, names)) and list(names) != counted:
+    # Numbers are a row, unless they count the columns from 0 or are consecutive years.
+    may_count = len(names) > 1 and names[0] in ("0", *map(str, range(1900, 2101)))
+    counted = [str(int(names[0]) + i) for i in range(len(names))] if may_count else []
+    if names and all(map(number.fullmatch, names)) and names != counted:
         raise DataError(
             f"The first line of {title(path, dialect)} must name the columns. Got"
-            f" {', '.join(names[:4])}."
+            f" {', '.join(name[:30] for name in names[:4])}."
         )
