@@ -333,10 +333,7 @@ def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing, 
 
 def test_a_set_up_does_not_restart_for_a_loss_that_it_knows_from_the_other_end(agreeing, processes):
     node = agreeing
-    for name in ("0", "2"):
-        state(node, name, lost(processes[name]))
-    node._interrupt = None
-    node.start_setup(RUN, EVERYONE)
+    begin_setup(node, processes)
     node.on_loss(node.links["0"], "it was silent")
     with pytest.raises(RestartSetup):
         node.check_interrupt()
@@ -350,6 +347,64 @@ def test_a_set_up_does_not_restart_for_a_loss_that_it_knows_from_the_other_end(a
     state(node, "2", lost(processes["2"], 1))
     with pytest.raises(RestartSetup):
         node.check_interrupt()
+
+
+def begin_setup(node, processes):
+    """Begin a set-up of processes that are all known."""
+    for name, process in processes.items():
+        state(node, name, lost(process))
+    node._interrupt = None
+    node.start_setup(RUN, EVERYONE)
+
+
+def own_losses(line):
+    """Return the sequence numbers of what the node has stated about its losses."""
+    said = [messages.unpack(f.payload, Statement) for f in line.said if f.kind is Kind.STATEMENT]
+    return [each.seq for each in said if each.kind == "losses" and each.origin.peer == 1]
+
+
+def test_a_set_up_that_restarts_for_a_new_process_tells_those_at_its_barrier(
+    agreeing, processes, start_process
+):
+    node = agreeing
+    begin_setup(node, processes)
+    line = node.links["2"].connection
+    before = len(own_losses(line))
+    second = start_process("0")
+    for _ in range(3):
+        state(node, "2", lost(second))
+    assert len(own_losses(line)) == before + 1
+    with pytest.raises(RestartSetup):
+        node.check_interrupt()
+
+
+@pytest.mark.parametrize("first", ["the new process", "the call to restart"])
+def test_at_the_barrier_only_a_process_that_is_not_there_yet_makes_a_set_up_restart(
+    agreeing, processes, start_process, first
+):
+    node = agreeing
+    begin_setup(node, processes)
+    node.setup_done = True
+    news = [lost(start_process("0")), lost(processes["2"])]
+    for statement in news if first == "the new process" else news[::-1]:
+        # Others may have passed the barrier, and the new process then takes part late.
+        node.check_interrupt()
+        state(node, "2", statement)
+    with pytest.raises(RestartSetup):
+        node.check_interrupt()
+
+
+def test_a_new_process_that_connects_at_the_barrier_is_not_awaited_there(
+    agreeing, processes, start_process
+):
+    node, second = agreeing, start_process("0")
+    begin_setup(node, processes)
+    node.setup_done = True
+    node.on_disconnect(node.links["0"], "it was killed")
+    state(node, "2", lost(second))
+    assert greet(node, second, counts=False)[1] == ""
+    node.check_interrupt()
+    assert not node.links["0"].active
 
 
 def test_what_a_running_process_lost_in_its_set_up_does_not_keep_a_late_peer_out(

@@ -118,6 +118,8 @@ class Membership(LockstepExchange):
         # the barrier at its end.
         self._attempt: tuple[set[Pair], list[tuple[int, bytes]]] | None = None
         self.setup_done = False
+        # Whether a process of this attempt has stated its losses anew.
+        self._recalled = False
         self.views = MembershipViews(contract.graph, range(len(contract.peers)), ())
         # Statements that wait to be forwarded, and when one of each origin last was.
         self._waiting: dict[tuple[int, Subject], Statement] = {}
@@ -155,7 +157,7 @@ class Membership(LockstepExchange):
     def start_setup(self, run: bytes, members: tuple[int, ...]) -> None:
         """Start a set-up among these members, at its first exchange."""
         self.run, self.at, self.setup_done = run, 0, False
-        self._attempt = self._describe_attempt()
+        self._attempt, self._recalled = self._describe_attempt(), False
         self._activate(members, self.lost)
         for link in self.links.values():
             self.sync_phase(link)
@@ -427,7 +429,7 @@ class Membership(LockstepExchange):
         """Handle a neighbor whose process was restarted."""
         if self.phase == "agreeing":
             met = self.gossip.processes.get(link.number)
-            if met is None or met.key != process.key:
+            if met is None or met.key != process.key or self.setup_done:
                 # Its first statement restarts the set-up, which has not met it yet.
                 link.reset()
         elif link.active:
@@ -436,15 +438,23 @@ class Membership(LockstepExchange):
     def restart_setup(self) -> None:
         """Restart the set-up without the links that this process has lost, and tell all."""
         self._state_losses()
-        self._restart_if_outdated()
+        self._restart_if_outdated(tell=False)
 
-    def _restart_if_outdated(self) -> None:
+    def _restart_if_outdated(self, *, tell: bool) -> None:
         """Restart a set-up unless it already excludes what is lost, by the same processes.
 
-        The others are in the same attempt then, and would not repeat their frames.
+        The others are in the same attempt then, and would not repeat their frames. At the barrier,
+        some may have started the run, in which a new process takes part late; so only a member that
+        is not there yet makes the others restart. It tells them by stating its losses anew.
         """
-        if self.phase == "agreeing" and self._attempt != self._describe_attempt():
-            self.interrupt(RestartSetup())
+        if self.phase != "agreeing" or self._attempt == self._describe_attempt():
+            return
+        if self.setup_done and not self._recalled:
+            return
+        pending = self._attempt is None or isinstance(self._interrupt, RestartSetup)
+        if not pending and (tell or self._lost_late):
+            self._state_losses()
+        self.interrupt(RestartSetup())
 
     def _describe_attempt(self) -> tuple[set[Pair], list[tuple[int, bytes]]]:
         """Return what distinguishes attempts at the set-up: the lost links, and the processes."""
@@ -544,7 +554,10 @@ class Membership(LockstepExchange):
                 raise WireError("A peer must wait only for neighbors.")
             self._waits[peer] = waits, self.loop.time()
         if statement.kind == "losses" or is_new_process:
-            self._restart_if_outdated()
+            origin = statement.origin
+            took_part = self._attempt is not None and (peer, origin.key) in self._attempt[1]
+            self._recalled |= took_part
+            self._restart_if_outdated(tell=not took_part)
 
     def receive_evidence(self, evidence: Evidence, but: Link | None = None) -> None:
         """Drop a peer that contradicted itself, and tell all neighbors."""
@@ -559,7 +572,7 @@ class Membership(LockstepExchange):
         if link is not None and not link.banned:
             self.ban(link, f"it signed two different {kind}s as one")
         else:
-            self._restart_if_outdated()
+            self._restart_if_outdated(tell=True)
         self.wake()
 
     def _publish(self, kind: Subject, body: bytes, run: bytes | None = None) -> None:
