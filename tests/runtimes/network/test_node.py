@@ -595,6 +595,7 @@ def test_a_relay_is_not_blamed_for_what_it_relays_and_the_origin_only_if_it_says
     state(node, "2", statement)
     assert [link.banned for link in node.links.values()] == ["", ""]
     assert node.views[0].counts == [1]
+    assert node.gossip.latest(0, kind) is None
     sent = [f.payload for f in node.links["2"].connection.said if f.kind is Kind.STATEMENT]
     assert messages.pack(statement) not in sent
     # It is known already, so it must state it anew.
@@ -602,6 +603,51 @@ def test_a_relay_is_not_blamed_for_what_it_relays_and_the_origin_only_if_it_says
     state(node, "0", again)
     assert node.links["0"].banned
     assert node.links["2"].banned == ""
+
+
+@pytest.mark.parametrize(("kind", "body"), INVALID.values(), ids=INVALID)
+def test_what_is_invalid_harms_no_peer_in_the_set_up(agreeing, processes, kind, body):
+    node, origin = agreeing, processes["0"]
+    begin_setup(node, processes)
+    if isinstance(body, messages.View):
+        body = msgspec.structs.replace(body, start=origin.incarnation.start)
+    agreed = make_agreed(EVERYONE)
+    state(node, "2", origin.sign(kind, messages.pack(body), run_id(node.contract, agreed)))
+    assert node.lost == set()
+    node.check_interrupt()
+    node.start_run(run_id(node.contract, agreed), agreed, 0)
+    assert node.views[0].counts == [1]
+    assert [link.banned for link in node.links.values()] == ["", ""]
+
+
+def test_a_neighbor_is_dropped_for_too_many_views_and_the_last_ones_are_those_of_all(
+    node, processes
+):
+    # Another neighbor may have accepted more of them, and forwards the last.
+    start, seq = processes["0"].incarnation.start, 0
+    while not node.links["0"].banned:
+        seq += 1
+        view = messages.View(0, start, seq, 5, [1] * (seq % 2))
+        statement = processes["0"].sign("view", messages.pack(view), RUN_ID)
+        state(node, "0", statement)
+    assert 90 < seq < 200
+    assert node.views[0].seq == seq - 1
+    state(node, "2", statement)
+    assert node.views[0] == view
+    assert node.links["2"].banned == ""
+
+
+def test_a_view_of_another_run_does_not_hide_one_of_this_run_from_a_late_peer(agreeing, processes):
+    node, zero, agreed = agreeing, processes["0"], make_agreed(EVERYONE)
+    run, start = run_id(agreeing.contract, agreed), zero.incarnation.start
+    views = [messages.View(0, start, seq, 5, []) for seq in (1, 2)]
+    good = zero.sign("view", messages.pack(views[0]), run)
+    state(node, "0", zero.sign("view", messages.pack(views[1]), b"another run"))
+    state(node, "2", good)
+    node.start_run(run, agreed, 0)
+    # Neighbors send what they know again when the link becomes active.
+    state(node, "2", good)
+    assert node.views[0] == views[0]
 
 
 def test_a_relay_is_dropped_for_what_nobody_has_signed(node, processes):

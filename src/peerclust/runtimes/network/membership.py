@@ -175,9 +175,10 @@ class Membership(LockstepExchange):
         self.at, self.views, self.first_round = round_ * self.contract.B, views, round_
         self._publish("agreed", digest(agreed))
         # Others may have started before.
+        self.gossip.drop_other_runs("view", run)
         for peer in range(self.contract.graph.m):
             statement = self.gossip.latest(peer, "view")
-            if statement is not None and statement.run == run and peer != self.number:
+            if statement is not None and peer != self.number:
                 self._use_view(statement)
         self.agreement, self.agreed = None, 0
         self.cancel_interrupt(RestartSetup)
@@ -360,6 +361,9 @@ class Membership(LockstepExchange):
                 link.active_from, f"{link.name} rejoins from round {link.active_from} on"
             )
             self.publish_view(round_=link.active_from)
+            # Before it was in the run, it could not know which views are of this run.
+            for statement in self.gossip.all():
+                self.send(link, Kind.STATEMENT, statement)
 
     # Losses
 
@@ -519,6 +523,7 @@ class Membership(LockstepExchange):
             self._use_statement(statement, is_new)
         except WireError as error:
             # Its origin signed it; a relay is not to blame.
+            self.gossip.withdraw(statement)
             if statement.origin.peer == link.number:
                 self.ban(link, str(error))
             return
@@ -546,7 +551,7 @@ class Membership(LockstepExchange):
             lost = messages.unpack(statement.body, Losses)
             if not set(lost.neighbors) <= set(self.contract.graph.neighbors(peer).tolist()):
                 raise WireError("A statement of losses must list only neighbors of its peer.")
-        elif statement.kind == "view" and self.phase != "agreeing":
+        elif statement.kind == "view":
             self._use_view(statement)
         elif statement.kind == "waits":
             waits = messages.unpack(statement.body, Waits)
@@ -644,13 +649,15 @@ class Membership(LockstepExchange):
 
     def _use_view(self, statement: Statement) -> None:
         """Store the view of another peer of this run; raise WireError if it is invalid."""
-        if statement.run != self.run_id:
-            return
         view = messages.unpack(statement.body, View)
         stated = statement.origin.peer, statement.origin.start, statement.seq
         if (view.peer, view.start, view.seq) != stated:
             raise WireError("A view must be that of its origin.")
         check_view(view, self.contract)
+        if self.phase == "agreeing":
+            return  # it is stored when the run starts
+        if statement.run != self.run_id:
+            raise WireError("A view must be of this run.")
         link = self.links.get(self.contract.names[view.peer])
         if link is not None and view.ended is not None:
             link.phase = "done"
