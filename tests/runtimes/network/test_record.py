@@ -71,7 +71,7 @@ def test_a_peer_that_signs_many_times_counts_once():
         {"run": bytes(32)},
         {"run": b""},
     ],
-    ids=str,
+    ids=["kind", "body", "run", "no run"],
 )
 def test_a_signature_of_anything_else_is_refused(wrong):
     with pytest.raises(WireError, match="must be those of this record"):
