@@ -164,6 +164,16 @@ def dies_at_the_barrier(arguments, directory):
     _die_if(arguments, directory, lambda node: node.setup_done)
 
 
+def dies_in_the_last_exchange_of_the_barrier(arguments, directory):
+    made = []
+
+    def is_last(node):
+        made.extend([node.at] * node.setup_done)
+        return len(made) == len(node.contract.peers)
+
+    _die_if(arguments, directory, is_last)
+
+
 def agrees_wildly(arguments, directory):
     def change(node, kind, payload):
         wild = kind is Kind.AGREE and node.at >= 4 and payload.dtype == np.float64

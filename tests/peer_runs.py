@@ -14,7 +14,7 @@ from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract, Peer
 from peerclust.runtimes.network.journal import find_private_seed, read_journal
-from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.messages import Agreed, Record
 from peerclust.testing.local_cluster import LocalCluster
 from peerclust.users import Users
 
@@ -33,6 +33,18 @@ def make_path_contract(m=4, **settings):
     given = {"features": tuple("abcd"), "n_clusters": 3, "rho": 20.0, "seed": 3, "links": links}
     peers = tuple(Peer(name, f"127.0.0.1:{i + 1}", b"") for i, name in enumerate(names))
     return Contract(peers=peers, **given | settings)
+
+
+def make_empty_record(agreed):
+    """Return a record of which only what was agreed matters."""
+    numbers = dict.fromkeys(
+        ("residual", "pooled_residual", "disagreement", "cost", "pooled_cost"), 0.0
+    )
+    counts = dict.fromkeys(("round", "search_rounds", "moves", "moves_kept", "used"), 0)
+    return Record(
+        run=b"", agreed=agreed, members=[], took_part=[], stopped=True, centers=b"",
+        **numbers, **counts,
+    )  # fmt: skip
 
 
 def make_cluster(directory, m=5, graph=None, **settings):

@@ -1,5 +1,6 @@
 """A disk that is full, read-only or broken loses nothing that was there."""
 
+import base64
 import errno
 import os
 import resource
@@ -12,7 +13,7 @@ import pytest
 
 import peerclust as pc
 from faulty_disk import FUNCTIONS, failing
-from peer_runs import make_cluster, make_path_contract
+from peer_runs import make_cluster, make_empty_record, make_path_contract
 from peerclust.clustering.result import Status
 from peerclust.errors import PeerclustError
 from peerclust.peers import setup
@@ -22,7 +23,7 @@ from peerclust.runtimes import Simulator
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.journal import read_journal
-from peerclust.runtimes.network.messages import Agreed, pack_centers
+from peerclust.runtimes.network.messages import Agreed, SignedRecord, pack, pack_centers
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.testing import preload
@@ -51,7 +52,7 @@ def take_part(path, rounds):
     directory = SiteDirectory(path)
     try:
         directory.log(f"Round {rounds[0]}.")
-        directory.journal.agreed(b"the run!", [0, 1, 2], [], ROWS)
+        directory.journal.agreed(b"the run!", [0, 1, 2], [], "5f" * 32, ROWS)
         directory.journal.start(rounds[0], X)
         for round_ in rounds:
             directory.journal.heard(round_, [round_ % 3])
@@ -102,9 +103,11 @@ def make_ended_site(folder):
         read_rows(contract, name, read_table(contract, peers.data(name))) for name in peers.names
     ]
     agreed, _, x = setup.agree(
-        contract, Simulator(contract.graph), setup.join_rows(rows), (0, 1), []
+        contract, Simulator(contract.graph), setup.join_rows(rows), (0, 1), [], ""
     )
+    signed = SignedRecord(make_empty_record(agreed), [])
     end = {
+        "signed": base64.b64encode(pack(signed)).decode(),
         "verdict": {"status": vars(Status("converged", "every residual is small.")), "rounds": 7},
         "traffic": {"p1": {"sent": 1, "heard": 2}},
     }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import peerclust as pc
-from peer_runs import make_cluster
+from peer_runs import make_cluster, make_empty_record
 from peerclust.clustering.result import Status
 from peerclust.peers import setup
 from peerclust.peers.setup import Rows
@@ -16,7 +16,7 @@ from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
-from peerclust.runtimes.network.messages import Record, SignedRecord
+from peerclust.runtimes.network.messages import SignedRecord
 
 
 def shifted_parts():
@@ -48,18 +48,6 @@ def check_labels(out, rows):
     assert "agreed" in str(solution)
     assert certificate["cluster_sizes"] == np.bincount(expected, minlength=len(centers)).tolist()
     return expected
-
-
-def make_empty_record(agreed):
-    """Return a record of which only what was agreed matters."""
-    numbers = dict.fromkeys(
-        ("residual", "pooled_residual", "disagreement", "cost", "pooled_cost"), 0.0
-    )
-    counts = dict.fromkeys(("round", "search_rounds", "moves", "moves_kept", "used"), 0)
-    return Record(
-        run=b"", agreed=agreed, members=[], took_part=[], stopped=True, centers=b"",
-        **numbers, **counts,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("scale", ["standard", "none"])

@@ -102,6 +102,32 @@ def test_an_agreement_that_loses_a_peer_starts_again_unless_all_is_agreed(tmp_pa
             check_replay(peers, left)
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        wrong.dies_in_a_maximum,
+        wrong.dies_in_a_sum,
+        wrong.dies_at_the_barrier,
+        wrong.dies_in_the_last_exchange_of_the_barrier,
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_peer_that_dies_in_the_set_up_and_comes_back_at_once_takes_part(tmp_path, run):
+    with make_cluster(tmp_path, timeout=6.0, rho=100.0) as peers:
+        others = ["p0", "p1", "p2", "p4"]
+        peers.start(*others)
+        peers.start("p3", run=run)
+        assert peers.wait("p3", seconds=60) == {"p3": 9}
+        peers.start("p3")
+        assert set(peers.wait().values()) == {0}
+        records = [peers.certificate(name) for name in peers.names]
+        for record in records:
+            assert record["status"]["name"] == "converged"
+            assert record["record"] == records[0]["record"]
+            assert record["signed_by"] == record["heard"] == list(peers.names)
+            assert record["contributed"] == records[0]["contributed"]
+
+
 def test_a_peer_killed_during_the_certificate_leaves_one_of_those_present(tmp_path):
     with make_cluster(tmp_path, rho=30.0) as peers:
         left = ["p0", "p1", "p2", "p4"]

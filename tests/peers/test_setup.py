@@ -162,7 +162,7 @@ def test_with_ranges_the_box_is_theirs_and_all_else_is_the_same(runtime, scale):
     for ranges in (None, RANGES):
         terms = make_path_contract(scale=scale, ranges=ranges, max_weight=38.0)
         rows = rows_of(iris(4))
-        found.append(setup.agree(terms, runtime(terms.graph), rows, (0, 1, 2, 3), [])[0])
+        found.append(setup.agree(terms, runtime(terms.graph), rows, (0, 1, 2, 3), [], "")[0])
         assert setup.refuse_agreed(terms, found[-1]) == ""
     low, high = np.array(RANGES).T
     mean, deviation = np.array(found[1].mean), np.array(found[1].deviation)
@@ -187,13 +187,13 @@ def test_with_ranges_the_box_is_theirs_and_all_else_is_the_same(runtime, scale):
 )
 def test_settings_that_sites_with_these_bounds_cannot_have_agreed_on_are_refused(change, reason):
     terms = make_path_contract(ranges=RANGES, max_weight=38.0)
-    agreed, _, _ = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [])
+    agreed, _, _ = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [], "")
     assert setup.refuse_agreed(terms, msgspec.structs.replace(agreed, **change)) == reason
 
 
 def test_a_mean_outside_of_the_ranges_is_refused_even_with_a_box_to_match():
     terms = make_path_contract(ranges=RANGES, max_weight=38.0)
-    agreed, _, _ = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [])
+    agreed, _, _ = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [], "")
     mean, deviation = np.array([9.0, 3.0, 3.0, 1.0]), np.array(agreed.deviation)
     low, high = ((np.array(each) - mean) / deviation for each in np.array(RANGES).T)
     lie = msgspec.structs.replace(agreed, mean=mean.tolist(), low=low.tolist(), high=high.tolist())

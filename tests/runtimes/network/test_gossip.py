@@ -208,6 +208,34 @@ def test_a_relay_that_changes_a_signature_cannot_hide_a_statement(gossip, start)
     assert gossip.latest(2, "losses").body == b"first"
 
 
+def test_a_statement_that_is_withdrawn_hides_none_before_it_and_none_after_it(gossip, start):
+    author = start("0")
+    one, two, three = (author.sign("view", body, RUN) for body in (b"1", b"2", b"3"))
+    assert gossip.receive(three) is True
+    gossip.withdraw(three)
+    assert gossip.latest(0, "view") is None
+    assert gossip.all() == []
+    assert gossip.receive(one) is True
+    assert gossip.receive(three) is True
+    gossip.withdraw(three)
+    assert gossip.latest(0, "view") == one
+    assert gossip.receive(two) is True
+    # It still counts as signed.
+    assert isinstance(gossip.receive(repeat(author, three, b"other")), Evidence)
+
+
+def test_views_of_other_runs_can_be_dropped_so_that_they_hide_none_of_this_one(gossip, start):
+    zero, two = start("0"), start("2")
+    mine = zero.sign("view", b"this", RUN)
+    kept = [two.sign("view", b"", RUN), two.sign("record", b"", b"other")]
+    assert gossip.receive(zero.sign("view", b"other", b"other")) is True
+    assert all(gossip.receive(each) is True for each in kept)
+    assert gossip.receive(mine) is False
+    gossip.drop_other_runs("view", RUN)
+    assert gossip.all() == kept
+    assert gossip.receive(mine) is True
+
+
 def count_kept(gossip):
     """Return how many statements and processes are held."""
     kept = sum(map(len, gossip._kept.values()))

@@ -28,7 +28,7 @@ def path(tmp_path):
 def whole(path):
     """Return the bytes of a journal with an event of each kind."""
     journal, x = Journal(path, pytest.fail), np.zeros((3, 4))
-    journal.agreed(b"the run!", [0, 1], [(1, 2)], b"rows")
+    journal.agreed(b"the run!", [0, 1], [(1, 2)], "5f" * 32, b"rows")
     journal.start(0, x)
     journal.heard(0, [1, 2])
     journal.end(14, 7, x)
@@ -183,7 +183,7 @@ def test_the_last_run_of_a_journal_must_be_one_of_the_network_file(path, whole, 
     with pytest.raises(DataError, match=f"{sentence}. Move it away"):
         read_journal(path, contract)
     # Of an earlier run, in the same directory, nothing is used.
-    Journal(path, pytest.fail).agreed(b"another!", [0, 1], [], b"rows")
+    Journal(path, pytest.fail).agreed(b"another!", [0, 1], [], "5f" * 32, b"rows")
     assert len(read_journal(path, contract)) == 5
 
 

@@ -333,10 +333,7 @@ def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing, 
 
 def test_a_set_up_does_not_restart_for_a_loss_that_it_knows_from_the_other_end(agreeing, processes):
     node = agreeing
-    for name in ("0", "2"):
-        state(node, name, lost(processes[name]))
-    node._interrupt = None
-    node.start_setup(RUN, EVERYONE)
+    begin_setup(node, processes)
     node.on_loss(node.links["0"], "it was silent")
     with pytest.raises(RestartSetup):
         node.check_interrupt()
@@ -350,6 +347,64 @@ def test_a_set_up_does_not_restart_for_a_loss_that_it_knows_from_the_other_end(a
     state(node, "2", lost(processes["2"], 1))
     with pytest.raises(RestartSetup):
         node.check_interrupt()
+
+
+def begin_setup(node, processes):
+    """Begin a set-up of processes that are all known."""
+    for name, process in processes.items():
+        state(node, name, lost(process))
+    node._interrupt = None
+    node.start_setup(RUN, EVERYONE)
+
+
+def own_losses(line):
+    """Return the sequence numbers of what the node has stated about its losses."""
+    said = [messages.unpack(f.payload, Statement) for f in line.said if f.kind is Kind.STATEMENT]
+    return [each.seq for each in said if each.kind == "losses" and each.origin.peer == 1]
+
+
+def test_a_set_up_that_restarts_for_a_new_process_tells_those_at_its_barrier(
+    agreeing, processes, start_process
+):
+    node = agreeing
+    begin_setup(node, processes)
+    line = node.links["2"].connection
+    before = len(own_losses(line))
+    second = start_process("0")
+    for _ in range(3):
+        state(node, "2", lost(second))
+    assert len(own_losses(line)) == before + 1
+    with pytest.raises(RestartSetup):
+        node.check_interrupt()
+
+
+@pytest.mark.parametrize("first", ["the new process", "the call to restart"])
+def test_at_the_barrier_only_a_process_that_is_not_there_yet_makes_a_set_up_restart(
+    agreeing, processes, start_process, first
+):
+    node = agreeing
+    begin_setup(node, processes)
+    node.setup_done = True
+    news = [lost(start_process("0")), lost(processes["2"])]
+    for statement in news if first == "the new process" else news[::-1]:
+        # Others may have passed the barrier, and the new process then takes part late.
+        node.check_interrupt()
+        state(node, "2", statement)
+    with pytest.raises(RestartSetup):
+        node.check_interrupt()
+
+
+def test_a_new_process_that_connects_at_the_barrier_is_not_awaited_there(
+    agreeing, processes, start_process
+):
+    node, second = agreeing, start_process("0")
+    begin_setup(node, processes)
+    node.setup_done = True
+    node.on_disconnect(node.links["0"], "it was killed")
+    state(node, "2", lost(second))
+    assert greet(node, second, counts=False)[1] == ""
+    node.check_interrupt()
+    assert not node.links["0"].active
 
 
 def test_what_a_running_process_lost_in_its_set_up_does_not_keep_a_late_peer_out(
@@ -540,6 +595,7 @@ def test_a_relay_is_not_blamed_for_what_it_relays_and_the_origin_only_if_it_says
     state(node, "2", statement)
     assert [link.banned for link in node.links.values()] == ["", ""]
     assert node.views[0].counts == [1]
+    assert node.gossip.latest(0, kind) is None
     sent = [f.payload for f in node.links["2"].connection.said if f.kind is Kind.STATEMENT]
     assert messages.pack(statement) not in sent
     # It is known already, so it must state it anew.
@@ -547,6 +603,51 @@ def test_a_relay_is_not_blamed_for_what_it_relays_and_the_origin_only_if_it_says
     state(node, "0", again)
     assert node.links["0"].banned
     assert node.links["2"].banned == ""
+
+
+@pytest.mark.parametrize(("kind", "body"), INVALID.values(), ids=INVALID)
+def test_what_is_invalid_harms_no_peer_in_the_set_up(agreeing, processes, kind, body):
+    node, origin = agreeing, processes["0"]
+    begin_setup(node, processes)
+    if isinstance(body, messages.View):
+        body = msgspec.structs.replace(body, start=origin.incarnation.start)
+    agreed = make_agreed(EVERYONE)
+    state(node, "2", origin.sign(kind, messages.pack(body), run_id(node.contract, agreed)))
+    assert node.lost == set()
+    node.check_interrupt()
+    node.start_run(run_id(node.contract, agreed), agreed, 0)
+    assert node.views[0].counts == [1]
+    assert [link.banned for link in node.links.values()] == ["", ""]
+
+
+def test_a_neighbor_is_dropped_for_too_many_views_and_the_last_ones_are_those_of_all(
+    node, processes
+):
+    # Another neighbor may have accepted more of them, and forwards the last.
+    start, seq = processes["0"].incarnation.start, 0
+    while not node.links["0"].banned:
+        seq += 1
+        view = messages.View(0, start, seq, 5, [1] * (seq % 2))
+        statement = processes["0"].sign("view", messages.pack(view), RUN_ID)
+        state(node, "0", statement)
+    assert 90 < seq < 200
+    assert node.views[0].seq == seq - 1
+    state(node, "2", statement)
+    assert node.views[0] == view
+    assert node.links["2"].banned == ""
+
+
+def test_a_view_of_another_run_does_not_hide_one_of_this_run_from_a_late_peer(agreeing, processes):
+    node, zero, agreed = agreeing, processes["0"], make_agreed(EVERYONE)
+    run, start = run_id(agreeing.contract, agreed), zero.incarnation.start
+    views = [messages.View(0, start, seq, 5, []) for seq in (1, 2)]
+    good = zero.sign("view", messages.pack(views[0]), run)
+    state(node, "0", zero.sign("view", messages.pack(views[1]), b"another run"))
+    state(node, "2", good)
+    node.start_run(run, agreed, 0)
+    # Neighbors send what they know again when the link becomes active.
+    state(node, "2", good)
+    assert node.views[0] == views[0]
 
 
 def test_a_relay_is_dropped_for_what_nobody_has_signed(node, processes):
@@ -570,13 +671,13 @@ def test_statements_are_forwarded_to_all_others_once(node, processes):
 
 def test_a_flood_of_statements_is_forwarded_as_a_few_with_the_latest_at_the_end(node, processes):
     two, start = node.links["2"].connection, processes["0"].incarnation.start
-    for seq in range(1, 201):
+    for seq in range(1, 81):
         view = messages.View(0, start, seq, 5, [1] * (seq % 2))
         state(node, "0", processes["0"].sign("view", messages.pack(view), RUN_ID))
     node.loop.run_until_complete(asyncio.sleep(0.3))
     sent = [messages.unpack(f.payload, Statement) for f in two.said if f.kind is Kind.STATEMENT]
     assert len(sent) < 20
-    assert sent[-1].seq == 200
+    assert sent[-1].seq == 80
     assert not node._waiting
 
 

@@ -33,6 +33,8 @@ class Gossip:
         self._verifier, self._author = Verifier(contract), author
         self._latest: dict[tuple[int, Subject], Statement] = {}
         self._kept: dict[tuple[int, Subject], OrderedDict[tuple[object, ...], Statement]] = {}
+        # What the statement received last has taken the place of.
+        self._before: Statement | None = None
         self.processes: dict[int, Incarnation] = {author.incarnation.peer: author.incarnation}
         self.liars: dict[int, Evidence] = {}
 
@@ -96,8 +98,26 @@ class Gossip:
             return False
         if before is not None and before.order >= statement.order:
             return False
+        self._before = before
         self._latest[key] = statement
         return True
+
+    def withdraw(self, statement: Statement) -> None:
+        """Forget the statement just received: its contents are invalid, and it hides a valid one.
+
+        Peers that received it in another order must not come to know something else.
+        """
+        key = statement.origin.peer, statement.kind
+        if self._before is None:
+            del self._latest[key]
+        else:
+            self._latest[key] = self._before
+
+    def drop_other_runs(self, kind: Subject, run: bytes) -> None:
+        """Forget statements of a kind about other runs, which may hide those about this one."""
+        for key, each in list(self._latest.items()):
+            if key[1] == kind and each.run != run:
+                del self._latest[key]
 
     def convict(self, evidence: Evidence) -> int | None:
         """Store an evidence; return the peer that it convicts, None if that is known already.

@@ -114,8 +114,12 @@ class Membership(LockstepExchange):
         self._waits_stated_at = 0.0
         # The neighbors with which this peer exchanged, from a round on.
         self._spans: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=MAX_SPANS)
-        # Whether this peer has reached the barrier at the end of the set-up.
+        # What distinguishes the present attempt at the set-up, and whether this peer has reached
+        # the barrier at its end.
+        self._attempt: tuple[set[Pair], list[tuple[int, bytes]]] | None = None
         self.setup_done = False
+        # Whether a process of this attempt has stated its losses anew.
+        self._recalled = False
         self.views = MembershipViews(contract.graph, range(len(contract.peers)), ())
         # Statements that wait to be forwarded, and when one of each origin last was.
         self._waiting: dict[tuple[int, Subject], Statement] = {}
@@ -136,6 +140,7 @@ class Membership(LockstepExchange):
         Return the lost links and these peers.
         """
         limit = self.loop.time() + self.contract.patience
+        self._attempt = None
         while True:
             self.cancel_interrupt(RestartSetup)
             lost = self.lost
@@ -152,6 +157,7 @@ class Membership(LockstepExchange):
     def start_setup(self, run: bytes, members: tuple[int, ...]) -> None:
         """Start a set-up among these members, at its first exchange."""
         self.run, self.at, self.setup_done = run, 0, False
+        self._attempt, self._recalled = self._describe_attempt(), False
         self._activate(members, self.lost)
         for link in self.links.values():
             self.sync_phase(link)
@@ -169,9 +175,10 @@ class Membership(LockstepExchange):
         self.at, self.views, self.first_round = round_ * self.contract.B, views, round_
         self._publish("agreed", digest(agreed))
         # Others may have started before.
+        self.gossip.drop_other_runs("view", run)
         for peer in range(self.contract.graph.m):
             statement = self.gossip.latest(peer, "view")
-            if statement is not None and statement.run == run and peer != self.number:
+            if statement is not None and peer != self.number:
                 self._use_view(statement)
         self.agreement, self.agreed = None, 0
         self.cancel_interrupt(RestartSetup)
@@ -354,6 +361,9 @@ class Membership(LockstepExchange):
                 link.active_from, f"{link.name} rejoins from round {link.active_from} on"
             )
             self.publish_view(round_=link.active_from)
+            # Before it was in the run, it could not know which views are of this run.
+            for statement in self.gossip.all():
+                self.send(link, Kind.STATEMENT, statement)
 
     # Losses
 
@@ -423,7 +433,7 @@ class Membership(LockstepExchange):
         """Handle a neighbor whose process was restarted."""
         if self.phase == "agreeing":
             met = self.gossip.processes.get(link.number)
-            if met is None or met.key != process.key:
+            if met is None or met.key != process.key or self.setup_done:
                 # Its first statement restarts the set-up, which has not met it yet.
                 link.reset()
         elif link.active:
@@ -432,7 +442,30 @@ class Membership(LockstepExchange):
     def restart_setup(self) -> None:
         """Restart the set-up without the links that this process has lost, and tell all."""
         self._state_losses()
+        self._restart_if_outdated(tell=False)
+
+    def _restart_if_outdated(self, *, tell: bool) -> None:
+        """Restart a set-up unless it already excludes what is lost, by the same processes.
+
+        The others are in the same attempt then, and would not repeat their frames. At the barrier,
+        some may have started the run, in which a new process takes part late; so only a member that
+        is not there yet makes the others restart. It tells them by stating its losses anew.
+        """
+        if self.phase != "agreeing" or self._attempt == self._describe_attempt():
+            return
+        if self.setup_done and not self._recalled:
+            return
+        pending = self._attempt is None or isinstance(self._interrupt, RestartSetup)
+        if not pending and (tell or self._lost_late):
+            self._state_losses()
         self.interrupt(RestartSetup())
+
+    def _describe_attempt(self) -> tuple[set[Pair], list[tuple[int, bytes]]]:
+        """Return what distinguishes attempts at the set-up: the lost links, and the processes."""
+        lost = self.lost
+        members = reachable_peers(self.contract.graph, lost, self.number)
+        known = self.gossip.processes
+        return lost, [(i, known[i].key) for i in members if i in known]
 
     def _state_losses(self) -> None:
         """State which neighbors this process has lost in the set-up."""
@@ -490,6 +523,7 @@ class Membership(LockstepExchange):
             self._use_statement(statement, is_new)
         except WireError as error:
             # Its origin signed it; a relay is not to blame.
+            self.gossip.withdraw(statement)
             if statement.origin.peer == link.number:
                 self.ban(link, str(error))
             return
@@ -517,15 +551,18 @@ class Membership(LockstepExchange):
             lost = messages.unpack(statement.body, Losses)
             if not set(lost.neighbors) <= set(self.contract.graph.neighbors(peer).tolist()):
                 raise WireError("A statement of losses must list only neighbors of its peer.")
-        elif statement.kind == "view" and self.phase != "agreeing":
+        elif statement.kind == "view":
             self._use_view(statement)
         elif statement.kind == "waits":
             waits = messages.unpack(statement.body, Waits)
             if not set(waits.neighbors) <= set(self.contract.graph.neighbors(peer).tolist()):
                 raise WireError("A peer must wait only for neighbors.")
             self._waits[peer] = waits, self.loop.time()
-        if self.phase == "agreeing" and (statement.kind == "losses" or is_new_process):
-            self.interrupt(RestartSetup())
+        if statement.kind == "losses" or is_new_process:
+            origin = statement.origin
+            took_part = self._attempt is not None and (peer, origin.key) in self._attempt[1]
+            self._recalled |= took_part
+            self._restart_if_outdated(tell=not took_part)
 
     def receive_evidence(self, evidence: Evidence, but: Link | None = None) -> None:
         """Drop a peer that contradicted itself, and tell all neighbors."""
@@ -539,8 +576,8 @@ class Membership(LockstepExchange):
         link = self.links.get(name)
         if link is not None and not link.banned:
             self.ban(link, f"it signed two different {kind}s as one")
-        elif self.phase == "agreeing":
-            self.interrupt(RestartSetup())
+        else:
+            self._restart_if_outdated(tell=True)
         self.wake()
 
     def _publish(self, kind: Subject, body: bytes, run: bytes | None = None) -> None:
@@ -612,13 +649,15 @@ class Membership(LockstepExchange):
 
     def _use_view(self, statement: Statement) -> None:
         """Store the view of another peer of this run; raise WireError if it is invalid."""
-        if statement.run != self.run_id:
-            return
         view = messages.unpack(statement.body, View)
         stated = statement.origin.peer, statement.origin.start, statement.seq
         if (view.peer, view.start, view.seq) != stated:
             raise WireError("A view must be that of its origin.")
         check_view(view, self.contract)
+        if self.phase == "agreeing":
+            return  # it is stored when the run starts
+        if statement.run != self.run_id:
+            raise WireError("A view must be of this run.")
         link = self.links.get(self.contract.names[view.peer])
         if link is not None and view.ended is not None:
             link.phase = "done"
