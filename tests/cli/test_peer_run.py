@@ -40,7 +40,7 @@ def test_check_prints_one_line_per_check_and_waits_on_stderr(site):
     assert result.exit_code == 1
     assert result.stderr == "waiting for oslo\n"
     marks = [line.split()[0] for line in result.stdout.splitlines() if line[:1].strip()]
-    assert marks == ["good"] * 6 + ["BAD"]
+    assert marks == ["good"] * 6 + ["note", "BAD"]
     assert "Connection refused" in result.stdout
     digest = contract_file.read(Path("network.toml")).digest.hex()
     assert digest in "".join(line[20:] for line in result.stdout.splitlines()).replace(" ", "")
@@ -53,7 +53,7 @@ def test_check_has_a_json_form(site):
     assert found["ready"] is False
     lines = found["checks"]
     assert [*lines[0]] == ["name", "ok", "detail", "warns"]
-    names = ["network file", "key", "certificate", "clock", "port", "data", "oslo"]
+    names = ["network file", "key", "certificate", "clock", "port", "data", "ranges", "oslo"]
     assert [line["name"] for line in lines] == names
     assert [line["ok"] for line in lines] == [True] * 6 + [False]
 

@@ -251,7 +251,7 @@ def status(
             print_json({"phase": "ended", "status": asdict(ended), "out": str(directory)})
             return
         where = exit_codes.where(ended.name)
-        typer.echo(f"The run in {directory} has ended. {ended} ({where})")
+        echo(f"The run in {directory} has ended. {ended} ({where})")
         return
     if as_json:
         print_json(answer)

@@ -92,10 +92,15 @@ def test_private_seeds_of_two_journals_differ(tmp_path):
     assert len(seeds) == 20
 
 
-@pytest.mark.parametrize("damage", ["", "12", 7, "x" * 64])
-def test_a_damaged_private_seed_is_replaced(path, damage):
+@pytest.mark.parametrize("damage", ["", 7, "x" * 64])
+def test_a_damaged_private_seed_is_a_data_error(path, damage):
     path.write_text(json.dumps({"event": "seed", "seed": damage}) + "\n")
-    assert find_private_seed(read_journal(path)) is None
+    with pytest.raises(DataError, match="Line 1 of the journal .* Move it away"):
+        _ = Journal(path, pytest.fail).private_seed
+
+
+def test_a_short_private_seed_is_replaced(path):
+    path.write_text(json.dumps({"event": "seed", "seed": "12"}) + "\n")
     seed = Journal(path, pytest.fail).private_seed
     assert find_private_seed(read_journal(path)) == seed
 

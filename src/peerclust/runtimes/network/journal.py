@@ -21,7 +21,6 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, TypedDict
@@ -99,9 +98,9 @@ class Journal:
     @cached_property
     def private_seed(self) -> bytes:
         """The private seed of the site: that of the journal so far, or else a new one."""
-        with suppress(DataError, FileNotFoundError):
-            if (known := find_private_seed(read_journal(self._path))) is not None:
-                return known
+        events = read_journal(self._path) if self._path.exists() else []
+        if (known := find_private_seed(events)) is not None:
+            return known
         seed = secrets.token_bytes(SEED_BYTES)
         self._write(Event(event="seed", seed=seed.hex()))
         return seed
