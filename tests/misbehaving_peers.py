@@ -266,12 +266,12 @@ def is_too_stiff_in_the_end(arguments, directory):
 
 
 def is_too_steep_in_a_sum(arguments, directory):
-    """Claims, after some sums of `exact`, that its numbers are larger than any."""
+    """Claims, after its first sum of `exact`, that its numbers are larger than any."""
     honest, calls = Users.curvature, []
 
     def lie(self, assignment, x):
         calls.append(x)
-        return honest(self, assignment, x) * (1e12 if len(calls) > 3 else 1.0)
+        return honest(self, assignment, x) * (1e12 if len(calls) > 1 else 1.0)
 
     Users.curvature = lie
     preload.run_peer(arguments, directory)
