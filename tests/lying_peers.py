@@ -8,6 +8,7 @@ from peerclust.runtimes.network.messages import (
     Ended,
     Heartbeat,
     Hello,
+    LinkUp,
     Record,
     SignedRecord,
     Statement,
@@ -48,7 +49,7 @@ def _forge(peer, copies):
     return StateReply(agreed, 10, record.centers, SignedRecord(record, signed))
 
 
-def _says_done(arguments, directory, copies):
+def _says_done(arguments, directory, forge):
     """Run a peer that says that the run is over, and answers with a result of its own."""
 
     def hello(self, link, nonce):
@@ -65,16 +66,16 @@ def _says_done(arguments, directory, copies):
     before = node.Node.open
 
     def open_and_forge(self):
-        self.state_reply = lambda: _forge(self, copies)
+        self.state_reply = lambda: forge(self)
         before(self)
 
     node.Node.open = open_and_forge
-    site.Site._state_reply = lambda self: _forge(self.node, copies)
+    site.Site._state_reply = lambda self: forge(self.node)
     receive = node.Node._receive_message
 
     def answer_always(self, link, frame):
         if frame.kind is Kind.STATE_REQUEST:
-            self.send(link, Kind.STATE_REPLY, _forge(self, copies))
+            self.send(link, Kind.STATE_REPLY, forge(self))
         else:
             receive(self, link, frame)
 
@@ -83,11 +84,11 @@ def _says_done(arguments, directory, copies):
 
 
 def forges_the_end(arguments, directory):
-    _says_done(arguments, directory, 1)
+    _says_done(arguments, directory, lambda peer: _forge(peer, 1))
 
 
 def signs_the_forged_end_many_times(arguments, directory):
-    _says_done(arguments, directory, 20)
+    _says_done(arguments, directory, lambda peer: _forge(peer, 20))
 
 
 def _during_the_run(arguments, directory, act, every=1):
@@ -170,3 +171,39 @@ def invents_processes(arguments, directory):
                 self.broadcast(Kind.STATEMENT, forged)
 
     _during_the_run(arguments, directory, act)
+
+
+def offers_ever_new_links(arguments, directory):
+    """Sends LINK_UP again and again, and states nothing itself."""
+
+    def act(self, n):
+        if n == 50:
+            self._publish = lambda *_: None
+            self._receive_link_up = lambda *_: None
+
+            def again():
+                for _ in range(20):
+                    self.broadcast(Kind.LINK_UP, LinkUp(self.round))
+                self.loop.call_later(0.02, again)
+
+            again()
+
+    _during_the_run(arguments, directory, act)
+
+
+def saves_its_reply(arguments, directory):
+    """Keeps what it answers at the end, the signed record of the run, in the file `old`."""
+    leave = site.Site.leave
+
+    def save_and_leave(self):
+        (directory / "old").write_bytes(messages.pack(self._state_reply()))
+        leave(self)
+
+    site.Site.leave = save_and_leave
+    preload.run_peer(arguments, directory)
+
+
+def serves_an_old_record(arguments, directory):
+    """Answers with the record of an earlier run of the same network file, signed by all."""
+    old = messages.unpack((directory / "old").read_bytes(), StateReply)
+    _says_done(arguments, directory, lambda _: old)

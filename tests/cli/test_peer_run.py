@@ -55,7 +55,7 @@ def test_check_has_a_json_form(site):
     assert [*lines[0]] == ["name", "ok", "detail", "warns"]
     names = ["network file", "key", "certificate", "clock", "port", "data", "ranges", "oslo"]
     assert [line["name"] for line in lines] == names
-    assert [line["ok"] for line in lines] == [True] * 6 + [False]
+    assert [line["ok"] for line in lines] == [True] * 7 + [False]
 
 
 def test_check_reads_the_table_with_the_signs_it_is_given(site):

@@ -70,3 +70,25 @@ def test_a_peer_that_relays_what_nobody_signed_is_dropped(tmp_path):
     found = run_beside(tmp_path, lies.invents_processes)
     for name in ("p0", "p2", "p3"):
         assert "must be signed by its origin" in found[name][1]
+
+
+def test_a_peer_that_rejoins_again_and_again_is_dropped_and_nobody_else(tmp_path):
+    found = run_beside(tmp_path, lies.offers_ever_new_links)
+    for name in ("p0", "p2", "p3"):
+        assert "p5 is refused: it left and rejoined too often" in found[name][1]
+
+
+def test_the_record_of_an_earlier_run_is_not_taken_for_that_of_a_new_one(tmp_path):
+    with make_cluster(tmp_path, 6, GRAPH, join_timeout=6.0, rounds=20, tol=1e-1) as peers:
+        peers.start(*HONEST)
+        peers.start("p5", run=lies.saves_its_reply)
+        peers.wait()
+        before = {peers.certificate(name)["record"] for name in HONEST}
+        assert len(before) == 1
+        peers.start(*HONEST, options=["--force"])
+        peers.start("p5", options=["--force"], run=lies.serves_an_old_record)
+        peers.wait(*HONEST)
+        for name in HONEST:
+            certificate = peers.certificate(name)
+            assert not certificate["status"]["name"].startswith("joined late")
+            assert certificate["record"] not in before

@@ -22,6 +22,7 @@ from peerclust.cli.app import (
     Force,
     Json,
     Seed,
+    echo,
     print_json,
     print_progress,
 )

@@ -136,14 +136,14 @@ def _decide_out_of_rounds(end: Ending, more: str) -> Status:
 def decide_peer_status(end: Ending, *, unheard: int, missing: Sequence[str]) -> Status:
     """Return how a run ended for a peer, whose component of the network has most of the peers.
 
-    `unheard` peers of the component did not report how they ended; the `missing` are not in it.
+    `unheard` peers of the component have not signed the record; the `missing` are not in it.
     """
     status = decide_status(end)
     if end.stopped and unheard:
         status = Status(
             "stopped",
-            f"the peers stopped after {count(end.rounds, 'round')}, but {unheard} of them did not"
-            " report how they ended. Run again.",
+            f"the peers stopped after {count(end.rounds, 'round')}, but {unheard} of them have"
+            " not signed its record. Run again.",
         )
     if not missing:
         return status

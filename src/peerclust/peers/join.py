@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from peerclust.arrays import Array
 from peerclust.errors import PeerError
+from peerclust.log_events import LogEvent
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
 from peerclust.peers.site_directory import SiteDirectory
@@ -50,7 +51,7 @@ class JoinProcedure:
             try:
                 return self._agree()
             except RestartSetup:
-                self.directory.log("The setup starts again.")
+                self.directory.log(LogEvent("setup-restarted", "The setup starts again."))
             except StateReceived as received:
                 if received.reply.record is not None:
                     raise
@@ -96,9 +97,12 @@ class JoinProcedure:
         if self.contract.delta == "auto":
             parameters.append(f"delta {agreed.delta:.6g}")
         chosen = f": {', '.join(parameters)}" if parameters else ""
-        self.directory.log(f"Agreed with {names}{chosen}.")
+        self.directory.log(
+            LogEvent("agreed", f"Agreed with {names}{chosen}.", peers=names.split(", "))
+        )
         if saved is not None:
-            self.directory.log(f"All peers resume from their checkpoints, at round {round_}.")
+            resumed = f"All peers resume from their checkpoints, at round {round_}."
+            self.directory.log(LogEvent("resumed", resumed, round=round_))
         self._start(agreed, round_)
         return JoinResult(agreed, users, x, round_)
 
@@ -140,7 +144,8 @@ class JoinProcedure:
         if saved is not None and saved.run == run_id(self.contract, agreed)[:TAG_BYTES]:
             x = unpack_centers(saved.centers, K)[None]
             source = f"the checkpoint of round {saved.round}"
-        self.directory.log(f"The run is in round {reply.round}; joining with {source}.")
+        joins = f"The run is in round {reply.round}; joining with {source}."
+        self.directory.log(LogEvent("joined", joins, round=reply.round))
         self._start(agreed, reply.round)
         return JoinResult(agreed, users, x, reply.round)
 

@@ -8,7 +8,6 @@
 - centers.csv: this site's centers, in the rows' own units;
 - labels.csv: row, label and outlier score of each row;
 - evidence.json: statements with which peers contradicted themselves, if any did;
-- record: the joint record of the run, with the peers' signatures, for `peerclust peer serve`;
 - certificate.json: how it ended, the rounds each peer contributed to, what was agreed;
 - solution.npz: for `peerclust predict`.
 
@@ -72,6 +71,7 @@ from peerclust.users import Users
 Record = dict[str, object]
 
 RESULT = ("centers.csv", "labels.csv", "certificate.json", "solution.npz")
+_OTHERS = ("journal.jsonl", "checkpoint", "evidence.json", "log.txt", "log.jsonl")
 
 
 def status_socket(directory: Path) -> Path:
@@ -153,12 +153,12 @@ class SiteDirectory:
             )
 
     def _clear(self) -> None:
-        for name in (*RESULT, "journal.jsonl", "checkpoint", "log.txt", "log.jsonl"):
+        for name in (*RESULT, *_OTHERS):
             (self.path / name).unlink(missing_ok=True)
 
     def _remove_leftovers(self) -> None:
         """Remove what a process that was killed had begun to write."""
-        names = "|".join(map(re.escape, (*RESULT, "checkpoint")))
+        names = "|".join(map(re.escape, (*RESULT, "checkpoint", "evidence.json")))
         for path in self.path.iterdir():
             if re.fullmatch(rf"\.({names})\.[a-z0-9_]{{8}}", path.name):
                 shutil.rmtree(path, ignore_errors=True)

@@ -95,7 +95,7 @@ def test_private_seeds_of_two_journals_differ(tmp_path):
 @pytest.mark.parametrize("damage", ["", 7, "x" * 64])
 def test_a_damaged_private_seed_is_a_data_error(path, damage):
     path.write_text(json.dumps({"event": "seed", "seed": damage}) + "\n")
-    with pytest.raises(DataError, match="Line 1 of the journal .* Move it away"):
+    with pytest.raises(DataError, match=r"Line 1 of the journal .* Move it away"):
         _ = Journal(path, pytest.fail).private_seed
 
 

@@ -1,8 +1,7 @@
 import networkx as nx
-import pytest
 from hypothesis import given, settings, strategies as st
 
-from peerclust.graphs import complete, from_edges, path, ring, star
+from peerclust.graphs import from_edges, path, ring
 from peerclust.runtimes.network.messages import Ended, View
 from peerclust.runtimes.network.views import MembershipViews, reachable_peers
 
@@ -70,8 +69,6 @@ def test_peers_that_were_absent_from_the_set_up_are_in_no_component():
     views = MembershipViews(ring(5), [0, 1, 2, 3], [(0, 4), (3, 4)])
     assert views.component(0) == (0, 1, 2, 3)
     assert views[4].counts == []
-    assert views.unaccounted(0) == []
-    assert not views.is_partitioned(0)
 
 
 def test_of_two_views_the_later_one_is_valid_and_a_stranger_has_none():
@@ -99,60 +96,6 @@ def test_the_latest_reasons_of_changes_are_kept():
     for seq in range(1, 5000):
         assert views.update(View(1, START, seq, seq, [0], f"change {seq}" if seq % 2 else ""))
     assert list(views.reasons) == [(n, 1, f"change {n}") for n in range(3001, 5000, 2)]
-
-
-def test_both_halves_of_a_ring_of_four_are_partitioned():
-    views = all_views(ring(4))
-    cut(views, 1, 2)
-    cut(views, 3, 0)
-    for me in range(4):
-        assert len(views.component(me)) == 2
-        assert views.is_partitioned(me)
-
-
-def test_a_ring_of_five_without_one_peer_is_not_partitioned_but_that_peer_is():
-    views = all_views(ring(5))
-    lose(views, 1, 0)
-    lose(views, 4, 0)
-    assert views.component(2) == (1, 2, 3, 4)
-    assert views.unaccounted(2) == []
-    assert not views.is_partitioned(2)
-    lose(views, 0, 1, 4)
-    assert views.is_partitioned(0)
-
-
-def test_a_peer_behind_two_lost_ones_is_unaccounted_for():
-    # In a ring of seven, 5 and 0 are lost; 6 may run between them, unheard.
-    views = all_views(ring(7))
-    lose(views, 4, 5)
-    lose(views, 1, 0)
-    assert views.component(2) == (1, 2, 3, 4)
-    assert views.unaccounted(2) == [6]
-    assert views.is_partitioned(2)
-    # Once a peer reports its loss, it is accounted for.
-    lose(views, 5, 6)
-    assert views.unaccounted(2) == []
-    assert not views.is_partitioned(2)
-
-
-@pytest.mark.parametrize("m", [2, 3, 4, 5, 8])
-def test_of_two_components_at_most_one_is_not_partitioned(m):
-    for first in range(1, m):
-        views = all_views(complete(m))
-        for a in range(first):
-            for b in range(first, m):
-                cut(views, a, b)
-        whole = [not views.is_partitioned(me) for me in (0, m - 1)]
-        assert whole == [2 * first > m, 2 * (m - first) > m]
-
-
-def test_the_hub_of_a_star_without_half_of_its_leaves_is_partitioned():
-    views = all_views(star(6))
-    for leaf in (1, 2):
-        lose(views, 0, leaf)
-    assert not views.is_partitioned(0)
-    lose(views, 0, 3)
-    assert views.is_partitioned(0)
 
 
 def test_checksums_of_the_same_views_are_equal_in_whatever_order_they_came():

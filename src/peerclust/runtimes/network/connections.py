@@ -1,8 +1,8 @@
 """Listening and dialing: one accepted connection per neighbor; everyone else is refused.
 
 Of two neighbors, the one with the smaller name dials, with exponential backoff. A connection is
-accepted only after both sides have sent HELLO, because a TLS 1.3 client's handshake succeeds even
-if the server then rejects its certificate.
+accepted only after both sides have sent HELLO and PROOF, because a TLS 1.3 client's handshake
+succeeds even if the server then rejects its certificate.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class ConnectionManager:
 
     def _abort_if_silent(self, connection: Connection) -> None:
         if connection in self._pending:
-            connection.abort(f"it did not send HELLO within {HANDSHAKE_TIMEOUT:g} s")
+            connection.abort(f"it did not send HELLO and PROOF within {HANDSHAKE_TIMEOUT:g} s")
 
     def _received(self, connection: Connection, data: bytes | memoryview) -> None:
         link = self._owner[connection]

@@ -58,12 +58,22 @@ class Gossip:
         return list(self._latest.values())
 
     def who_stated(self, kind: Subject, run: bytes, body: bytes) -> list[Statement]:
-        """Return the statements of this kind and content, of all peers but liars."""
+        """Return the statements of this kind and content that are valid (see `is_valid`)."""
         return [
             each
-            for (peer, of_kind), each in self._latest.items()
-            if of_kind == kind and (each.run, each.body) == (run, body) and peer not in self.liars
+            for (_, of_kind), each in self._latest.items()
+            if of_kind == kind and (each.run, each.body) == (run, body) and self.is_valid(each)
         ]
+
+    def is_valid(self, statement: Statement) -> bool:
+        """Return whether the peer of a statement is no liar, and no later process of it is known.
+
+        A peer that has started anew takes part in another run, or takes part late; what its earlier
+        process agreed to or signed counts no more.
+        """
+        peer = statement.origin.peer
+        known = self.processes.get(peer)
+        return peer not in self.liars and (known is None or statement.origin.order >= known.order)
 
     def meet(self, process: Incarnation) -> bool:
         """Note a process, which must have been checked; return whether it is the latest known."""
@@ -120,7 +130,7 @@ class Gossip:
                 del self._latest[key]
 
     def convict(self, evidence: Evidence) -> int | None:
-        """Store an evidence; return the peer that it convicts, None if that is known already.
+        """Store evidence; return the peer that it convicts, None if that is known already.
 
         Raise WireError if it convicts nobody.
         """

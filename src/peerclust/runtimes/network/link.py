@@ -41,9 +41,9 @@ class Link:
         When a frame was last received from it, and last sent to it.
     agreement_view : tuple of int and float
         The checksum of the views in its last frame of an agreement, and when it was received.
-    seen, processes, stated_at
+    seen, processes, stated_at, rejoined_at
         Whether it was ever connected, how many of its processes were, and when it lately stated
-        something about itself.
+        something about itself or rejoined.
     state_requested : bool
         Whether this peer sent STATE_REQUEST over this connection; `state_sent_at` is when it last
         answered one.
@@ -79,6 +79,7 @@ class Link:
     seen: bool = False
     processes: int = 0
     stated_at: deque[float] = field(default_factory=deque)
+    rejoined_at: deque[float] = field(default_factory=deque)
     state_requested: bool = False
     state_sent_at: float = -1.0
     banned: str = ""
@@ -99,6 +100,13 @@ class Link:
         return (
             self.rejoin_sent is not None and self.rejoin_sent < round_ and self.phase == "running"
         )
+
+    def count_rejoins(self, now: float, seconds: float) -> int:
+        """Count one more rejoin; return how many there were in the last seconds."""
+        self.rejoined_at.append(now)
+        while self.rejoined_at[0] < now - seconds:
+            self.rejoined_at.popleft()
+        return len(self.rejoined_at)
 
     def store(self, frame: Frame) -> None:
         """Store a frame until its exchange; if there are too many, drop the oldest.

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from peerclust.errors import PeerError, WireError
+from peerclust.log_events import LogEvent
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.gossip import Gossip
@@ -59,6 +60,12 @@ MAX_SPANS = 64
 # for each of its links, before it is dropped.
 _MAX_PROCESSES = 16
 _MAX_STATEMENTS = 100
+
+# A neighbor may rejoin so many times in `timeout` seconds before it is dropped.
+_MAX_REJOINS = 10
+
+# Maximum number of events that are kept for the result.
+_MAX_EVENTS = 1000
 
 # Statements of one origin are forwarded with at least this pause in between, in seconds; then only
 # the latest ones are.
@@ -107,7 +114,9 @@ class Membership(LockstepExchange):
         # which are excluded only if it restarts.
         self._lost: set[int] = set()
         self._lost_late: set[int] = set()
-        self.run_id, self.first_round, self._majority_lost = b"", 0, False
+        self.run_id, self.first_round = b"", 0
+        # Whether too few peers are left, and whether this peer ever had others in the run.
+        self._majority_lost = self._was_connected = False
         self.views_changed_at = 0.0
         # For whom peers wait, with the time at which they said so; and when this peer last did.
         self._waits: dict[int, tuple[Waits, float]] = {}
@@ -127,7 +136,7 @@ class Membership(LockstepExchange):
         # Called with the name and the evidence if a peer contradicted itself.
         self.on_evidence: Callable[[str, Evidence], None] = lambda *_: None
         # Events with their rounds, for the result.
-        self.events: list[tuple[int, str]] = []
+        self.events: deque[tuple[int, str]] = deque(maxlen=_MAX_EVENTS)
 
     @property
     def round(self) -> int:
@@ -306,7 +315,8 @@ class Membership(LockstepExchange):
                 return link.banned
         resumed = same and hello.known is not None and hello.known.key == mine.key
         if not link.seen:
-            self.log(f"{link.name} is here.{self._list_awaited(but=link)}")
+            here = f"{link.name} is here.{self._list_awaited(but=link)}"
+            self.log(LogEvent("connected", here, peer=link.name))
         link.attach(connection, self.loop.time())
         link.process, link.phase, link.counts_me = hello.process, hello.phase, hello.counts
         link.run, link.at = frame.run, frame.exchange
@@ -356,10 +366,12 @@ class Membership(LockstepExchange):
         if link.rejoin_received is not None:
             link.active_from = max(link.rejoin_sent, link.rejoin_received) + 1
             link.rejoin_sent = link.rejoin_received = None
+            if link.count_rejoins(self.loop.time(), self.contract.timeout) > _MAX_REJOINS:
+                self.ban(link, "it left and rejoined too often")
+                return
             link.active = True
-            self._record_event(
-                link.active_from, f"{link.name} rejoins from round {link.active_from} on"
-            )
+            rejoins = f"{link.name} rejoins from round {link.active_from} on"
+            self._record_event(link.active_from, rejoins, "rejoined", link.name)
             self.publish_view(round_=link.active_from)
             # Before it was in the run, it could not know which views are of this run.
             for statement in self.gossip.all():
@@ -377,7 +389,8 @@ class Membership(LockstepExchange):
         """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
         link.detach()
         if link.active and link.phase != "done":
-            self.log(f"The connection to {link.name} broke: {reason or 'it was closed here'}.")
+            broke = f"The connection to {link.name} broke: {reason or 'it was closed here'}."
+            self.log(LogEvent("disconnected", broke, peer=link.name))
         self.wake()
 
     def ban(self, link: Link, reason: str) -> None:
@@ -386,7 +399,8 @@ class Membership(LockstepExchange):
         if link.active or self.phase == "agreeing":
             self.on_loss(link, reason)
         else:
-            self._record_event(self.round, f"{link.name} is refused: {reason}")
+            refused = f"{link.name} is refused: {reason}"
+            self._record_event(self.round, refused, "refused", link.name)
         if link.connection is not None:
             self.send(link, Kind.BYE, Bye("refuses", sanitize(reason)))
             link.connection.close(reason, refused=True)
@@ -394,7 +408,8 @@ class Membership(LockstepExchange):
     def on_loss(self, link: Link, reason: str) -> None:
         """Drop a neighbor, and close its connection so that it drops this peer, too."""
         if self.phase == "agreeing":
-            self._record_event(0, f"{link.name} does not take part: {reason}")
+            missing = f"{link.name} does not take part: {reason}"
+            self._record_event(0, missing, "lost", link.name)
             link.reset()
             (self._lost_late if self.setup_done else self._lost).add(link.number)
             if (self.contract.on_loss if link.seen else self.contract.on_absent) == "stop":
@@ -414,10 +429,12 @@ class Membership(LockstepExchange):
         """Continue without a neighbor, or stop if the network file says so."""
         if self.agreement is not None and self.agreement.complete:
             link.gone = True
-            self._record_event(self.round, f"{link.name} was lost after an agreement: {reason}")
+            gone = f"{link.name} was lost after an agreement: {reason}"
+            self._record_event(self.round, gone, "lost", link.name)
             return
         link.reset()
-        self._record_event(self.round, f"{link.name} was lost in round {self.round}: {reason}")
+        gone = f"{link.name} was lost in round {self.round}: {reason}"
+        self._record_event(self.round, gone, "lost", link.name)
         self.publish_view(f"lost {link.name}: {reason}")
         if self.contract.on_loss == "stop" and self.phase == "running":
             why = f"{link.name} was lost in round {self.round} ({reason}), and the network file"
@@ -501,9 +518,10 @@ class Membership(LockstepExchange):
     def _pair(self, link: Link) -> tuple[int, int]:
         return min(self.number, link.number), max(self.number, link.number)
 
-    def _record_event(self, round_: int, what: str) -> None:
+    def _record_event(self, round_: int, what: str, event: str, peer: str) -> None:
+        what = what.removesuffix(".")
         self.events.append((round_, what))
-        self.log(f"{what}.")
+        self.log(LogEvent(event, f"{what}.", peer=peer, round=round_))
 
     # Statements
 
@@ -570,7 +588,8 @@ class Membership(LockstepExchange):
         if liar is None:
             return
         name, kind = self.contract.names[liar], evidence.first.kind
-        self._record_event(self.round, f"{name} is dropped: it signed two different {kind}s as one")
+        dropped = f"{name} is dropped: it signed two different {kind}s as one"
+        self._record_event(self.round, dropped, "evidence", name)
         self.on_evidence(name, evidence)
         self.broadcast(Kind.EVIDENCE, evidence, but)
         link = self.links.get(name)
@@ -727,15 +746,18 @@ class Membership(LockstepExchange):
         m = self.contract.graph.m
         here = len(self.views.component(self.number))
         lost = not is_majority(here, m)
-        if lost != self._majority_lost and self.phase == "running":
+        # A peer that joins late is alone until its first link is active.
+        self._was_connected |= here > 1
+        if lost != self._majority_lost and self.phase == "running" and self._was_connected:
             self._majority_lost = lost
             more = m // 2 + 1 - here
-            self.log(
-                f"The majority is lost: {here} of {m} peers are left, and the run cannot converge"
-                f" unless {more} return{'s' * (more == 1)}."
-                if lost
-                else f"The majority is back: {here} of {m} peers are connected."
-            )
+            sentence = f"The majority is back: {here} of {m} peers are connected."
+            if lost:
+                sentence = (
+                    f"The majority is lost: {here} of {m} peers are left, and the run cannot"
+                    f" converge unless {more} return{'s' * (more == 1)}."
+                )
+            self.log(LogEvent("majority-lost" if lost else "majority-back", sentence, peers=here))
 
     def publish_view(
         self, reason: str = "", *, round_: int | None = None, ended: Ended | None = None

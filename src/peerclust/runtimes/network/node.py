@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeVar
 
-import numpy as np
-
 from peerclust.errors import WireError
+from peerclust.log_events import LogEvent
 from peerclust.runtimes.network import identity as identities, messages, wire
 from peerclust.runtimes.network.connections import ConnectionManager
 from peerclust.runtimes.network.contract import Contract
@@ -35,8 +34,8 @@ from peerclust.runtimes.network.messages import (
     StateRequest,
 )
 from peerclust.runtimes.network.record import check_signed, digest, is_majority
+from peerclust.runtimes.network.state_validation import refuse_state
 from peerclust.runtimes.network.statements import Author, run_id
-from peerclust.runtimes.network.views import reachable_peers
 from peerclust.runtimes.network.wire import Frame, Kind
 
 # Seconds that a process which was asked to exit waits for a call in a thread.
@@ -92,6 +91,8 @@ class Node(Membership):
 
     def open(self) -> None:
         """Start listening, dialing and the watchdog."""
+        awaited = ", ".join(self.links)
+        self.log(LogEvent("waiting", f"Waiting for {awaited}.", peers=list(self.links)))
         self._state_losses()
         self.loop.run_until_complete(self._connections.open())
         self._ticker = self.loop.create_task(self._watch())
@@ -227,7 +228,9 @@ class Node(Membership):
                 self.send(link, Kind.STATE_REPLY, self.state_reply())
         elif frame.kind is Kind.STATE_REPLY:
             reply = messages.unpack(data, StateReply)
-            self._check_state_reply(reply)
+            must = refuse_state(self.contract, reply.agreed, reply.round, reply.centers)
+            if must:
+                raise WireError(f"A message of kind StateReply must {must}.")
             alone = self.phase == "running" and not self.active_links()
             done = reply.record is not None
             if not (link.state_requested and (self.phase == "agreeing" or (alone and done))):
@@ -249,8 +252,9 @@ class Node(Membership):
         """
         m = len(self.contract.peers)
         if reply.record is not None:
-            signers = check_signed(reply.record, self.contract, self.gossip.verifier)
-            return is_majority(len(signers - set(self.gossip.liars)), m)
+            check_signed(reply.record, self.contract, self.gossip.verifier)
+            signed = filter(self.gossip.is_valid, reply.record.signatures)
+            return is_majority(len({statement.origin.peer for statement in signed}), m)
         run = run_id(self.contract, reply.agreed)
         return is_majority(len(self.gossip.who_stated("agreed", run, digest(reply.agreed))), m)
 
@@ -278,48 +282,8 @@ class Node(Membership):
             self.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))
         elif bye.why == "refuses":
             link.refusal = f"it refused this peer: {reason}"
-            self.log(f"{link.name} refused this peer: {reason}.")
+            refused = f"{link.name} refused this peer: {reason.removesuffix('.')}."
+            self.log(LogEvent("refused", refused, peer=link.name))
         if link.active and self.phase == "running" and bye.why in ("leaves", "refuses"):
             self.on_loss(link, reason or "it left")
         self.wake()
-
-    def _check_state_reply(self, reply: StateReply) -> None:
-        d, K = len(self.contract.features), self.contract.n_clusters
-        agreed = reply.agreed
-        for values in (agreed.mean, agreed.deviation, agreed.low, agreed.high):
-            if len(values) != d or not np.isfinite(values).all():
-                raise WireError(f"A message of kind StateReply must have {d} finite numbers each.")
-        scalars = (
-            agreed.spread,
-            agreed.weight,
-            agreed.W,
-            agreed.rho,
-            agreed.lambda_max,
-            agreed.delta,
-        )
-        others = (agreed.alpha, agreed.lambda_2, *agreed.curvature, *agreed.evenness)
-        by_center = {len(agreed.curvature), len(agreed.evenness)} == {K}
-        positive = all(0 < value < np.inf for value in (*scalars, agreed.lambda_max))
-        if not positive or not by_center:
-            raise WireError("A message of kind StateReply must have positive finite numbers.")
-        if not all(0 <= value < np.inf for value in others):
-            raise WireError("A message of kind StateReply must have curvatures of at least 0.")
-        if min(agreed.deviation) <= 0 or len(reply.centers) != 8 * K * d:
-            raise WireError(
-                "A message of kind StateReply must have deviations above 0 and centers."
-            )
-        if not np.isfinite(np.frombuffer(reply.centers, "<f8")).all():
-            raise WireError("A message of kind StateReply must have finite centers.")
-        m, graph = self.contract.graph.m, self.contract.graph
-        known = all(i < m for i in agreed.members) and all(
-            max(pair) < m and pair[1] in graph.neighbors(pair[0]) for pair in agreed.lost
-        )
-        if not known:
-            raise WireError(
-                "A message of kind StateReply must name peers and links of the network."
-            )
-        members = agreed.members
-        if not members or reachable_peers(graph, agreed.lost, members[0]) != tuple(members):
-            raise WireError("A message of kind StateReply must name members that reach each other.")
-        if reply.round > self.contract.max_round:
-            raise WireError("A message of kind StateReply must have a round of the run.")

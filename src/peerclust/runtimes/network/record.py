@@ -15,7 +15,7 @@ import numpy as np
 from peerclust.errors import WireError
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.messages import Presence, Record, SignedRecord, Statement
+from peerclust.runtimes.network.messages import Presence, SignedRecord
 from peerclust.runtimes.network.statements import Verifier
 
 Span = tuple[int, int]
@@ -85,9 +85,3 @@ def merge(spans: Iterable[Span]) -> list[Span]:
         else:
             merged.append((first, last))
     return merged
-
-
-def select(statements: Iterable[Statement], record: Record) -> list[Statement]:
-    """Return the statements that sign a record."""
-    stated = digest(record)
-    return [each for each in statements if each.kind == "record" and each.body == stated]

@@ -123,10 +123,10 @@ class Verifier:
         _verify(_load(theirs.key), proof, data, "A proof")
 
     def check_evidence(self, evidence: Evidence) -> int:
-        """Return the peer that an evidence convicts; raise WireError if it convicts none."""
+        """Return the peer that evidence convicts; raise WireError if it convicts none."""
         first, second = evidence.first, evidence.second
         if first.place != second.place or first.body == second.body:
-            raise WireError("An evidence must be two statements that contradict each other.")
+            raise WireError("Evidence must be two statements that contradict each other.")
         self.check_statement(first)
         self.check_statement(second)
         return first.origin.peer

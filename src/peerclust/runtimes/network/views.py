@@ -1,7 +1,7 @@
 """The active neighbors of every peer, as far as one peer knows, and the graph that they form.
 
-Each peer publishes its active neighbors whenever they change, and forwards the views of others
-(`messages.View`). So all peers of a connected component come to have the same views. No I/O.
+Each peer states its active neighbors whenever they change (`messages.View`), and statements are
+flooded (`gossip`). So all peers of a connected component come to have the same views. No I/O.
 """
 
 from __future__ import annotations
@@ -96,23 +96,6 @@ class MembershipViews:
         """Return the diameter of the component of `me`, in links."""
         near = self._mutual()
         return max(max(_distances(near, i).values()) for i in self.component(me))
-
-    def unaccounted(self, me: int) -> list[int]:
-        """Return the peers outside the component whose loss no peer has noticed; they may run."""
-        component = set(self.component(me))
-        noticed = set()
-        for view in self._latest.values():
-            if view.peer in self.members or view.seq:
-                noticed |= set(self.graph.neighbors(view.peer).tolist()) - set(view.counts)
-        return [i for i in range(self.graph.m) if i not in component and i not in noticed]
-
-    def is_partitioned(self, me: int) -> bool:
-        """Return whether others may be running in another component, which rules out success.
-
-        This is so if peers are missing whose loss was not noticed, or if at most half of all peers
-        are in this component. So at most one component is not partitioned.
-        """
-        return bool(self.unaccounted(me)) or 2 * len(self.component(me)) <= self.graph.m
 
     def _mutual(self) -> dict[int, list[int]]:
         counts = {i: set(view.counts) for i, view in self._latest.items()}
