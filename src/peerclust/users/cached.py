@@ -32,9 +32,10 @@ from peerclust.users.rows import plan_chunks
 # What sorting costs per row and level of the tree (see `SUM_WORK`), and compiling per second.
 SORT_WORK, SORT_WORK_PER_FEATURE = 25.0, 10.0
 WORK_PER_SECOND = 4e9
-# Rows are sorted, and loops compiled, once full assignments have taken this many times as long:
-# caching saves only a part of their time.
+# Loops are compiled once full assignments have taken this many times as long: caching saves only a
+# part of their time. So it is with sorting; boxes save less the more features there are.
 PATIENCE = 2.0
+SORT_PATIENCE, SORT_PATIENCE_PER_FEATURE = 0.5, 0.3
 
 
 class CachedAssigner(Assigner):
@@ -158,7 +159,8 @@ def caching_pays(data: Data) -> bool:
     together.
     """
     boxed = data.boxed
-    if data.spent < PATIENCE * _sorting_work(data, boxed):
+    patience = SORT_PATIENCE + SORT_PATIENCE_PER_FEATURE * data.d
+    if data.spent < patience * _sorting_work(data, boxed):
         return False
     # Each with the arguments whose types depend on the data.
     needed: dict[kernels.Kernel, tuple[object, ...]] = {kernels.add_drift: ()}
