@@ -65,7 +65,7 @@ def test_missing_peers_are_named_and_a_peer_that_is_not_heard_is_no_success():
     assert status.name == "converged without some peers"
     assert status.advice.endswith(" Without b, c; the events have the reasons.")
     status = decide_peer_status(END, unheard=2, missing=[])
-    assert (status.name, "2 of them did not report" in status.advice) == ("stopped", True)
+    assert (status.name, "2 of them have not signed" in status.advice) == ("stopped", True)
 
 
 def test_a_peer_that_joins_late_succeeds_as_the_signers_of_the_record_did():

@@ -60,7 +60,7 @@ def rows_of(parts, weights=1.0):
 
 def take_part(terms, runtime, rows):
     """Do all that sites sum and compare: the set-up, a run, its certificate and a search."""
-    agreed, users, x = setup.agree(terms, runtime, rows, EVERYONE, [])
+    agreed, users, x = setup.agree(terms, runtime, rows, EVERYONE, [], "")
     program = configuration.make_program(terms, agreed)
     run = run_program(runtime, program, users, x, rounds=20)
     certify = configuration.make_certify(terms, agreed)
@@ -146,7 +146,7 @@ def test_a_claim_outside_of_its_limits_is_refused(change, reason):
 
 def test_a_count_of_users_other_than_those_of_the_subtree_is_refused():
     terms = make_path_contract(ranges=RANGES, max_weight=38.0)
-    agreed, users, x = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), EVERYONE, [])
+    agreed, users, x = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), EVERYONE, [], "")
     runtime = CheckingLoopback(terms.graph, lie(NetworkSum, 0, 2.0))
     program = Certify(4, rho=agreed.rho, lambda_2=agreed.lambda_2)
     run_program(runtime, program, users, x, rounds=3)
@@ -164,14 +164,14 @@ def test_totals_that_no_rows_in_the_ranges_have_stop_the_run(monkeypatch, by):
     monkeypatch.setattr(scaling, "_total", lie_about_feature_1)
     terms = make_path_contract(ranges=RANGES, max_weight=38.0)
     with pytest.raises(DataError, match=r"The mean of feature 1 .* in its range, 1 to 5"):
-        setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), EVERYONE, [])
+        setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), EVERYONE, [], "")
 
 
 def test_an_exact_step_out_of_the_box_stops_the_run():
     terms = make_path_contract(
         ranges=RANGES, max_weight=38.0, solver="exact", rho="auto", on_loss="stop", scale="none"
     )
-    agreed, users, x = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), EVERYONE, [])
+    agreed, users, x = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), EVERYONE, [], "")
     program = configuration.make_program(terms, agreed)
 
     def change(said):

@@ -102,9 +102,7 @@ class Gossip:
         kept[statement.place] = statement
         while len(kept) > _KEPT:
             kept.popitem(last=False)
-        is_latest = self.meet(statement.origin)
-        # What a process agreed to, and how it ended, remains valid after it.
-        if not is_latest and statement.kind not in ("agreed", "record"):
+        if not self.meet(statement.origin):
             return False
         if before is not None and before.order >= statement.order:
             return False
