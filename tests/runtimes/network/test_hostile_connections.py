@@ -39,7 +39,7 @@ class Memory(asyncio.Transport):
 
 
 def deliver(connection, data, rng):
-    """Give bytes to a connection in a few pieces."""
+    """Feed bytes to a connection in a few pieces."""
     for piece in np.split(
         np.frombuffer(data, np.uint8), np.sort(rng.integers(len(data) + 1, size=2))
     ):

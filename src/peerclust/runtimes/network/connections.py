@@ -240,26 +240,26 @@ class ConnectionManager:
         if connection not in self._pending:
             self._handler.on_frame(link, frame)
             return
+        if frame.kind is Kind.BYE:
+            self._on_refusal(link, frame)
+            return
         hello = self._hellos.get(connection)
-        if hello is None:
-            reason = self._check_hello(link, connection, frame)
-        else:
-            reason = self._check_proof(link, connection, *hello, frame)
+        try:
+            if hello is None:
+                reason = self._check_hello(link, connection, frame)
+            else:
+                reason = self._check_proof(link, connection, *hello, frame)
+        except WireError as error:
+            reason = str(error)
         if reason:
             differs = frame.network != self._contract.digest[: wire.TAG_BYTES]
             self._refuse(connection, reason, "differs" if differs else "refuses")
 
     def _check_hello(self, link: Link, connection: Connection, frame: Frame) -> str:
         """Check the first frame of a connection; return the reason for a refusal, or ""."""
-        if frame.kind is Kind.BYE:
-            self._on_refusal(link, frame)
-            return ""
         if frame.kind is not Kind.HELLO:
             return "its first frame must be HELLO"
-        try:
-            hello = messages.unpack(frame.message, Hello)
-        except WireError as error:
-            return str(error)
+        hello = messages.unpack(frame.message, Hello)
         if hello.name != link.name:
             return f"it calls itself {hello.name!r}, but its certificate is that of {link.name}"
         if frame.network != self._contract.digest[: wire.TAG_BYTES]:
@@ -281,15 +281,9 @@ class ConnectionManager:
         self, link: Link, connection: Connection, hello: Hello, first: Frame, frame: Frame
     ) -> str:
         """Check the second frame of a connection; return the reason for a refusal, or ""."""
-        if frame.kind is Kind.BYE:
-            self._on_refusal(link, frame)
-            return ""
         if frame.kind is not Kind.PROOF:
             return "its second frame must be PROOF"
-        try:
-            proof = messages.unpack(frame.message, Proof)
-        except WireError as error:
-            return str(error)
+        proof = messages.unpack(frame.message, Proof)
         nonce = self._nonces[connection]
         reason = self._handler.on_proof(link, connection, hello, first, nonce, proof)
         if not reason:

@@ -194,8 +194,8 @@ def fingerprint(der: bytes) -> str:
 def server_name(network: bytes, der: bytes) -> str:
     """Return the name by which a peer is called in TLS, from the network's digest and its own DER.
 
-    Only those with the network file know it, so that their connections can be told from a flood
-    before anything is computed for them. It proves nothing.
+    Only those with the network file know it, so that their connections can be distinguished from a
+    flood before anything is computed for them. It proves nothing.
 
     >>> len(server_name(b"digest", b"certificate"))
     32
