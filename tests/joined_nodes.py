@@ -23,6 +23,7 @@ from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import IsolatedError, RoundLoop
 from peerclust.runtimes.network.statements import run_id
+from peerclust.runtimes.network.states import Cause
 from peerclust.theory import Curvature
 from peerclust.users import Users
 
@@ -74,7 +75,7 @@ class Line:
     def _arrive(self, frame):
         node = self.net.nodes[self.receiver]
         if self.receiver not in self.net.dead:
-            node.on_frame(node.links[f"p{self.sender}"], frame)
+            node.on_frame(node.session.links[f"p{self.sender}"], frame)
 
     def close(self, reason="", *, refused=False):
         self.is_open = False
@@ -92,22 +93,22 @@ class JoinedNodes:
         self.nodes = []
         for name in self.contract.names:
             node = Node(self.contract, name, identity_of(name))
-            node.loop.close()
-            node.loop = self.loop
+            node.session.loop.close()
+            node.session.loop = self.loop
             self.nodes.append(node)
         everyone = tuple(range(graph.m))
         self.agreed = make_agreed(everyone)
         for i, node in enumerate(self.nodes):
-            for link in node.links.values():
+            for link in node.session.links.values():
                 link.connection, link.seen = Line(self, i, link.number), True
-            node.start_setup(b"a set-up", everyone)
+            node.attempts.start(b"a set-up", everyone)
             if running:
-                for link in node.links.values():
+                for link in node.session.links.values():
                     link.phase = "running"
-                node.start_run(run_id(self.contract, self.agreed), self.agreed, 0)
+                node.membership.start_run(run_id(self.contract, self.agreed), self.agreed, 0)
         self.sent = {}
         for i, node in enumerate(self.nodes):
-            for link in node.links.values():
+            for link in node.session.links.values():
                 self.sent[i, link.number] = link.connection.frames
 
     def later(self, line, call):
@@ -132,18 +133,18 @@ class JoinedNodes:
     def cut_off(self, i):
         """Lose a peer: its neighbors notice that one after the other."""
         self.dead.add(i)
-        for link in self.nodes[i].links.values():
+        for link in self.nodes[i].session.links.values():
             if link.connection is not None:
                 link.connection.is_open = False
             other = self.nodes[link.number]
             self.loop.call_later(
-                0.002 * self.random.random(), self._notice, other, other.links[f"p{i}"]
+                0.002 * self.random.random(), self._notice, other, other.session.links[f"p{i}"]
             )
 
     def _notice(self, node, link):
-        if node.phase != "done" and node.number not in self.dead:
+        if node.session.phase != "done" and node.session.number not in self.dead:
             link.detach()
-            node.on_loss(link, "it was silent")
+            node.membership.drop(link, Cause.SILENT, "it was silent")
 
     def run(self, coroutines):
         """Run one coroutine per peer, but those that are cut off; return their results."""
@@ -166,10 +167,13 @@ class JoinedNodes:
 
         async def wait():
             async with asyncio.timeout(20):
-                while any(self._queues.values()) or any(node._waiting for node in self.nodes):
+                while any(self._queues.values()) or self._is_forwarding():
                     await asyncio.sleep(0.01)
 
         self.loop.run_until_complete(wait())
+
+    def _is_forwarding(self):
+        return any(node.flooding.is_forwarding for node in self.nodes)
 
     def close(self):
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
@@ -236,5 +240,5 @@ class Run:
 
     def living(self, members):
         graph = self.net.contract.graph
-        lost = self.net.nodes[members[0]].views.lost_links(members)
+        lost = self.net.nodes[members[0]].membership.views.lost_links(members)
         return active_graph(graph, tuple(members), lost)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from peerclust.peers import site
-from peerclust.runtimes.network import membership, messages, node
+from peerclust.runtimes.network import handshake, lockstep, membership, messages, node, watchdog
 from peerclust.runtimes.network.messages import (
     Ended,
     Heartbeat,
@@ -36,7 +36,7 @@ def _make_agreed(contract):
 
 def _forge(peer, copies):
     """Return a reply with a forged record, which the liar has signed as often as it likes."""
-    contract = peer.contract
+    contract = peer.session.contract
     agreed, m = _make_agreed(contract), len(contract.peers)
     centers = np.full((contract.n_clusters, len(contract.features)), FORGED)
     record = Record(
@@ -45,7 +45,9 @@ def _forge(peer, copies):
         residual=0.0, pooled_residual=0.0, disagreement=0.0, cost=0.0, pooled_cost=0.0,
         used=contract.n_clusters, centers=messages.pack_centers(centers),
     )  # fmt: skip
-    signed = [peer.author.sign("record", digest(record), record.run) for _ in range(copies)]
+    signed = [
+        peer.flooding.author.sign("record", digest(record), record.run) for _ in range(copies)
+    ]
     return StateReply(agreed, 10, record.centers, SignedRecord(record, signed))
 
 
@@ -53,16 +55,13 @@ def _says_done(arguments, directory, forge):
     """Run a peer that says that the run is over, and answers with a result of its own."""
 
     def hello(self, link, nonce):
-        return self.make_frame(
-            Kind.HELLO,
-            Hello(
-                self.name, self.author.incarnation, link.process, nonce, "done", True,
-                self.contract.settings_json,
-            ),
-        )  # fmt: skip
+        session, process = self._session, self._author.incarnation
+        settings = session.contract.settings_json
+        said = Hello(session.name, process, link.process, nonce, "done", True, settings)
+        return session.make_frame(Kind.HELLO, said)
 
-    membership.Membership.hello = hello
-    membership.Heartbeat = node.Heartbeat = lambda _, counts: Heartbeat("done", counts)
+    handshake.Handshake.hello = hello
+    membership.Heartbeat = watchdog.Heartbeat = lambda _, counts: Heartbeat("done", counts)
     before = node.Node.open
 
     def open_and_forge(self):
@@ -75,7 +74,7 @@ def _says_done(arguments, directory, forge):
 
     def answer_always(self, link, frame):
         if frame.kind is Kind.STATE_REQUEST:
-            self.send(link, Kind.STATE_REPLY, forge(self))
+            self.session.send(link, Kind.STATE_REPLY, forge(self))
         else:
             receive(self, link, frame)
 
@@ -93,33 +92,38 @@ def signs_the_forged_end_many_times(arguments, directory):
 
 def _during_the_run(arguments, directory, act, every=1):
     """Run a peer that calls act(node, n) after its n-th exchange of rounds."""
-    exchange, count = membership.Membership.exchange, {"n": 0}
+    nodes, count, create, exchange = [], {"n": 0}, node.Node.__init__, lockstep.Lockstep.exchange
+
+    def keep(self, *given, **more):
+        create(self, *given, **more)
+        nodes.append(self)
 
     async def changed(self, kind, *rest, **more):
         heard = await exchange(self, kind, *rest, **more)
-        if kind is Kind.ROUND and self.phase == "running":
+        if kind is Kind.ROUND and self._session.phase == "running":
             count["n"] += 1
             if count["n"] % every == 0:
-                act(self, count["n"])
+                act(nodes[0], count["n"])
         return heard
 
-    membership.Membership.exchange = changed
+    node.Node.__init__, lockstep.Lockstep.exchange = keep, changed
     preload.run_peer(arguments, directory)
 
 
 def _state_view(self, seq, reason="", to=None, ended=None):
     """Sign a view with a sequence number of the liar's choice, and send it."""
-    origin = self.author.incarnation
-    near = sorted(link.number for link in self.links.values() if link.active)
-    view = View(self.number, origin.start, seq, self.round, near, reason, ended)
-    before = self.author._seqs.get("view", 0)
-    self.author._seqs["view"] = seq - 1
-    statement = self.author.sign("view", messages.pack(view), self.run_id)
-    self.author._seqs["view"] = before
+    session, author = self.session, self.flooding.author
+    near = sorted(link.number for link in session.links.values() if link.active)
+    start, round_ = author.incarnation.start, session.round
+    view = View(session.number, start, seq, round_, near, reason, ended)
+    before = author._seqs.get("view", 0)
+    author._seqs["view"] = seq - 1
+    statement = author.sign("view", messages.pack(view), session.run_id)
+    author._seqs["view"] = before
     assert isinstance(statement, Statement)
-    for link in self.links.values():
+    for link in session.links.values():
         if to is None or link.name == to:
-            self.send(link, Kind.STATEMENT, statement)
+            session.send(link, Kind.STATEMENT, statement)
 
 
 def contradicts_itself(arguments, directory):
@@ -127,7 +131,7 @@ def contradicts_itself(arguments, directory):
 
     def act(self, n):
         if n == 50:
-            for name in self.links:
+            for name in self.session.links:
                 _state_view(self, 7, reason=f"as told to {name}", to=name)
 
     _during_the_run(arguments, directory, act)
@@ -164,11 +168,11 @@ def invents_processes(arguments, directory):
 
     def act(self, n):
         if n == 50:
-            mine = self.gossip.latest(self.number, "losses")
-            for i in range(len(self.contract.peers)):
+            mine = self.flooding.gossip.latest(self.session.number, "losses")
+            for i in range(len(self.session.contract.peers)):
                 origin = messages.Incarnation(i, 1 << 61, mine.origin.key, mine.origin.signature)
                 forged = Statement(origin, b"", "losses", 1, mine.body, mine.signature)
-                self.broadcast(Kind.STATEMENT, forged)
+                self.session.broadcast(Kind.STATEMENT, forged)
 
     _during_the_run(arguments, directory, act)
 
@@ -178,13 +182,13 @@ def offers_ever_new_links(arguments, directory):
 
     def act(self, n):
         if n == 50:
-            self._publish = lambda *_: None
-            self._receive_link_up = lambda *_: None
+            self.flooding.publish = lambda *_: None
+            self.membership.on_link_up = lambda *_: None
 
             def again():
                 for _ in range(20):
-                    self.broadcast(Kind.LINK_UP, LinkUp(self.round))
-                self.loop.call_later(0.02, again)
+                    self.session.broadcast(Kind.LINK_UP, LinkUp(self.session.round))
+                self.session.loop.call_later(0.02, again)
 
             again()
 

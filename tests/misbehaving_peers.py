@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from peerclust.peers import commands
-from peerclust.runtimes.network import checkpoint, membership, messages, wire
-from peerclust.runtimes.network.lockstep import LockstepExchange
+from peerclust.runtimes.network import checkpoint, handshake, messages, wire
+from peerclust.runtimes.network.lockstep import Lockstep
+from peerclust.runtimes.network.states import RunState
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import Kind
 from peerclust.testing import preload
@@ -132,19 +133,19 @@ def has_a_clock_that_jumps(arguments, directory):
 
 
 def _exchange_instead(arguments, directory, change):
-    """Run a peer that calls `change` before each exchange, and sends what it returns."""
-    exchange = LockstepExchange.exchange
+    """Run a peer that sends what `change(session, kind, payload)` returns, in each exchange."""
+    exchange = Lockstep.exchange
 
     async def changed(self, kind, payload, check, **vote):
-        return await exchange(self, kind, change(self, kind, payload), check, **vote)
+        return await exchange(self, kind, change(self._session, kind, payload), check, **vote)
 
-    LockstepExchange.exchange = changed
+    Lockstep.exchange = changed
     preload.run_peer(arguments, directory)
 
 
 def _die_if(arguments, directory, when):
-    def die(node, kind, payload):
-        if kind is Kind.AGREE and when(node):
+    def die(session, kind, payload):
+        if kind is Kind.AGREE and when(session):
             os._exit(9)
         return payload
 
@@ -152,64 +153,68 @@ def _die_if(arguments, directory, when):
 
 
 def dies_in_a_maximum(arguments, directory):
-    _die_if(arguments, directory, lambda node: node.at == 1)
+    _die_if(arguments, directory, lambda session: session.at == 1)
 
 
 def dies_in_a_sum(arguments, directory):
     # After two maxima over a ring of 5: that of the checkpoints and that of the largest numbers.
-    _die_if(arguments, directory, lambda node: node.at == 5)
+    _die_if(arguments, directory, lambda session: session.at == 5)
 
 
 def dies_at_the_barrier(arguments, directory):
-    _die_if(arguments, directory, lambda node: node.setup_done)
+    _die_if(arguments, directory, lambda session: session.state is RunState.SETUP_BARRIER)
 
 
 def dies_in_the_last_exchange_of_the_barrier(arguments, directory):
     made = []
 
-    def is_last(node):
-        made.extend([node.at] * node.setup_done)
-        return len(made) == len(node.contract.peers)
+    def is_last(session):
+        made.extend([session.at] * (session.state is RunState.SETUP_BARRIER))
+        return len(made) == len(session.contract.peers)
 
     _die_if(arguments, directory, is_last)
 
 
 def agrees_wildly(arguments, directory):
-    def change(node, kind, payload):
-        wild = kind is Kind.AGREE and node.at >= 4 and payload.dtype == np.float64
+    def change(session, kind, payload):
+        wild = kind is Kind.AGREE and session.at >= 4 and payload.dtype == np.float64
         return payload * 1e200 if wild else payload
 
     _exchange_instead(arguments, directory, change)
 
 
 def sends_integers_where_none_are_due(arguments, directory):
-    exchange = LockstepExchange.exchange
+    exchange = Lockstep.exchange
 
     async def changed(self, kind, payload, check, *, flow=None, **vote):
-        everyone = frozenset(link.number for link in self.links.values())
+        everyone = frozenset(link.number for link in self._session.links.values())
         flow = None if flow is None else flow._replace(to=everyone)
         return await exchange(self, kind, payload, check, flow=flow, **vote)
 
-    LockstepExchange.exchange = changed
+    Lockstep.exchange = changed
     preload.run_peer(arguments, directory)
 
 
 def dies_in_the_certificate(arguments, directory):
-    _die_if(arguments, directory, lambda node: node.phase == "running" and node.agreement.at == 4)
+    _die_if(
+        arguments,
+        directory,
+        lambda session: session.phase == "running" and session.agreement.at == 4,
+    )
 
 
 def calls_itself_p0(arguments, directory):
     hello = messages.Hello
-    messages.Hello = membership.Hello = lambda name, *rest: hello("p0", *rest)
+    messages.Hello = handshake.Hello = lambda name, *rest: hello("p0", *rest)
     preload.run_peer(arguments, directory)
 
 
 def says_it_is_done(arguments, directory):
     """Reports that it has ended, and is silent until all others have left."""
 
-    def change(node, kind, payload):
-        if kind is Kind.ROUND and node.at == FROM:
-            node.broadcast(Kind.HEARTBEAT, messages.Heartbeat("done", True))
+    def change(session, kind, payload):
+        if kind is Kind.ROUND and session.at == FROM:
+            session.broadcast(Kind.HEARTBEAT, messages.Heartbeat("done", True))
             while not Path("out-p0", "certificate.json").exists():
                 time.sleep(0.1)
             time.sleep(5)
@@ -220,7 +225,7 @@ def says_it_is_done(arguments, directory):
 
 def listens(arguments, directory):
     """Follows the protocol, and writes down what its neighbors send: number, shape and bytes."""
-    exchange = LockstepExchange.exchange
+    exchange = Lockstep.exchange
 
     async def listening(self, kind, payload, check, **vote):
         frames = await exchange(self, kind, payload, check, **vote)
@@ -231,7 +236,7 @@ def listens(arguments, directory):
                 file.write(json.dumps(event) + "\n")
         return frames
 
-    LockstepExchange.exchange = listening
+    Lockstep.exchange = listening
     preload.run_peer(arguments, directory)
 
 

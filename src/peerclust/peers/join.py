@@ -16,9 +16,9 @@ from peerclust.peers.setup import Rows
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.membership import RestartSetup, StateReceived
 from peerclust.runtimes.network.messages import Agreed, StateReply, unpack_centers
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.session import RestartSetup, StateReceived
 from peerclust.runtimes.network.setup import SetupRuntime
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.wire import TAG_BYTES
@@ -40,7 +40,7 @@ class JoinProcedure:
 
     def __init__(self, node: Node, rows: Rows, directory: SiteDirectory) -> None:
         self.node, self.rows, self.directory = node, rows, directory
-        self.contract: Contract = node.contract
+        self.contract: Contract = node.session.contract
 
     def run(self) -> JoinResult:
         """Agree with all others, or join a run that has started.
@@ -58,7 +58,7 @@ class JoinProcedure:
                 reason = self.refuse(received.reply)
                 if not reason:
                     return self._join(received.reply)
-                self.node.ban(received.link, f"it reported an impossible run: {reason}")
+                self.node.on_invalid(received.link, f"it reported an impossible run: {reason}")
 
     def scaled(self, agreed: Agreed) -> Users:
         """Return this site's rows in the agreed scale."""
@@ -68,9 +68,8 @@ class JoinProcedure:
         """Agree on scale, step and start, or on resuming from the checkpoints of all sites."""
         runtime = SetupRuntime(self.node)
         if len(runtime.members) == 1:
-            raise PeerError(
-                f"{self.node.name} could reach none of its neighbors: {self._list_absent()}."
-            )
+            me = self.node.session.name
+            raise PeerError(f"{me} could reach none of its neighbors: {self._list_absent()}.")
         saved, round_ = self._agree_to_resume(runtime)
         if saved is None:
             agreed, users, x = runtime.in_thread(
@@ -131,12 +130,12 @@ class JoinProcedure:
         K, spec = self.contract.n_clusters, self.contract.spec
         if not spec.survives_loss:
             raise PeerError(
-                f"The run has started without {self.node.name}, and the solver {spec.name!r} needs"
-                " a fixed graph; it can take part only if all start again."
+                f"The run has started without {self.node.session.name}, and the solver"
+                f" {spec.name!r} needs a fixed graph; it can take part only if all start again."
             )
         users = self.scaled(agreed)
         setup.check_fits(agreed, users)
-        for link in self.node.links.values():
+        for link in self.node.session.links.values():
             link.reset()
         x = unpack_centers(reply.centers, K)[None]
         source = "the centers of a neighbor"
@@ -155,11 +154,11 @@ class JoinProcedure:
         self.directory.journal.agreed(
             run[:TAG_BYTES], agreed.members, agreed.lost, agreed.processes, self.rows.digest
         )
-        self.node.start_run(run, agreed, round_)
+        self.node.membership.start_run(run, agreed, round_)
 
     def _load_checkpoint(self) -> Checkpoint | None:
         return self.directory.load_checkpoint(self.contract, self.rows.digest)
 
     def _list_absent(self) -> str:
-        links = self.node.links.values()
+        links = self.node.session.links.values()
         return "; ".join(f"{link.name}: {link.refusal or 'no answer'}" for link in links)

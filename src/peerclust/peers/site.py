@@ -32,7 +32,6 @@ from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
-from peerclust.runtimes.network.membership import Leaving, StateReceived, Stopping
 from peerclust.runtimes.network.messages import (
     Agreed,
     Record,
@@ -45,6 +44,7 @@ from peerclust.runtimes.network.messages import (
 )
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
+from peerclust.runtimes.network.session import Leaving, StateReceived, Stopping
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.status import StatusSocket
 from peerclust.runtimes.network.wire import TAG_BYTES
@@ -127,9 +127,9 @@ class Site:
         self._record: Record | None = None
         self._searched: Searched | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
-        self.node.on_evidence = directory.save_evidence
+        self.node.flooding.on_evidence = directory.save_evidence
         self._join = JoinProcedure(self.node, rows, directory)
-        self._status = StatusSocket(self.node, directory.status_socket, self._residual)
+        self._status = StatusSocket(self.node.session, directory.status_socket, self._residual)
 
     def run(self) -> SiteResult:
         """Take part from the setup to the end; return the result.
@@ -141,12 +141,16 @@ class Site:
             self._end_request.listener = self._forward_request
         try:
             node.open()
-            node.loop.run_until_complete(self._status.open())
+            node.session.loop.run_until_complete(self._status.open())
             return self._take_part()
         except Leaving:
             saved = self._save_checkpoint()
             self._close("leaves", "it was asked to end")
-            where = f" in round {node.round}; the same command resumes from there" if saved else ""
+            where = (
+                f" in round {node.session.round}; the same command resumes from there"
+                if saved
+                else ""
+            )
             raise LeftError(f"{self.me} left the run{where}.") from None
         except Stopping as stopping:
             self._close("stops", str(stopping))
@@ -159,7 +163,7 @@ class Site:
     def leave(self) -> None:
         """Disconnect once all others have ended; linger if some are missing."""
         with suppress(Leaving, Stopping, StateReceived):
-            self.node.loop.run_until_complete(self._linger())
+            self.node.session.loop.run_until_complete(self._linger())
         self._close("done", "")
 
     # Requests to end
@@ -167,7 +171,7 @@ class Site:
     def _forward_request(self) -> None:
         """Pass a request to end on to the event loop; called in another thread."""
         with suppress(RuntimeError):  # it is closed
-            self.node.loop.call_soon_threadsafe(self._on_request)
+            self.node.session.loop.call_soon_threadsafe(self._on_request)
 
     def _on_request(self) -> None:
         self._asked = True
@@ -200,10 +204,12 @@ class Site:
         assert self._running is not None
         node = self.node
         make = partial(make_record, self.contract, agreed, outcome, self._searched)
-        self._record = node.loop.run_until_complete(self._running.sign_record(outcome, make))
+        self._record = node.session.loop.run_until_complete(
+            self._running.sign_record(outcome, make)
+        )
         with suppress(Leaving):  # the run has a result
-            node.loop.run_until_complete(self._hear_signatures())
-        return SignedRecord(self._record, node.signatures(self._record))
+            node.session.loop.run_until_complete(self._hear_signatures())
+        return SignedRecord(self._record, node.signing.signatures(self._record))
 
     def _keep(self, result: SiteResult) -> SiteResult:
         """Log how the run ended, and save the result in a checkpoint before it is written."""
@@ -224,7 +230,7 @@ class Site:
 
     def _traffic(self) -> Traffic:
         """Return the bytes sent to, and heard from, each neighbor."""
-        traffic = {name: link.traffic() for name, link in self.node.links.items()}
+        traffic = {name: link.traffic() for name, link in self.node.session.links.items()}
         return {name: {"sent": sent, "heard": heard} for name, (sent, heard) in traffic.items()}
 
     def _adopt_result(self, late: StateReceived) -> SiteResult:
@@ -258,11 +264,11 @@ class Site:
         try:
             return running.run(self._plan)
         except IsolatedError:
-            names = ", ".join(self.node.links)
+            names = ", ".join(self.node.session.links)
             self._save_checkpoint()
             raise PeerError(
                 f"{self.me} lost contact with all its neighbors ({names}) in round"
-                f" {self.node.round}. A checkpoint was saved; the same command tries again."
+                f" {self.node.session.round}. A checkpoint was saved; the same command tries again."
             ) from None
 
     def _plan(self, start: Snapshot[State]) -> Plan[CheckedRun]:
@@ -290,7 +296,7 @@ class Site:
         now = time.monotonic()
         if now - self._reported_at > _REPORT_EVERY:
             self._reported_at = now
-            alive = sum(link.active for link in self.node.links.values())
+            alive = sum(link.active for link in self.node.session.links.values())
             self._progress(state.round, self._residual(), alive)
         if now - self._saved_at > self.contract.checkpoint_every:
             self._save_checkpoint()
@@ -312,7 +318,7 @@ class Site:
             pack_centers(state.x),
             None
             if self._record is None
-            else SignedRecord(self._record, node.signatures(self._record)),
+            else SignedRecord(self._record, node.signing.signatures(self._record)),
         )
 
     def _save_checkpoint(self) -> bool:
@@ -321,7 +327,7 @@ class Site:
             return False
         state = self._running.state
         return self._write_checkpoint(
-            self.node.run, self._agreed, state.round, pack_centers(state.x)
+            self.node.session.run, self._agreed, state.round, pack_centers(state.x)
         )
 
     def _write_checkpoint(
@@ -349,21 +355,21 @@ class Site:
         """Wait until all peers of the record have signed it, or for `timeout`."""
         node, record = self.node, self._record
         assert record is not None
-        limit = node.loop.time() + self.contract.timeout
-        while len(node.signatures(record)) < len(record.members):
-            if not await node.wait_until(limit):
+        limit = node.session.loop.time() + self.contract.timeout
+        while len(node.signing.signatures(record)) < len(record.members):
+            if not await node.session.wait_until(limit):
                 break
 
     async def _linger(self) -> None:
         node = self.node
         if self._record is None or self._asked:
             return
-        signed = {statement.origin.peer for statement in node.signatures(self._record)}
+        signed = {statement.origin.peer for statement in node.signing.signatures(self._record)}
         missing = [name for i, name in enumerate(self.contract.names) if i not in signed]
         if not missing:
             return
         waiting = f"Waiting {self.contract.linger:g} s for {', '.join(missing)} to return."
         self.directory.log(LogEvent("lingering", waiting, peers=missing))
-        limit = node.loop.time() + self.contract.linger
-        while await node.wait_until(limit):
+        limit = node.session.loop.time() + self.contract.linger
+        while await node.session.wait_until(limit):
             pass

@@ -189,10 +189,11 @@ def judge(
 
 def list_events(node: Node) -> list[tuple[int, str]]:
     """Return the events at this site, and the losses reported by others, by round."""
-    names = node.contract.names
+    session = node.session
+    names = session.contract.names
     elsewhere = [
         (round_, f"{names[peer]} {sanitize(reason)}")
-        for round_, peer, reason in node.views.reasons
-        if peer != node.number
+        for round_, peer, reason in node.membership.views.reasons
+        if peer != session.number
     ]
-    return sorted([*node.events, *elsewhere])
+    return sorted([*session.events, *elsewhere])

@@ -12,6 +12,7 @@ from peerclust.runtimes import Loopback, run_program
 from peerclust.runtimes.convergence import agree_on_curvature
 from peerclust.runtimes.network.messages import unpack_centers
 from peerclust.runtimes.network.record import digest
+from peerclust.runtimes.network.states import RunState
 from peerclust.runtimes.network.wire import Kind
 from peerclust.users import Users
 
@@ -49,7 +50,7 @@ def test_peers_end_with_the_certificate_of_the_reference_runtime():
 
 def signers(run, i):
     """Return who signed the record of a peer, as far as that one knows."""
-    return {each.origin.peer for each in run.net.nodes[i].signatures(run.records[i])}
+    return {each.origin.peer for each in run.net.nodes[i].signing.signatures(run.records[i])}
 
 
 def test_peers_that_end_together_sign_one_record_and_all_come_to_know_that():
@@ -70,7 +71,7 @@ def test_a_run_that_proposes_to_stop_too_early_continues():
     # With a curvature that is far too large, every gradient seems short.
     run = Run(ring(5), make_parts(5), curvature=np.full(2, 1e5), rho=200.0, rounds=4000)
     outcomes = run.outcomes()
-    assert all(node.agreed > 1 for node in run.net.nodes)
+    assert all(node.session.agreed > 1 for node in run.net.nodes)
     for i, outcome in outcomes.items():
         assert outcome.found.residual <= 1e-3 * run.spread
         assert outcome.state.round == outcomes[0].state.round
@@ -127,17 +128,17 @@ class Exchange(NamedTuple):
 def die_at(run, i, count):
     """Cut a peer off before its exchange number `count`; return the list of exchanges made."""
     node, made = run.net.nodes[i], []
-    exchange = node.exchange
+    exchange = node.lockstep.exchange
 
     async def dying(kind, *args, **given):
-        complete = node.agreement is not None and node.agreement.complete
+        complete = node.session.state is RunState.AGREEMENT_BARRIER
         made.append(Exchange(kind, complete))
         if len(made) == count:
             run.net.cut_off(i)
             await run.net.loop.create_future()
         return await exchange(kind, *args, **given)
 
-    node.exchange = dying
+    node.lockstep.exchange = dying
     return made
 
 
@@ -154,7 +155,7 @@ def test_a_peer_lost_at_any_time_leaves_the_others_with_a_certificate_of_those_p
         die_at(run, 1, count)
         outcomes = run.outcomes()
         for i, outcome in outcomes.items():
-            members = list(run.net.nodes[i].views.component(i))
+            members = list(run.net.nodes[i].membership.views.component(i))
             left = [j for j in members if j not in run.net.dead]
             assert all(same(outcomes[j].found, outcome.found) for j in left), count
             expected = certify_again(run, members, run.living(members))

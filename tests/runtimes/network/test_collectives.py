@@ -23,7 +23,7 @@ def reduce_all(graph, said):
     everyone = tuple(range(graph.m))
     try:
         heard = net.run(
-            reduce_over_network(message, LivingGraph(graph, everyone, i), net.nodes[i])
+            reduce_over_network(message, LivingGraph(graph, everyone, i), net.nodes[i].lockstep)
             for i, message in enumerate(said)
         )
     finally:
@@ -88,9 +88,11 @@ def reduce_with_a_lie(graph, liar, lie, values, limits):
     net, refused = JoinedNodes(graph, running=False), []
     numbers = FixedPoint.for_bound(np.array([100.0]), graph.m)
     for node in net.nodes:
-        node.ban = lambda link, reason, name=node.name: refused.append((name, link.name, reason))
-    exchange = net.nodes[liar].exchange
-    net.nodes[liar].exchange = lambda kind, payload, check, **other: exchange(
+        node.lockstep._drop = lambda link, cause, reason, name=node.session.name: refused.append(
+            (name, link.name, reason)
+        )
+    exchange = net.nodes[liar].lockstep.exchange
+    net.nodes[liar].lockstep.exchange = lambda kind, payload, check, **other: exchange(
         kind, lie(payload), check, **other
     )
     try:
@@ -98,7 +100,7 @@ def reduce_with_a_lie(graph, liar, lie, values, limits):
             reduce_over_network(
                 numbers.message(np.array([[value]]), limits),
                 LivingGraph(graph, tuple(range(graph.m)), i),
-                net.nodes[i],
+                net.nodes[i].lockstep,
             )
             for i, value in enumerate(values)
         )
@@ -144,13 +146,15 @@ def test_a_maximum_outside_of_its_limits_is_refused():
     graph, limits = path(3), Limits.of(("weight", 1, 0.0, 10.0))
     net, refused = JoinedNodes(graph, running=False), []
     for node in net.nodes:
-        node.ban = lambda link, reason, name=node.name: refused.append((name, link.name, reason))
+        node.lockstep._drop = lambda link, cause, reason, name=node.session.name: refused.append(
+            (name, link.name, reason)
+        )
     try:
         heard = net.run(
             reduce_over_network(
                 NetworkMax(np.array([[value]]), limits),
                 LivingGraph(graph, (0, 1, 2), i),
-                net.nodes[i],
+                net.nodes[i].lockstep,
             )
             for i, value in enumerate([11.0, 4.0, -np.inf])
         )

@@ -17,9 +17,10 @@ from peerclust.programs.dgc import DGC
 from peerclust.runtimes.network import messages, wire
 from peerclust.runtimes.network.contract import Peer
 from peerclust.runtimes.network.contract_validation import make_contract
+from peerclust.runtimes.network.handshake import Greeting
 from peerclust.runtimes.network.identity import make_identity, private_key, read_certificate
 from peerclust.runtimes.network.journal import Journal
-from peerclust.runtimes.network.membership import MAX_SPANS, RestartSetup, StateReceived, Stopping
+from peerclust.runtimes.network.membership import MAX_SPANS
 from peerclust.runtimes.network.messages import (
     Hello,
     Losses,
@@ -32,7 +33,9 @@ from peerclust.runtimes.network.messages import (
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import digest
 from peerclust.runtimes.network.rounds import RoundLoop
+from peerclust.runtimes.network.session import RestartSetup, StateReceived, Stopping
 from peerclust.runtimes.network.statements import Author, run_id
+from peerclust.runtimes.network.states import Cause, LinkState, RunEvent
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.theory import Curvature
 from peerclust.users import Users
@@ -88,16 +91,22 @@ def agreeing(base, identities, processes):
     here = Node(base, "10", identities["10"])
     for process in processes.values():
         assert greet(here, process)[1] == ""
-    here.start_setup(b"agreeing", EVERYONE)
+    start_setup(here, b"agreeing")
     yield here
-    here.loop.close()
+    here.session.loop.close()
+
+
+def start_setup(node, run, members=EVERYONE):
+    """Let a node begin an attempt at the set-up."""
+    node.session.move(RunEvent.MEET)
+    node.attempts.start(run, members)
 
 
 @pytest.fixture
 def node(agreeing, base):
     """The same peer, in round 0 of a run."""
-    agreeing.start_run(RUN_ID, make_agreed(EVERYONE), 0)
-    for link in agreeing.links.values():
+    agreeing.membership.start_run(RUN_ID, make_agreed(EVERYONE), 0)
+    for link in agreeing.session.links.values():
         link.connection.said.clear()
     return agreeing
 
@@ -109,22 +118,24 @@ def greet(node, process, **said):
     """Let a neighbor connect, send HELLO and PROOF; return its connection and the answer."""
     line, name, mine = (
         Line(),
-        node.contract.names[process.incarnation.peer],
-        node.author.incarnation,
+        node.session.contract.names[process.incarnation.peer],
+        node.flooding.author.incarnation,
     )
     values = {"known": mine, "phase": "agreeing", "counts": True, **said}
     hello = Hello(name, process.incarnation, nonce=THEIRS, settings="{}", **values)
-    frame = Frame(Kind.HELLO, node.network, b"", node.run, node.at)
+    frame = Frame(Kind.HELLO, node.session.network, b"", node.session.run, node.session.at)
     proof = Proof(process.prove(mine, THEIRS, OWN))
-    link = node.links[name]
-    refused = node.check_process(link, hello)
-    return line, refused or node.on_proof(link, line, hello, frame, OWN, proof)
+    greeting = Greeting(node.session.links[name], line, hello, frame, OWN)
+    return line, node.handshake.refuse(greeting) or node.handshake.accept(greeting, proof)
 
 
 def state(node, by, statement):
     """Let a neighbor send a statement."""
     said = messages.pack(statement)
-    node.on_frame(node.links[by], Frame(Kind.STATEMENT, node.network, said, node.run, node.at))
+    node.on_frame(
+        node.session.links[by],
+        Frame(Kind.STATEMENT, node.session.network, said, node.session.run, node.session.at),
+    )
 
 
 def lost(process, *neighbors):
@@ -133,50 +144,51 @@ def lost(process, *neighbors):
 
 
 def round_frame(node, x=X, **changes):
-    return Frame(Kind.ROUND, node.network, x, RUN, node.at)._replace(**changes)
+    return Frame(Kind.ROUND, node.session.network, x, RUN, node.session.at)._replace(**changes)
 
 
 def play(node, *frames, check=lambda _: "", x=X):
     """Make an exchange in which these frames come, as (name, frame)."""
     for step, (name, frame) in enumerate(frames):
-        node.loop.call_later(0.001 * step, node.on_frame, node.links[name], frame)
+        node.session.loop.call_later(0.001 * step, node.on_frame, node.session.links[name], frame)
 
     async def limited():
         async with asyncio.timeout(5):
-            return await node.exchange(Kind.ROUND, x, check, s=4, R=9, view=7)
+            return await node.lockstep.exchange(Kind.ROUND, x, check, s=4, R=9, view=7)
 
-    return node.loop.run_until_complete(limited())
+    return node.session.loop.run_until_complete(limited())
 
 
 def come_back(node, process):
     """Lose a neighbor and let it return, so that it is sent the current round."""
-    link = node.links[node.contract.names[process.incarnation.peer]]
-    node.on_loss(link, "it was silent")
+    link = node.session.links[node.session.contract.names[process.incarnation.peer]]
+    node.membership.drop(link, Cause.SILENT, "it was silent")
     link.detach()
     greet(node, process, phase="running", counts=False)
-    assert link.rejoin_sent == node.round
+    assert (link.state, link.offered) == (LinkState.OFFERED, node.session.round)
 
 
 def link_up(node, link, round_):
     said = messages.pack(messages.LinkUp(round_))
-    node.on_frame(link, Frame(Kind.LINK_UP, node.network, said, RUN, round_))
+    node.on_frame(link, Frame(Kind.LINK_UP, node.session.network, said, RUN, round_))
 
 
 def test_an_exchange_sends_to_all_neighbors_and_ends_when_all_have_sent(node):
     heard = play(node, ("2", round_frame(node, 2 * X)), ("0", round_frame(node, 3 * X)))
     assert {i: frame.payload.tolist() for i, frame in heard.items()} == {
-        node.links[name].number: (factor * X).tolist() for name, factor in (("0", 3), ("2", 2))
+        node.session.links[name].number: (factor * X).tolist()
+        for name, factor in (("0", 3), ("2", 2))
     }
     assert list(heard) == sorted(heard)
-    for link in node.links.values():
+    for link in node.session.links.values():
         (frame,) = link.connection.said
         assert (frame.kind, frame.run, frame.exchange) == (Kind.ROUND, RUN, 0)
         assert (frame.s, frame.R, frame.view, frame.payload.tolist()) == (4, 9, 7, X.tolist())
-    assert node.at == 1
+    assert node.session.at == 1
 
 
 def test_frames_that_come_early_twice_or_late_are_used_once_and_in_their_exchange(node):
-    zero, two = node.links["0"], node.links["2"]
+    zero, two = node.session.links["0"], node.session.links["2"]
     early, late = round_frame(node, 5 * X, exchange=1), round_frame(node)
     play(
         node,
@@ -204,32 +216,32 @@ def test_frames_that_come_early_twice_or_late_are_used_once_and_in_their_exchang
 def test_a_neighbor_that_sends_what_it_must_not_is_dropped_and_the_exchange_ends_without_it(
     node, changes, reason
 ):
-    line = node.links["0"].connection
+    line = node.session.links["0"].connection
     heard = play(
         node,
         ("0", round_frame(node)._replace(**changes)),
         ("2", round_frame(node)),
         check=lambda x: "eights" if (x == 8).all() else "",
     )
-    assert list(heard) == [node.links["2"].number]
-    assert not node.links["0"].active
-    assert [what for _, what in node.events if reason in what]
+    assert list(heard) == [node.session.links["2"].number]
+    assert not node.session.links["0"].active
+    assert [what for _, what in node.session.events if reason in what]
     assert line.said[-1].kind is Kind.BYE
     assert not line.is_open
 
 
 def test_a_neighbor_that_was_dropped_is_refused_from_then_on(node, processes):
     play(node, ("0", round_frame(node, network=b"another!")), ("2", round_frame(node)))
-    node.links["0"].detach()
+    node.session.links["0"].detach()
     assert "it was dropped from this run" in greet(node, processes["0"])[1]
 
 
 def test_a_connection_made_again_in_time_is_sent_the_last_frames(node, processes):
     for _ in range(6):
-        at = node.at
+        at = node.session.at
         play(node, ("0", round_frame(node, exchange=at)), ("2", round_frame(node, exchange=at)))
-    node.on_disconnect(node.links["0"], "it broke")
-    assert node.links["0"].active
+    node.on_disconnect(node.session.links["0"], "it broke")
+    assert node.session.links["0"].active
     line, reason = greet(node, processes["0"], phase="running")
     assert reason == ""
     again = [frame.exchange for frame in line.said if frame.kind is Kind.ROUND]
@@ -239,26 +251,26 @@ def test_a_connection_made_again_in_time_is_sent_the_last_frames(node, processes
 def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refused(
     node, processes, start_process
 ):
-    second, line = start_process("0"), node.links["0"].connection
+    second, line = start_process("0"), node.session.links["0"].connection
     _, reason = greet(node, second, phase="agreeing", counts=False)
     assert reason == "another process of 0 is running and connected already"
-    assert node.links["0"].connection is line
-    node.on_disconnect(node.links["0"], "it was killed")
+    assert node.session.links["0"].connection is line
+    node.on_disconnect(node.session.links["0"], "it was killed")
     _, reason = greet(node, second, phase="agreeing", counts=False)
     assert reason == ""
-    assert not node.links["0"].active
-    assert "its process was restarted" in node.events[-1][1]
+    assert not node.session.links["0"].active
+    assert "its process was restarted" in node.session.events[-1][1]
     # The former one may not come back, whoever has its key.
-    node.on_disconnect(node.links["0"], "it was killed")
+    node.on_disconnect(node.session.links["0"], "it was killed")
     assert greet(node, processes["0"])[1] == "a later process of 0 was here before"
 
 
 def test_a_process_whose_proof_is_that_of_another_is_refused(node, start_process):
-    node.on_disconnect(node.links["0"], "it broke")
+    node.on_disconnect(node.session.links["0"], "it broke")
     honest, thief = start_process("0"), start_process("0")
     hello = Hello("0", honest.incarnation, None, THEIRS, "running", counts=True, settings="{}")
-    frame = Frame(Kind.HELLO, node.network, b"", RUN, node.at)
-    mine, link = node.author.incarnation, node.links["0"]
+    frame = Frame(Kind.HELLO, node.session.network, b"", RUN, node.session.at)
+    mine, link = node.flooding.author.incarnation, node.session.links["0"]
     for proof in (
         thief.prove(mine, THEIRS, OWN),
         honest.prove(mine, OWN, THEIRS),
@@ -266,95 +278,96 @@ def test_a_process_whose_proof_is_that_of_another_is_refused(node, start_process
         honest.prove(thief.incarnation, THEIRS, OWN),
         b"",
     ):
-        reason = node.on_proof(link, Line(), hello, frame, OWN, Proof(proof))
+        greeting = Greeting(link, Line(), hello, frame, OWN)
+        reason = node.handshake.accept(greeting, Proof(proof))
         assert reason == "A proof must be signed by its origin."
         assert not link.connected
     line, proof = Line(), Proof(honest.prove(mine, THEIRS, OWN))
-    assert node.on_proof(link, line, hello, frame, OWN, proof) == ""
+    assert node.handshake.accept(Greeting(link, line, hello, frame, OWN), proof) == ""
     assert link.connection is line
 
 
 def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node, processes):
-    link = node.links["0"]
+    link = node.session.links["0"]
     come_back(node, processes["0"])
     assert Kind.LINK_UP in link.connection.kinds()
     link_up(node, link, 41)
     assert (link.active, link.active_from) == (True, 42)
-    assert [each.name for each in node.active_links()] == ["2"]
+    assert [each.name for each in node.session.active_links()] == ["2"]
 
 
 def test_a_loss_during_the_set_up_restarts_it_and_the_others_learn_of_it(agreeing):
     node = agreeing
-    node.on_loss(node.links["0"], "it was silent")
+    node.membership.drop(node.session.links["0"], Cause.SILENT, "it was silent")
     with pytest.raises(RestartSetup):
-        node.check_interrupt()
-    said = node.links["2"].connection.said
+        node.session.check_interrupt()
+    said = node.session.links["2"].connection.said
     sent = [messages.unpack(f.payload, Statement) for f in said if f.kind is Kind.STATEMENT]
-    node.gossip.verifier.check_statement(sent[-1])
-    assert (sent[-1].kind, sent[-1].origin) == ("losses", node.author.incarnation)
-    assert messages.unpack(sent[-1].body, Losses).neighbors == [node.links["0"].number]
-    assert node.lost == {(0, node.number)}
+    node.flooding.gossip.verifier.check_statement(sent[-1])
+    assert (sent[-1].kind, sent[-1].origin) == ("losses", node.flooding.author.incarnation)
+    assert messages.unpack(sent[-1].body, Losses).neighbors == [node.session.links["0"].number]
+    assert node.attempts.lost == {(0, node.session.number)}
 
 
 def test_a_process_restarted_during_the_set_up_is_not_sent_the_frames_of_the_former_one(
     agreeing, start_process
 ):
     node = agreeing
-    node.start_setup(RUN, EVERYONE)
+    start_setup(node, RUN)
     for at in range(3):
         play(node, *((name, round_frame(node, exchange=at)) for name in ("0", "2")))
-    node.on_disconnect(node.links["0"], "it was killed")
+    node.on_disconnect(node.session.links["0"], "it was killed")
     second = start_process("0")
     line, reason = greet(node, second, counts=False)
     assert reason == ""
     assert Kind.ROUND not in line.kinds()
-    node.check_interrupt()
+    node.session.check_interrupt()
     # Every process begins with a statement.
     state(node, "0", lost(second))
     with pytest.raises(RestartSetup):
-        node.check_interrupt()
+        node.session.check_interrupt()
 
 
 def test_a_set_up_that_knows_of_a_new_process_does_not_restart_for_it(agreeing, start_process):
     node, second = agreeing, start_process("0")
-    node.on_disconnect(node.links["0"], "it was killed")
+    node.on_disconnect(node.session.links["0"], "it was killed")
     news = lost(second)
     state(node, "2", news)
     with pytest.raises(RestartSetup):
-        node.check_interrupt()
-    node.start_setup(RUN, EVERYONE)
-    node.links["0"].outbox.append(wire.encode(round_frame(node)))
+        node.session.check_interrupt()
+    start_setup(node, RUN)
+    node.session.links["0"].outbox.append(wire.encode(round_frame(node)))
     line, _ = greet(node, second, counts=False)
     state(node, "0", news)
-    node.check_interrupt()
-    assert node.links["0"].active
+    node.session.check_interrupt()
+    assert node.session.links["0"].active
     assert Kind.ROUND in line.kinds()
 
 
 def test_a_set_up_does_not_restart_for_a_loss_that_it_knows_from_the_other_end(agreeing, processes):
     node = agreeing
     begin_setup(node, processes)
-    node.on_loss(node.links["0"], "it was silent")
+    node.membership.drop(node.session.links["0"], Cause.SILENT, "it was silent")
     with pytest.raises(RestartSetup):
-        node.check_interrupt()
-    node.start_setup(b"setup 2", (1, 2))
+        node.session.check_interrupt()
+    start_setup(node, b"setup 2", (1, 2))
     # Its neighbors are in the same attempt and would not repeat their frames.
     state(node, "2", lost(processes["0"], 1))
-    node.check_interrupt()
-    node.ban(node.links["0"], "it lies")
-    node.check_interrupt()
+    node.session.check_interrupt()
+    node.on_invalid(node.session.links["0"], "it lies")
+    node.session.check_interrupt()
     # A loss that is new restarts it.
     state(node, "2", lost(processes["2"], 1))
     with pytest.raises(RestartSetup):
-        node.check_interrupt()
+        node.session.check_interrupt()
 
 
 def begin_setup(node, processes):
     """Begin a set-up of processes that are all known."""
     for name, process in processes.items():
         state(node, name, lost(process))
-    node._interrupt = None
-    node.start_setup(RUN, EVERYONE)
+    node.session._interrupt = None
+    start_setup(node, RUN)
 
 
 def own_losses(line):
@@ -368,14 +381,14 @@ def test_a_set_up_that_restarts_for_a_new_process_tells_those_at_its_barrier(
 ):
     node = agreeing
     begin_setup(node, processes)
-    line = node.links["2"].connection
+    line = node.session.links["2"].connection
     before = len(own_losses(line))
     second = start_process("0")
     for _ in range(3):
         state(node, "2", lost(second))
     assert len(own_losses(line)) == before + 1
     with pytest.raises(RestartSetup):
-        node.check_interrupt()
+        node.session.check_interrupt()
 
 
 @pytest.mark.parametrize("first", ["the new process", "the call to restart"])
@@ -384,14 +397,14 @@ def test_at_the_barrier_only_a_process_that_is_not_there_yet_makes_a_set_up_rest
 ):
     node = agreeing
     begin_setup(node, processes)
-    node.setup_done = True
+    node.session.move(RunEvent.COMPLETE)
     news = [lost(start_process("0")), lost(processes["2"])]
     for statement in news if first == "the new process" else news[::-1]:
         # Others may have passed the barrier, and the new process then takes part late.
-        node.check_interrupt()
+        node.session.check_interrupt()
         state(node, "2", statement)
     with pytest.raises(RestartSetup):
-        node.check_interrupt()
+        node.session.check_interrupt()
 
 
 def test_a_new_process_that_connects_at_the_barrier_is_not_awaited_there(
@@ -399,12 +412,12 @@ def test_a_new_process_that_connects_at_the_barrier_is_not_awaited_there(
 ):
     node, second = agreeing, start_process("0")
     begin_setup(node, processes)
-    node.setup_done = True
-    node.on_disconnect(node.links["0"], "it was killed")
+    node.session.move(RunEvent.COMPLETE)
+    node.on_disconnect(node.session.links["0"], "it was killed")
     state(node, "2", lost(second))
     assert greet(node, second, counts=False)[1] == ""
-    node.check_interrupt()
-    assert not node.links["0"].active
+    node.session.check_interrupt()
+    assert not node.session.links["0"].active
 
 
 def test_what_a_running_process_lost_in_its_set_up_does_not_keep_a_late_peer_out(
@@ -414,25 +427,27 @@ def test_what_a_running_process_lost_in_its_set_up_does_not_keep_a_late_peer_out
     # Only one says that it is in a run before it states its losses, the other one after it.
     greet(node, processes["0"], phase="running", counts=False, known=None)
     state(node, "0", lost(processes["0"], 1))
-    assert node.lost == set()
+    assert node.attempts.lost == set()
     greet(node, processes["2"], counts=False, known=None)
     state(node, "2", lost(processes["2"], 1))
-    assert node.lost == {(1, 2)}
+    assert node.attempts.lost == {(1, 2)}
     state(node, "2", processes["2"].sign("agreed", bytes(32), RUN_ID))
-    assert node.lost == set()
-    node.loop.close()
+    assert node.attempts.lost == set()
+    node.session.loop.close()
 
 
 def test_a_peer_waits_for_neighbors_that_never_came_and_starts_without_them(base, identities):
     quick = replace(base, join_timeout=0.05, timeout=0.2, on_absent="start")
     node = Node(quick, "10", identities["10"])
-    watch = node.loop.create_task(node._watch())
-    lost, members = node.loop.run_until_complete(asyncio.wait_for(node.meet_members(), 20))
+    watch = node.session.loop.create_task(node.watchdog.watch())
+    lost, members = node.session.loop.run_until_complete(
+        asyncio.wait_for(node.attempts.meet_members(), 20)
+    )
     assert (lost, members) == ({(0, 1), (1, 2)}, (1,))
     watch.cancel()
     with suppress(asyncio.CancelledError):
-        node.loop.run_until_complete(watch)
-    node.loop.close()
+        node.session.loop.run_until_complete(watch)
+    node.session.loop.close()
 
 
 def make_record(members=EVERYONE, **given):
@@ -457,17 +472,19 @@ def agreed_on(members=EVERYONE):
 
 def offer(node, by, agreed, record=None, signers=()):
     """Let a neighbor answer a request for state; return whether the node believes it."""
-    node.links[by].state_requested = True
+    node.session.links[by].state_requested = True
     signed = None
     if record is not None:
         signatures = [each.sign("record", digest(record), record.run) for each in signers]
         signed = SignedRecord(record, signatures)
     said = messages.pack(StateReply(agreed, 2, messages.pack_centers(X), signed))
-    node.on_frame(node.links[by], Frame(Kind.STATE_REPLY, node.network, said, RUN, 0))
+    node.on_frame(
+        node.session.links[by], Frame(Kind.STATE_REPLY, node.session.network, said, RUN, 0)
+    )
     try:
-        node.check_interrupt()
+        node.session.check_interrupt()
     except StateReceived as received:
-        node._interrupt = None
+        node.session._interrupt = None
         return received.reply.record == signed
     return False
 
@@ -481,7 +498,7 @@ def test_a_result_needs_the_signatures_of_more_than_half_of_all_listed_peers(
         for signers in ((), (zero,), (zero, zero), (zero, start_process("0"))):
             assert not offer(agreeing, "0", record.agreed, record, signers)
         assert offer(agreeing, "0", record.agreed, record, (zero, two))
-    assert all(link.banned == "" for link in agreeing.links.values())
+    assert all(link.banned == "" for link in agreeing.session.links.values())
 
 
 def test_a_neighbor_that_forges_signatures_of_a_result_is_dropped(agreeing, processes):
@@ -491,12 +508,12 @@ def test_a_neighbor_that_forges_signatures_of_a_result_is_dropped(agreeing, proc
         forged = processes["2"].sign("record", digest(record), record.run)
     signed = SignedRecord(record, [processes["0"].sign("record", digest(record), RUN_ID), forged])
     said = messages.pack(StateReply(record.agreed, 2, messages.pack_centers(X), signed))
-    node, link = agreeing, agreeing.links["0"]
+    node, link = agreeing, agreeing.session.links["0"]
     link.state_requested = True
-    node.on_frame(link, Frame(Kind.STATE_REPLY, node.network, said, RUN, 0))
+    node.on_frame(link, Frame(Kind.STATE_REPLY, node.session.network, said, RUN, 0))
     assert link.banned == "A statement must be signed by its origin."
     with pytest.raises(RestartSetup):  # without that one, not with its result
-        node.check_interrupt()
+        node.session.check_interrupt()
 
 
 def test_the_signature_of_a_peer_that_contradicted_itself_does_not_count(agreeing, processes):
@@ -504,7 +521,7 @@ def test_the_signature_of_a_peer_that_contradicted_itself_does_not_count(agreein
     zero, two = processes.values()
     assert offer(node, "0", record.agreed, record, (zero, two))
     lie_of(two, node, by="2")
-    node._interrupt = None
+    node.session._interrupt = None
     assert not offer(node, "0", record.agreed, record, (zero, two))
 
 
@@ -512,15 +529,15 @@ def test_a_run_is_joined_late_only_if_more_than_half_of_all_listed_peers_agreed_
     agreeing, processes
 ):
     node, agreed = agreeing, agreed_on((0, 1, 2))
-    run = run_id(node.contract, agreed)
+    run = run_id(node.session.contract, agreed)
     for n, name in enumerate(("0", "2")):
         assert not offer(node, "0", agreed)
         for other in (b"another run", run[:8]):
             state(node, name, processes[name].sign("agreed", digest(agreed), other))
-        node._interrupt = None
+        node.session._interrupt = None
         assert not offer(node, "0", agreed)
         state(node, name, processes[name].sign("agreed", digest(agreed), run))
-        node._interrupt = None
+        node.session._interrupt = None
         assert offer(node, "0", agreed) == (n == 1)
     # What two of three have agreed on is no other agreement.
     other = msgspec.structs.replace(agreed, weight=1e12)
@@ -542,34 +559,37 @@ def test_a_peer_that_contradicts_itself_is_dropped_whoever_relays_it_and_all_hea
     node, processes, by
 ):
     kept = []
-    node.on_evidence = lambda name, evidence: kept.append((name, evidence))
-    zero, two = (node.links[name].connection for name in ("0", "2"))
+    node.flooding.on_evidence = lambda name, evidence: kept.append((name, evidence))
+    zero, two = (node.session.links[name].connection for name in ("0", "2"))
     lie = lie_of(processes["0"], node, by)
-    assert "it signed two different presences as one" in node.links["0"].banned
-    assert node.links["2"].banned == ""
+    assert "it signed two different presences as one" in node.session.links["0"].banned
+    assert node.session.links["2"].banned == ""
     assert not zero.is_open
     assert two.is_open
     evidence = messages.Evidence(*lie)
     sent = [frame.payload for frame in two.said if frame.kind is Kind.EVIDENCE]
     assert [messages.unpack(each, messages.Evidence) for each in sent] == [evidence]
     assert kept == [("0", evidence)]
-    assert "0 is dropped: it signed two different presences as one" in node.events[0][1]
+    assert "0 is dropped: it signed two different presences as one" in node.session.events[0][1]
     # It is dropped once, however often that is said.
     node.on_frame(
-        node.links["2"],
-        Frame(Kind.EVIDENCE, node.network, messages.pack(evidence), RUN, node.at),
+        node.session.links["2"],
+        Frame(Kind.EVIDENCE, node.session.network, messages.pack(evidence), RUN, node.session.at),
     )
-    assert (len(kept), node.links["2"].banned) == (1, "")
+    assert (len(kept), node.session.links["2"].banned) == (1, "")
 
 
 def test_who_sends_evidence_that_proves_nothing_is_dropped_not_whom_it_accuses(node, processes):
     one = processes["0"].sign("view", b"one", RUN_ID)
     for other in (processes["0"].sign("view", b"two", RUN_ID), one):
         said = messages.pack(messages.Evidence(one, other))
-        node.on_frame(node.links["2"], Frame(Kind.EVIDENCE, node.network, said, RUN, node.at))
-    assert "must be two statements that contradict each other" in node.links["2"].banned
-    assert node.links["0"].banned == ""
-    assert not node.gossip.liars
+        node.on_frame(
+            node.session.links["2"],
+            Frame(Kind.EVIDENCE, node.session.network, said, RUN, node.session.at),
+        )
+    assert "must be two statements that contradict each other" in node.session.links["2"].banned
+    assert node.session.links["0"].banned == ""
+    assert not node.flooding.gossip.liars
 
 
 INVALID = {
@@ -593,16 +613,16 @@ def test_a_relay_is_not_blamed_for_what_it_relays_and_the_origin_only_if_it_says
     statement = origin.sign(kind, messages.pack(body), RUN_ID)
     assert statement.seq == 1
     state(node, "2", statement)
-    assert [link.banned for link in node.links.values()] == ["", ""]
-    assert node.views[0].counts == [1]
-    assert node.gossip.latest(0, kind) is None
-    sent = [f.payload for f in node.links["2"].connection.said if f.kind is Kind.STATEMENT]
+    assert [link.banned for link in node.session.links.values()] == ["", ""]
+    assert node.membership.views[0].counts == [1]
+    assert node.flooding.gossip.latest(0, kind) is None
+    sent = [f.payload for f in node.session.links["2"].connection.said if f.kind is Kind.STATEMENT]
     assert messages.pack(statement) not in sent
     # It is known already, so it must state it anew.
     again = origin.sign(kind, messages.pack(body), RUN_ID)
     state(node, "0", again)
-    assert node.links["0"].banned
-    assert node.links["2"].banned == ""
+    assert node.session.links["0"].banned
+    assert node.session.links["2"].banned == ""
 
 
 @pytest.mark.parametrize(("kind", "body"), INVALID.values(), ids=INVALID)
@@ -612,12 +632,12 @@ def test_what_is_invalid_harms_no_peer_in_the_set_up(agreeing, processes, kind, 
     if isinstance(body, messages.View):
         body = msgspec.structs.replace(body, start=origin.incarnation.start)
     agreed = make_agreed(EVERYONE)
-    state(node, "2", origin.sign(kind, messages.pack(body), run_id(node.contract, agreed)))
-    assert node.lost == set()
-    node.check_interrupt()
-    node.start_run(run_id(node.contract, agreed), agreed, 0)
-    assert node.views[0].counts == [1]
-    assert [link.banned for link in node.links.values()] == ["", ""]
+    state(node, "2", origin.sign(kind, messages.pack(body), run_id(node.session.contract, agreed)))
+    assert node.attempts.lost == set()
+    node.session.check_interrupt()
+    node.membership.start_run(run_id(node.session.contract, agreed), agreed, 0)
+    assert node.membership.views[0].counts == [1]
+    assert [link.banned for link in node.session.links.values()] == ["", ""]
 
 
 def test_a_neighbor_is_dropped_for_too_many_views_and_the_last_ones_are_those_of_all(
@@ -625,60 +645,60 @@ def test_a_neighbor_is_dropped_for_too_many_views_and_the_last_ones_are_those_of
 ):
     # Another neighbor may have accepted more of them, and forwards the last.
     start, seq = processes["0"].incarnation.start, 0
-    while not node.links["0"].banned:
+    while not node.session.links["0"].banned:
         seq += 1
         view = messages.View(0, start, seq, 5, [1] * (seq % 2))
         statement = processes["0"].sign("view", messages.pack(view), RUN_ID)
         state(node, "0", statement)
     assert 90 < seq < 200
-    assert node.views[0].seq == seq - 1
+    assert node.membership.views[0].seq == seq - 1
     state(node, "2", statement)
-    assert node.views[0] == view
-    assert node.links["2"].banned == ""
+    assert node.membership.views[0] == view
+    assert node.session.links["2"].banned == ""
 
 
 def test_a_view_of_another_run_does_not_hide_one_of_this_run_from_a_late_peer(agreeing, processes):
     node, zero, agreed = agreeing, processes["0"], make_agreed(EVERYONE)
-    run, start = run_id(agreeing.contract, agreed), zero.incarnation.start
+    run, start = run_id(agreeing.session.contract, agreed), zero.incarnation.start
     views = [messages.View(0, start, seq, 5, []) for seq in (1, 2)]
     good = zero.sign("view", messages.pack(views[0]), run)
     state(node, "0", zero.sign("view", messages.pack(views[1]), b"another run"))
     state(node, "2", good)
-    node.start_run(run, agreed, 0)
+    node.membership.start_run(run, agreed, 0)
     # Neighbors send what they know again when the link becomes active.
     state(node, "2", good)
-    assert node.views[0] == views[0]
+    assert node.membership.views[0] == views[0]
 
 
 def test_a_relay_is_dropped_for_what_nobody_has_signed(node, processes):
     statement = processes["0"].sign("view", b"body", RUN_ID)
     state(node, "2", msgspec.structs.replace(statement, body=b"changed"))
-    assert node.links["2"].banned == "A statement must be signed by its origin."
-    assert node.links["0"].banned == ""
+    assert node.session.links["2"].banned == "A statement must be signed by its origin."
+    assert node.session.links["0"].banned == ""
 
 
 def test_statements_are_forwarded_to_all_others_once(node, processes):
-    zero, two = (node.links[name].connection for name in ("0", "2"))
+    zero, two = (node.session.links[name].connection for name in ("0", "2"))
     view = messages.View(0, processes["0"].incarnation.start, 1, 5, [])
     statement = processes["0"].sign("view", messages.pack(view), RUN_ID)
     for _ in range(3):
         state(node, "0", statement)
-    assert node.views[0] == view
+    assert node.membership.views[0] == view
     sent = [f.payload for f in two.said if f.kind is Kind.STATEMENT]
     assert sent == [messages.pack(statement)]
     assert Kind.STATEMENT not in zero.kinds()
 
 
 def test_a_flood_of_statements_is_forwarded_as_a_few_with_the_latest_at_the_end(node, processes):
-    two, start = node.links["2"].connection, processes["0"].incarnation.start
+    two, start = node.session.links["2"].connection, processes["0"].incarnation.start
     for seq in range(1, 81):
         view = messages.View(0, start, seq, 5, [1] * (seq % 2))
         state(node, "0", processes["0"].sign("view", messages.pack(view), RUN_ID))
-    node.loop.run_until_complete(asyncio.sleep(0.3))
+    node.session.loop.run_until_complete(asyncio.sleep(0.3))
     sent = [messages.unpack(f.payload, Statement) for f in two.said if f.kind is Kind.STATEMENT]
     assert len(sent) < 20
     assert sent[-1].seq == 80
-    assert not node._waiting
+    assert not node.flooding.is_forwarding
 
 
 def test_the_answer_with_a_record_of_a_large_network_fits_the_limit_of_a_node(
@@ -703,14 +723,14 @@ def test_the_answer_with_a_record_of_a_large_network_fits_the_limit_of_a_node(
     signatures = [processes["0"].sign("record", digest(record), RUN_ID)] * 3
     reply = StateReply(agreed, 2, centers, SignedRecord(record, signatures))
     assert len(messages.pack(reply)) <= node._connections._limit
-    node.loop.close()
+    node.session.loop.close()
 
 
 def test_a_loss_stops_the_run_where_the_network_file_says_so(node):
-    node.contract = replace(node.contract, on_loss="stop")
-    node.deactivate(node.links["2"], "it was silent")
+    node.session.contract = replace(node.session.contract, on_loss="stop")
+    node.membership.drop(node.session.links["2"], Cause.SILENT, "it was silent")
     with pytest.raises(Stopping, match=r"2 was lost in round 0 \(it was silent\)"):
-        node.check_interrupt()
+        node.session.check_interrupt()
 
 
 def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
@@ -727,8 +747,8 @@ def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
     contract = make_contract(peers, values, "here")
     node = Node(contract, "p59", identity)
     limit = node._connections._limit
-    assert len(node.hello(node.links["p08"], bytes(32))) - wire.HEADER_BYTES <= limit
-    node.loop.close()
+    assert len(node.hello(node.session.links["p08"], bytes(32))) - wire.HEADER_BYTES <= limit
+    node.session.loop.close()
     long = {"features": [f"{'f' * 99}{j}" for j in range(20_000)]}
     with pytest.raises(ParameterError, match="must fit in 1,048,576 bytes"):
         make_contract(peers, values | long, "here")
@@ -744,33 +764,33 @@ def running(node, tmp_path):
         check=PublicBounds(X[0], X[2]).refuse, certify=Certify(m=3),
         journal=Journal(tmp_path / "journal.jsonl", pytest.fail),
     )  # fmt: skip
-    node.at = 5
+    node.session.at = 5
     return made
 
 
 def begin(running):
-    running.node.loop.run_until_complete(asyncio.wait_for(running._start_round(), 5))
+    running._session.loop.run_until_complete(asyncio.wait_for(running._start_round(), 5))
     return running.state.round
 
 
 def test_a_peer_that_rejoins_begins_at_the_earliest_round_that_a_neighbor_names(
     node, running, processes
 ):
-    zero, two = node.links.values()
+    zero, two = node.session.links.values()
     come_back(node, processes["0"])
     come_back(node, processes["2"])
-    node.loop.call_soon(link_up, node, two, 90)
-    node.loop.call_later(0.05, link_up, node, zero, 80)
-    assert begin(running) == node.at == 81
+    node.session.loop.call_soon(link_up, node, two, 90)
+    node.session.loop.call_later(0.05, link_up, node, zero, 80)
+    assert begin(running) == node.session.at == 81
     assert (zero.active_from, two.active_from) == (81, 91)
 
 
 def test_a_peer_whose_neighbor_rejoins_stays_in_its_round_and_waits_for_the_answer(
     node, running, processes
 ):
-    zero, two = node.links.values()
+    zero, two = node.session.links.values()
     come_back(node, processes["0"])
-    running.state, node.at = replace(running.state, round=6), 6
-    node.loop.call_later(0.05, link_up, node, zero, 3)
-    assert begin(running) == node.at == 6
+    running.state, node.session.at = replace(running.state, round=6), 6
+    node.session.loop.call_later(0.05, link_up, node, zero, 3)
+    assert begin(running) == node.session.at == 6
     assert (zero.active, zero.active_from, two.active_from) == (True, 6, 0)

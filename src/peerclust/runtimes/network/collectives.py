@@ -27,7 +27,7 @@ from peerclust.programs.protocol import (
     NetworkSum,
 )
 from peerclust.runtimes.network import wire
-from peerclust.runtimes.network.lockstep import Flow, LockstepExchange
+from peerclust.runtimes.network.lockstep import Flow, Lockstep
 from peerclust.runtimes.network.views import Pair
 from peerclust.runtimes.network.wire import Frame, Integers, Kind
 
@@ -101,7 +101,7 @@ class LivingGraph:
 
 
 async def reduce_over_network(
-    said: Message[Heard], living: LivingGraph, node: LockstepExchange
+    said: Message[Heard], living: LivingGraph, lockstep: Lockstep
 ) -> HeardMax | HeardTotal:
     """Return the maximum or sum over all peers that a block of one user hears."""
     if isinstance(said, NetworkMax):
@@ -111,14 +111,14 @@ async def reduce_over_network(
             return refuse_large(array) or ("" if limits is None else limits.refuse(array))
 
         for _ in range(living.D):
-            frames = await node.exchange(Kind.AGREE, largest, check)
+            frames = await lockstep.exchange(Kind.AGREE, largest, check)
             largest = np.maximum.reduce([largest, *(frame.array for frame in frames.values())])
         return HeardMax(largest)
     assert isinstance(said, NetworkSum)
-    return HeardTotal(await _add(said, living, node))
+    return HeardTotal(await _add(said, living, lockstep))
 
 
-async def _add(said: NetworkSum, living: LivingGraph, node: LockstepExchange) -> Integers:
+async def _add(said: NetworkSum, living: LivingGraph, lockstep: Lockstep) -> Integers:
     """Return the sum of all peers' integers, (w,), modulo 2^64.
 
     A sum that the peers which it is of cannot have is refused: on the way up that of a child's
@@ -139,30 +139,30 @@ async def _add(said: NetworkSum, living: LivingGraph, node: LockstepExchange) ->
         to, of = living.parent if left == depth else nobody, nobody
         if left == depth + 1:
             of = living.children
-        for frame in await _exchange(total, Flow(to, of, check_subtree), node):
+        for frame in await _exchange(total, Flow(to, of, check_subtree), lockstep):
             total += frame.integers
     for level in range(height):
         to, of = living.children if level == depth else nobody, nobody
         if level == depth - 1:
             of = living.parent
-        for frame in await _exchange(total, Flow(to, of, check_total), node):
+        for frame in await _exchange(total, Flow(to, of, check_total), lockstep):
             total = frame.integers
     return total
 
 
-async def _exchange(total: Integers, flow: Flow, node: LockstepExchange) -> list[Frame]:
+async def _exchange(total: Integers, flow: Flow, lockstep: Lockstep) -> list[Frame]:
     """Return the frames of the neighbors that send integers."""
-    frames = await node.exchange(Kind.AGREE, total, refuse_large, flow=flow, dtype=wire.UINT64)
+    frames = await lockstep.exchange(Kind.AGREE, total, refuse_large, flow=flow, dtype=wire.UINT64)
     return [frame for number, frame in frames.items() if number in flow.of]
 
 
-async def pass_barrier(living: LivingGraph, node: LockstepExchange) -> None:
+async def pass_barrier(living: LivingGraph, lockstep: Lockstep) -> None:
     """Wait until every member has come to this point.
 
     With as many exchanges as members, that is so also if some of them are lost meanwhile.
     """
     for _ in living.members:
-        await node.exchange(Kind.AGREE, np.zeros(1), refuse_large)
+        await lockstep.exchange(Kind.AGREE, np.zeros(1), refuse_large)
 
 
 def refuse_large(array: Array) -> str:

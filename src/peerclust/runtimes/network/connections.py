@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from peerclust.errors import ParameterError, WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.handshake import Greeting, Handshake
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.listener import Listener, Pool
@@ -41,34 +42,14 @@ _MAX_PROVED = 4
 class ConnectionHandler(Protocol):
     """Receives the events of connections: the node."""
 
-    def hello(self, link: Link, nonce: bytes) -> bytes:
-        """Return the HELLO frame for a neighbor."""
-
-    def check_process(self, link: Link, hello: Hello) -> str:
-        """Return why the process of a neighbor that sent HELLO is refused, or ""."""
-
-    def prove(self, hello: Hello, own_nonce: bytes) -> bytes:
-        """Return the PROOF frame in answer to HELLO."""
-
-    def on_proof(
-        self,
-        link: Link,
-        connection: Connection,
-        hello: Hello,
-        frame: Frame,
-        own_nonce: bytes,
-        proof: Proof,
-    ) -> str:
-        """Accept a neighbor that sent HELLO and PROOF, or return the reason for refusing it."""
-
-    def on_mismatch(self, link: Link, reason: str) -> None:
-        """Handle a neighbor that has other settings, or says that this peer has."""
-
     def on_frame(self, link: Link, frame: Frame) -> None:
         """Handle a frame from a neighbor."""
 
-    def ban(self, link: Link, reason: str) -> None:
-        """Drop a neighbor whose bytes are not a valid frame."""
+    def on_invalid(self, link: Link, reason: str) -> None:
+        """Handle bytes of a neighbor that are not a valid frame."""
+
+    def on_mismatch(self, link: Link, reason: str) -> None:
+        """Handle a neighbor that has other settings, or says that this peer has."""
 
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a neighbor's connection."""
@@ -83,6 +64,7 @@ class ConnectionManager:
         links: Mapping[str, Link],
         identity: Identity,
         handler: ConnectionHandler,
+        handshake: Handshake,
         *,
         listen: tuple[str, int],
         dial: Mapping[str, tuple[str, int]],
@@ -90,13 +72,14 @@ class ConnectionManager:
         log: Callable[[str], None],
     ) -> None:
         self._contract, self._links, self._identity = contract, links, identity
-        self._handler, self._listen, self._dial = handler, listen, dial
+        self._handler, self._handshake = handler, handshake
+        self._listen, self._dial = listen, dial
         self._limit, self._log = limit, RefusalLog(log)
         self._owner: dict[Connection, Link] = {}
         self._dialed: dict[Connection, Link] = {}
         # What a connection needs until it has proved which process is at its other end.
         self._nonces: dict[Connection, bytes] = {}
-        self._hellos: dict[Connection, tuple[Hello, Frame]] = {}
+        self._greetings: dict[Connection, Greeting] = {}
         # Connections of listed peers that are not accepted yet.
         self._pending = Pool[Connection](_MAX_PROVED * len(contract.peers))
         self._listener: Listener | None = None
@@ -219,7 +202,7 @@ class ConnectionManager:
             return
         self._owner[connection] = link
         nonce = self._nonces[connection] = draw_nonce()
-        connection.send(self._handler.hello(link, nonce))
+        connection.send(self._handshake.hello(link, nonce))
         loop = asyncio.get_running_loop()
         loop.call_later(HANDSHAKE_TIMEOUT, self._abort_if_silent, connection)
 
@@ -235,7 +218,7 @@ class ConnectionManager:
             if connection in self._pending:
                 self._refuse(connection, str(error))
             else:
-                self._handler.ban(link, str(error))
+                self._handler.on_invalid(link, str(error))
             return
         if connection not in self._pending:
             self._handler.on_frame(link, frame)
@@ -243,12 +226,12 @@ class ConnectionManager:
         if frame.kind is Kind.BYE:
             self._on_refusal(link, frame)
             return
-        hello = self._hellos.get(connection)
+        greeting = self._greetings.get(connection)
         try:
-            if hello is None:
+            if greeting is None:
                 reason = self._check_hello(link, connection, frame)
             else:
-                reason = self._check_proof(link, connection, *hello, frame)
+                reason = self._check_proof(greeting, frame)
         except WireError as error:
             reason = str(error)
         if reason:
@@ -271,24 +254,21 @@ class ConnectionManager:
             # The probe already has this peer's HELLO and needs nothing else.
             connection.close("it is only a check")
             return ""
-        if reason := self._handler.check_process(link, hello):
+        greeting = Greeting(link, connection, hello, frame, self._nonces[connection])
+        if reason := self._handshake.refuse(greeting):
             return reason
-        self._hellos[connection] = hello, frame
-        connection.send(self._handler.prove(hello, self._nonces[connection]))
+        self._greetings[connection] = greeting
+        connection.send(self._handshake.prove(greeting))
         return ""
 
-    def _check_proof(
-        self, link: Link, connection: Connection, hello: Hello, first: Frame, frame: Frame
-    ) -> str:
+    def _check_proof(self, greeting: Greeting, frame: Frame) -> str:
         """Check the second frame of a connection; return the reason for a refusal, or ""."""
         if frame.kind is not Kind.PROOF:
             return "its second frame must be PROOF"
-        proof = messages.unpack(frame.message, Proof)
-        nonce = self._nonces[connection]
-        reason = self._handler.on_proof(link, connection, hello, first, nonce, proof)
+        reason = self._handshake.accept(greeting, messages.unpack(frame.message, Proof))
         if not reason:
-            self._pending.discard(connection)
-            del self._nonces[connection], self._hellos[connection]
+            self._pending.discard(greeting.connection)
+            del self._nonces[greeting.connection], self._greetings[greeting.connection]
         return reason
 
     def _on_refusal(self, link: Link, frame: Frame) -> None:
@@ -312,7 +292,7 @@ class ConnectionManager:
         pending = connection in self._pending
         self._release(connection)
         self._nonces.pop(connection, None)
-        self._hellos.pop(connection, None)
+        self._greetings.pop(connection, None)
         link = self._owner.pop(connection, None)
         dialed = self._dialed.pop(connection, None)
         if link is not None and link.connection is connection:

@@ -10,6 +10,7 @@ import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.runtimes.network.messages import Incarnation, Phase
+from peerclust.runtimes.network.states import LINK, LinkEvent, LinkState
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import NO_RUN, Frame, Key, Kind
 
@@ -24,14 +25,15 @@ class Link:
 
     Attributes
     ----------
-    active, active_from : bool, int
-        Whether it takes part in exchanges with this peer, and from which round of the run on.
+    state, active_from : LinkState, int
+        Whether it takes part in exchanges with this peer, and from which round of the run on. The
+        state changes by `move` only.
     inbox, outbox
         Received frames that are not used yet, by their keys; and the last few sent frames, which
         are sent again if the connection breaks.
-    rejoin_sent, rejoin_received : int or None
+    offered, offer_received : int, int or None
         The rounds in the LINK_UP messages of both ends; the link becomes active after the later
-        one. `rejoin_sent_at` is when this peer sent its own.
+        one. `offered_at` is when this peer sent its own, in the state OFFERED.
     process : Incarnation or None
         The neighbor's process that was last connected.
     phase, run, at, counts_me
@@ -50,8 +52,6 @@ class Link:
     last_sent, last_received
         The run and exchange of the array last sent; and those of the array last received, with
         the array itself. 8-bit codes refer to these arrays.
-    gone : bool
-        Whether it was lost at the end of an agreement, which is complete without it.
     banned, refusal : str
         Why it is dropped for the rest of the run, or ""; why it, or this peer, was last refused.
     """
@@ -59,15 +59,15 @@ class Link:
     name: str
     number: int
     dials: bool
-    active: bool = False
+    state: LinkState = LinkState.OUT
     active_from: int = 0
     connection: Connection | None = None
     process: Incarnation | None = None
     inbox: OrderedDict[Key, Frame] = field(default_factory=OrderedDict)
     outbox: deque[bytes] = field(default_factory=lambda: deque(maxlen=4))
-    rejoin_sent: int | None = None
-    rejoin_sent_at: float = 0.0
-    rejoin_received: int | None = None
+    offered: int = 0
+    offered_at: float = 0.0
+    offer_received: int | None = None
     phase: Phase = "agreeing"
     run: bytes = NO_RUN
     at: int = -1
@@ -86,7 +86,6 @@ class Link:
     refusal: str = ""
     bytes_sent: int = 0
     bytes_heard: int = 0
-    gone: bool = False
     last_sent: tuple[bytes, int] = (NO_RUN, -1)
     last_received: tuple[tuple[bytes, int], Array | None] = ((NO_RUN, -1), None)
 
@@ -95,18 +94,32 @@ class Link:
         """Whether frames can be sent."""
         return self.connection is not None and self.connection.is_open
 
+    @property
+    def active(self) -> bool:
+        """Whether the neighbor takes part in exchanges, or did until just now."""
+        return self.state in (LinkState.ACTIVE, LinkState.LEAVING)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it was lost at the barrier of an agreement."""
+        return self.state is LinkState.LEAVING
+
+    def move(self, event: LinkEvent) -> None:
+        """Enter the next state."""
+        self.state = LINK[self.state].get(event, self.state)
+
     def blocks_round(self, round_: int) -> bool:
         """Return whether this round cannot start before the neighbor's LINK_UP has come."""
-        return (
-            self.rejoin_sent is not None and self.rejoin_sent < round_ and self.phase == "running"
-        )
+        offered = self.state is LinkState.OFFERED
+        return offered and self.offered < round_ and self.phase == "running"
 
     def count_rejoins(self, now: float, seconds: float) -> int:
         """Count one more rejoin; return how many there were in the last seconds."""
-        self.rejoined_at.append(now)
-        while self.rejoined_at[0] < now - seconds:
-            self.rejoined_at.popleft()
-        return len(self.rejoined_at)
+        return _count(self.rejoined_at, now, seconds)
+
+    def count_statements(self, now: float, seconds: float) -> int:
+        """Count one more statement; return how many there were in the last seconds."""
+        return _count(self.stated_at, now, seconds)
 
     def store(self, frame: Frame) -> None:
         """Store a frame until its exchange; if there are too many, drop the oldest.
@@ -150,14 +163,15 @@ class Link:
             self.bytes_sent += self.connection.sent
             self.bytes_heard += self.connection.heard
         self.connection = None
-        self.rejoin_sent = self.rejoin_received = None
+        self.move(LinkEvent.DISCONNECT)
+        self.offer_received = None
         self.state_requested = False
 
-    def reset(self) -> None:
-        """Make the link inactive, and drop its stored frames."""
-        self.active = self.gone = False
+    def reset(self, event: LinkEvent = LinkEvent.DROP) -> None:
+        """Take no part any more, and drop the stored frames."""
+        self.move(event)
         self.last_sent, self.last_received = (NO_RUN, -1), ((NO_RUN, -1), None)
-        self.rejoin_sent = self.rejoin_received = None
+        self.offer_received = None
         self.inbox.clear()
         self.outbox.clear()
 
@@ -167,3 +181,11 @@ class Link:
         if self.connection is not None:
             sent, heard = sent + self.connection.sent, heard + self.connection.heard
         return sent, heard
+
+
+def _count(times: deque[float], now: float, seconds: float) -> int:
+    """Add a time; return how many of them are in the last seconds, and forget the others."""
+    times.append(now)
+    while times[0] < now - seconds:
+        times.popleft()
+    return len(times)

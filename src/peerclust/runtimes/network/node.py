@@ -1,4 +1,4 @@
-"""One peer on the network: its connections, a watchdog for silent neighbors, and its messages.
+"""One peer on the network: its parts, and the messages that it receives.
 
 Everything happens in one event loop, which runs while an exchange is awaited.
 """
@@ -13,17 +13,15 @@ from typing import Literal, TypeVar
 from peerclust.errors import WireError
 from peerclust.log_events import LogEvent
 from peerclust.runtimes.network import identity as identities, messages, wire
+from peerclust.runtimes.network.attempts import SetupAttempts
 from peerclust.runtimes.network.connections import ConnectionManager
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.flooding import Flooding
+from peerclust.runtimes.network.handshake import Handshake
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
-from peerclust.runtimes.network.membership import (
-    MAX_SPANS,
-    Leaving,
-    Membership,
-    StateReceived,
-    Stopping,
-)
+from peerclust.runtimes.network.lockstep import Lockstep
+from peerclust.runtimes.network.membership import MAX_SPANS, Membership
 from peerclust.runtimes.network.messages import (
     Bye,
     Evidence,
@@ -33,23 +31,36 @@ from peerclust.runtimes.network.messages import (
     StateReply,
     StateRequest,
 )
-from peerclust.runtimes.network.record import check_signed, digest, is_majority
+from peerclust.runtimes.network.session import Leaving, Session, StateReceived, Stopping
+from peerclust.runtimes.network.signing import RecordSigning
 from peerclust.runtimes.network.state_validation import refuse_state
-from peerclust.runtimes.network.statements import Author, run_id
+from peerclust.runtimes.network.statements import Author
+from peerclust.runtimes.network.states import Cause
+from peerclust.runtimes.network.waits import WaitsFor
+from peerclust.runtimes.network.watchdog import Watchdog
 from peerclust.runtimes.network.wire import Frame, Kind
 
 # Seconds that a process which was asked to exit waits for a call in a thread.
 _GRACE = 0.5
 
-T = TypeVar("T")
-
-
 # A request for the state of the run is answered at most once in so many seconds.
 _MIN_WAIT = 0.2
 
+T = TypeVar("T")
 
-class Node(Membership):
-    """A peer that is on the network."""
+
+class Node:
+    """A peer that is on the network.
+
+    Attributes
+    ----------
+    session : Session
+        Its links and its place in the run, which all other parts share.
+    flooding, attempts, membership, lockstep, waits, signing, handshake, watchdog
+        Its parts; see their modules.
+    state_reply : callable or None
+        Makes the answer to STATE_REQUEST.
+    """
 
     def __init__(
         self,
@@ -63,21 +74,28 @@ class Node(Membership):
     ) -> None:
         pinned = identities.private_key(identity)
         author = Author(contract, contract.number(me), pinned, time.time_ns())
-        super().__init__(contract, me, author, log)
-        # Makes the answer to StateRequest.
+        session = self.session = Session(contract, me, log)
+        self.flooding = Flooding(session, author)
+        self.attempts = SetupAttempts(session, self.flooding)
+        self.membership = Membership(session, self.flooding, self.attempts)
+        self.lockstep = Lockstep(session, self.membership.drop)
+        self.waits = WaitsFor(session, self.flooding, self.lockstep, self.membership.connected)
+        self.signing = RecordSigning(session, self.flooding, self.membership)
+        self.handshake = Handshake(session, self.flooding, self.attempts, self.membership)
+        self.watchdog = Watchdog(session, self.membership, self.lockstep, self.waits)
         self.state_reply: Callable[[], StateReply] | None = None
         self._ticker: asyncio.Task[None] | None = None
         # Whether calls in threads are abandoned, and what cancels the wait for the current one.
         self._abandons = False
         self._abandon: Callable[[], object] = lambda: None
-        self._began = self._checked = self.loop.time()
         d, K, m = len(contract.features), contract.n_clusters, len(contract.peers)
         self._connections = ConnectionManager(
             contract,
-            self.links,
+            session.links,
             identity,
             self,
-            listen=listen or contract.peers[self.number].endpoint,
+            self.handshake,
+            listen=listen or contract.peers[session.number].endpoint,
             dial=dial or {},
             # Settings; centers and results of the set-up, twice in an answer with a record; a
             # statement of every peer, and the rounds that it took part in.
@@ -91,11 +109,12 @@ class Node(Membership):
 
     def open(self) -> None:
         """Start listening, dialing and the watchdog."""
-        awaited = ", ".join(self.links)
-        self.log(LogEvent("waiting", f"Waiting for {awaited}.", peers=list(self.links)))
-        self._state_losses()
-        self.loop.run_until_complete(self._connections.open())
-        self._ticker = self.loop.create_task(self._watch())
+        session = self.session
+        awaited = ", ".join(session.links)
+        session.log(LogEvent("waiting", f"Waiting for {awaited}.", peers=list(session.links)))
+        self.attempts.state_losses()
+        session.loop.run_until_complete(self._connections.open())
+        self._ticker = session.loop.create_task(self.watchdog.watch())
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Return the result of a call in a thread, while the event loop goes on.
@@ -105,7 +124,7 @@ class Node(Membership):
         """
         if self._abandons:
             raise Leaving
-        future = self.loop.run_in_executor(None, call)
+        future = self.session.loop.run_in_executor(None, call)
         self._abandon = future.cancel
         try:
             return await future
@@ -114,8 +133,8 @@ class Node(Membership):
 
     def leave(self) -> None:
         """Raise Leaving from the current wait, and soon from a call in a thread."""
-        self.interrupt(Leaving())
-        self.loop.call_later(_GRACE, self._abandon_calls)
+        self.session.interrupt(Leaving())
+        self.session.loop.call_later(_GRACE, self._abandon_calls)
 
     def _abandon_calls(self) -> None:
         self._abandons = True
@@ -123,167 +142,112 @@ class Node(Membership):
 
     def close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
         """Send BYE and close all connections."""
-        self.broadcast(Kind.BYE, Bye(why, messages.sanitize(reason)))
+        session = self.session
+        session.broadcast(Kind.BYE, Bye(why, messages.sanitize(reason)))
         if self._ticker is not None:
             self._ticker.cancel()
-        self.loop.run_until_complete(self._connections.close())
-        self.loop.close()
+        session.loop.run_until_complete(self._connections.close())
+        session.loop.close()
 
-    async def _watch(self) -> None:
-        """Send heartbeats, and drop neighbors that are silent."""
-        pause = min(1.0, self.contract.timeout / 8)
-        while True:
-            now = self.loop.time()
-            if now - self._checked > self.contract.timeout / 2:
-                # This process was suspended, so that silence is not the neighbors' fault.
-                self._began += now - self._checked
-                for link in self.links.values():
-                    link.heard_at = link.progress_at = now if link.seen else 0.0
-            self._checked = now
-            self.state_waits(now)
-            for link in self.links.values():
-                self._check_link(link, now)
-            await asyncio.sleep(pause)
-
-    def _check_link(self, link: Link, now: float) -> None:
-        contract = self.contract
-        if link.connected and now - link.heard_at > contract.timeout:
-            assert link.connection is not None
-            link.connection.abort(f"it was silent for {contract.timeout:g} s")
-        elif (
-            link.connected
-            and link.rejoin_sent is not None
-            and now - link.rejoin_sent_at > contract.timeout
-        ):
-            self.ban(link, "it did not answer LINK_UP")
-        elif self._has_other_views(link, now):
-            self.ban(link, "it takes part in agreements with other views than those stated")
-        elif link.connected and now - link.sent_at > contract.timeout / 4:
-            self.send(link, Kind.HEARTBEAT, Heartbeat(self.phase, link.active))
-        if not link.active or link.gone or (link.phase == "done" and self.phase != "agreeing"):
-            return
-        if not link.connected:
-            begun = link.seen and (self.at > 0 or self.phase != "agreeing")
-            limit = contract.timeout if begun else contract.join_timeout
-            since = link.heard_at if begun else max(self._began, link.heard_at)
-            if now - since > limit:
-                silent = f"nothing was heard from it for {limit:g} s"
-                never = link.refusal or f"it did not connect within {limit:g} s"
-                self.on_loss(link, silent if link.seen else never)
-        elif link.number in self._missing and self._awaited is not None:
-            # It is alive but makes no progress.
-            limit = contract.patience
-            if self.is_excused(link, now):
-                link.progress_at = now
-            elif now - link.progress_at > limit:
-                self.on_loss(link, f"it was alive but made no progress for {limit:g} s")
-
-    def _has_other_views(self, link: Link, now: float) -> bool:
-        """Return whether a neighbor is in an agreement with views that nobody has stated.
-
-        Views spread within moments, so honest neighbors soon have the same.
-        """
-        if self.agreement is None or link.number not in self._missing:
-            return False
-        view, received_at = link.agreement_view
-        since = max(received_at, self.views_changed_at)
-        return view != self.views.checksum and now - since > self.contract.timeout
-
-    # Received frames
+    # Events of connections
 
     def on_frame(self, link: Link, frame: Frame) -> None:
         """Handle a frame from a neighbor."""
-        link.heard_at = self.loop.time()
+        session = self.session
+        link.heard_at = session.loop.time()
         if (frame.run, frame.exchange) != (link.run, link.at):
             link.run, link.at, link.progress_at = frame.run, frame.exchange, link.heard_at
-        if frame.network != self.network:
-            self.ban(link, "its frames must be of this network")
+        if frame.network != session.network:
+            self.on_invalid(link, "its frames must be of this network")
         elif frame.kind in wire.ARRAYS:
-            self.receive_array(link, frame)
+            self.lockstep.receive_array(link, frame)
         else:
             try:
                 self._receive_message(link, frame)
             except WireError as error:
-                self.ban(link, str(error))
+                self.on_invalid(link, str(error))
+
+    def on_invalid(self, link: Link, reason: str) -> None:
+        """Handle bytes or messages of a neighbor that violate the protocol."""
+        self.membership.drop(link, Cause.INVALID, reason)
+
+    def on_mismatch(self, link: Link, reason: str) -> None:
+        """Drop a neighbor at once with which this peer can never take part, and say why."""
+        agreeing = self.session.phase == "agreeing"
+        if agreeing and not link.banned and not self.attempts.has_lost(link):
+            link.refusal = reason
+            self.membership.drop(link, Cause.DIFFERS, reason)
+
+    def on_disconnect(self, link: Link, reason: str) -> None:
+        """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
+        link.detach()
+        if link.active and link.phase != "done":
+            broke = f"The connection to {link.name} broke: {reason or 'it was closed here'}."
+            self.session.log(LogEvent("disconnected", broke, peer=link.name))
+        self.session.wake()
+
+    # Messages
 
     def _receive_message(self, link: Link, frame: Frame) -> None:
         data = frame.message
         if frame.kind is Kind.HEARTBEAT:
             heartbeat = messages.unpack(data, Heartbeat)
             link.phase, link.counts_me = heartbeat.phase, heartbeat.counts
-            self.sync_phase(link)
-            self.wake()
+            self.membership.sync_phase(link)
+            self.session.wake()
         elif frame.kind is Kind.STATEMENT:
-            self.receive_statement(messages.unpack(data, Statement), link)
+            self.flooding.receive(messages.unpack(data, Statement), link)
         elif frame.kind is Kind.EVIDENCE:
-            self.receive_evidence(messages.unpack(data, Evidence), link)
+            self.flooding.receive_evidence(messages.unpack(data, Evidence), link)
         elif frame.kind is Kind.LINK_UP:
-            self._receive_link_up(link, messages.unpack(data, LinkUp))
+            self.membership.on_link_up(link, messages.unpack(data, LinkUp))
         elif frame.kind is Kind.STATE_REQUEST:
             messages.unpack(data, StateRequest)
-            wanted = self.phase == "done" or not link.active
-            now = self.loop.time()
-            if self.state_reply is not None and wanted and now > link.state_sent_at + _MIN_WAIT:
-                link.state_sent_at = now
-                self.send(link, Kind.STATE_REPLY, self.state_reply())
+            self._answer_request(link)
         elif frame.kind is Kind.STATE_REPLY:
-            reply = messages.unpack(data, StateReply)
-            must = refuse_state(self.contract, reply.agreed, reply.round, reply.centers)
-            if must:
-                raise WireError(f"A message of kind StateReply must {must}.")
-            alone = self.phase == "running" and not self.active_links()
-            done = reply.record is not None
-            if not (link.state_requested and (self.phase == "agreeing" or (alone and done))):
-                return
-            if self._is_confirmed(reply):
-                self.interrupt(StateReceived(reply, link))
-            else:
-                # Signatures may still be on their way.
-                self.loop.call_later(2 * _MIN_WAIT, self._request_again, link)
+            self._receive_state(link, messages.unpack(data, StateReply))
         elif frame.kind is Kind.BYE:
             self._receive_bye(link, messages.unpack(data, Bye))
         else:
             raise WireError("A connection must send HELLO and PROOF only once.")
 
-    def _is_confirmed(self, reply: StateReply) -> bool:
-        """Return whether more than half of all peers have signed what a neighbor says of the run.
+    def _answer_request(self, link: Link) -> None:
+        wanted = self.session.phase == "done" or not link.active
+        now = self.session.loop.time()
+        if self.state_reply is not None and wanted and now > link.state_sent_at + _MIN_WAIT:
+            link.state_sent_at = now
+            self.session.send(link, Kind.STATE_REPLY, self.state_reply())
 
-        That is the record if the run is over, else what its members have agreed on.
-        """
-        m = len(self.contract.peers)
-        if reply.record is not None:
-            check_signed(reply.record, self.contract, self.gossip.verifier)
-            signed = filter(self.gossip.is_valid, reply.record.signatures)
-            return is_majority(len({statement.origin.peer for statement in signed}), m)
-        run = run_id(self.contract, reply.agreed)
-        return is_majority(len(self.gossip.who_stated("agreed", run, digest(reply.agreed))), m)
+    def _receive_state(self, link: Link, reply: StateReply) -> None:
+        session = self.session
+        must = refuse_state(session.contract, reply.agreed, reply.round, reply.centers)
+        if must:
+            raise WireError(f"A message of kind StateReply must {must}.")
+        alone = session.phase == "running" and not session.active_links()
+        done = reply.record is not None
+        if not (link.state_requested and (session.phase == "agreeing" or (alone and done))):
+            return
+        if self.signing.is_confirmed(reply):
+            session.interrupt(StateReceived(reply, link))
+        else:
+            # Signatures may still be on their way.
+            session.loop.call_later(2 * _MIN_WAIT, self._request_again, link)
 
     def _request_again(self, link: Link) -> None:
         link.state_requested = False
-        self.sync_phase(link)
-
-    def _receive_link_up(self, link: Link, up: LinkUp) -> None:
-        if up.round > self.contract.max_round:
-            raise WireError("A message of kind LinkUp must have a round of the run.")
-        if self.phase != "running":
-            return
-        if link.active:
-            self.deactivate(link, "it had dropped this peer")
-        link.phase, link.rejoin_received = "running", up.round
-        self.offer_rejoin(link)
-        self.wake()
+        self.membership.sync_phase(link)
 
     def _receive_bye(self, link: Link, bye: Bye) -> None:
-        reason = messages.sanitize(bye.reason)
+        session, reason = self.session, messages.sanitize(bye.reason)
         if bye.why == "done":
             link.phase = "done"
-        elif bye.why == "stops" and self.phase != "done":
-            self.broadcast(Kind.BYE, bye, but=link)
-            self.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))
+        elif bye.why == "stops" and session.phase != "done":
+            session.broadcast(Kind.BYE, bye, but=link)
+            session.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))
         elif bye.why == "refuses":
             link.refusal = f"it refused this peer: {reason}"
             refused = f"{link.name} refused this peer: {reason.removesuffix('.')}."
-            self.log(LogEvent("refused", refused, peer=link.name))
-        if link.active and self.phase == "running" and bye.why in ("leaves", "refuses"):
-            self.on_loss(link, reason or "it left")
-        self.wake()
+            session.log(LogEvent("refused", refused, peer=link.name))
+        if link.active and session.phase == "running" and bye.why in ("leaves", "refuses"):
+            self.membership.drop(link, Cause.LEFT, reason or "it left")
+        session.wake()

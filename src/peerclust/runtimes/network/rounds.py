@@ -45,10 +45,11 @@ from peerclust.runtimes.network.collectives import (
 )
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.lockstep import Called, Check
-from peerclust.runtimes.network.membership import ViewChanged
-from peerclust.runtimes.network.messages import Ended, Record
+from peerclust.runtimes.network.messages import Record
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import Span
+from peerclust.runtimes.network.session import ViewChanged
+from peerclust.runtimes.network.states import RunEvent
 from peerclust.runtimes.network.wire import Codes, Frame, Kind
 from peerclust.runtimes.protocol import (
     Ballot,
@@ -115,10 +116,12 @@ class RoundLoop:
         journal: Journal,
         on_round: Callable[[State], None] = lambda _: None,
     ) -> None:
-        self.node, self.program, self.users = node, program, users
+        self._node, self._session, self._membership = node, node.session, node.membership
+        self._contract, self._lockstep = node.session.contract, node.lockstep
+        self.program, self.users = program, users
         self.check, self.journal, self.on_round = check, journal, on_round
         self.certify, self.spread, self._curvature = certify, spread, curvature
-        contract = node.contract
+        contract = self._contract
         self.threshold = contract.tol * spread if contract.tol > 0 else -1.0
         # The threshold of the first run, and of those that a search compares with it.
         self.coarse = max(contract.tol, TOL) * spread if contract.searches else self.threshold
@@ -135,11 +138,11 @@ class RoundLoop:
     def run(self, plan: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> Outcome:
         """Carry out a plan from the start; it returns the run whose end is the result."""
         self.journal.start(self.state.round, self.state.x[0])
-        return self.node.loop.run_until_complete(self._run(plan))
+        return self._session.loop.run_until_complete(self._run(plan))
 
     def plan_run(self, start: Snapshot[State]) -> Plan[CheckedRun]:
         """Return the plan of the first run, until it has converged."""
-        begun, most = start.states[0].round, self.node.contract.rounds
+        begun, most = start.states[0].round, self._contract.rounds
         # A run that is resumed has the rounds that were left to it, unless it was a later one.
         return self._plan_until(start, most if begun < most else begun + most, self.coarse)
 
@@ -152,7 +155,7 @@ class RoundLoop:
         stiffness = curvature.stiffness(self.certify.penalty_curvature)
         start = begin(self.program, [self.users], [x], begun, stiffness=[stiffness])
         self._anew = start
-        return self._plan_until(start, begun + self.node.contract.rounds, threshold)
+        return self._plan_until(start, begun + self._contract.rounds, threshold)
 
     def _plan_until(
         self, start: Snapshot[State], rounds: int, threshold: float
@@ -169,7 +172,7 @@ class RoundLoop:
         self._snapshot, self.state = snapshot, snapshot.states[0]
 
     async def _run(self, plan: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> Outcome:
-        node, begun = self.node, perf_counter()
+        begun = perf_counter()
         end = await self._carry_out(plan)
         rounds = self.state.round
         state = end.run.states[0].at_round(rounds)
@@ -180,7 +183,7 @@ class RoundLoop:
         residual = min(state.max_residual / self.spread, LARGEST)  # an unknown one is larger
         seconds = perf_counter() - begun
         outcome = Outcome(state, residual, end.run.stopped, seconds, end.found)
-        self.journal.end(node.at, rounds, state.x[0])
+        self.journal.end(self._session.at, rounds, state.x[0])
         return outcome
 
     async def sign_record(
@@ -190,18 +193,17 @@ class RoundLoop:
 
         `make` returns it, from the members of the last agreement and the rounds of every peer.
         """
-        node, rounds = self.node, outcome.state.round
+        rounds = outcome.state.round
         assert self._living is not None
         members = self._living[1].members
-        record = await node.sign_record(members, rounds, partial(make, members))
-        node.phase = "done"
-        node.publish_view(round_=rounds, ended=Ended(rounds, outcome.residual))
+        record = await self._node.signing.sign(members, rounds, partial(make, members))
+        self._membership.end_run(rounds, outcome.residual)
         return record
 
     async def _carry_out(self, make: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> CheckedRun:
         """Carry out the plan of the run."""
         # Some of its steps read all rows, and heartbeats must go on.
-        in_thread = self.node.in_thread
+        in_thread = self._node.in_thread
         plan = make(await in_thread(self._first_snapshot))
         task = await in_thread(partial(next_task, plan))
         while isinstance(task, Task):
@@ -235,10 +237,10 @@ class RoundLoop:
         # A solver that begins anew forgets its momentum, even if its centers remain.
         if start is self._anew or not np.array_equal(self.state.x, before.x):
             self.journal.start(self.state.round, self.state.x[0])
-        self.node.drop_gone()
+        self._membership.resume_rounds()
         while True:
             # A peer that was away does not know whether the others still search.
-            away = self.node.views.checksum != 0
+            away = self._membership.views.checksum != 0
             rounds = converse(
                 task.program,
                 [self.users],
@@ -278,7 +280,7 @@ class RoundLoop:
         """Advance a conversation by one step; in a thread if it may take long."""
         begun = perf_counter()
         if in_thread or self._step_seconds > _LONG_STEP or kernels.may_compile():
-            at = await self.node.in_thread(partial(advance, conversation, delivered))
+            at = await self._node.in_thread(partial(advance, conversation, delivered))
         else:
             at = advance(conversation, delivered)
         self._step_seconds = perf_counter() - begun
@@ -286,14 +288,14 @@ class RoundLoop:
 
     async def _start_round(self) -> None:
         """Wait for links that block this round, and for a neighbor if none is active."""
-        node, links = self.node, self.node.links.values()
+        session, links = self._session, self._session.links.values()
         limit = 0.0
         while True:
             now = self.state.round
-            active = node.active_links()
+            active = session.active_links()
             if active and not any(link.blocks_round(now) for link in links):
                 break
-            limit = limit or node.loop.time() + node.contract.join_timeout
+            limit = limit or session.loop.time() + self._contract.join_timeout
             later = [link.active_from for link in links if link.active and link.active_from > now]
             # Another neighbor may still answer with an earlier round.
             first = min(later, default=now)
@@ -302,8 +304,8 @@ class RoundLoop:
                 continue
             for link in links:
                 if not active and not later and link.phase == "done":
-                    node.request_state(link)
-            if not await node.wait_until(limit) and not node.active_links():
+                    self._membership.request_state(link)
+            if not await session.wait_until(limit) and not session.active_links():
                 raise IsolatedError
 
     def _jump(self, round_: int) -> None:
@@ -311,13 +313,13 @@ class RoundLoop:
         stiffness, snapshot = self.state.stiffness, self._snapshot
         again = begin(self.program, [self.users], [self.state.x], round_, stiffness=[stiffness])
         self._keep(replace(again, vote_from=snapshot.vote_from))
-        self.node.at = round_ * self.node.contract.B
+        self._session.at = round_ * self._contract.B
         self.journal.start(round_, self.state.x[0])
 
     async def _deliver(self, said: Said) -> Delivered:
         """Exchange messages, in the first exchange of a round as soon as the round can start."""
         self.state = said.states[0]
-        self.node.at = self.state.round * self.node.contract.B + self.state.update
+        self._session.at = self.state.round * self._contract.B + self.state.update
         if self.state.update == 0:
             await self._start_round()
             if self.state is not said.states[0]:
@@ -330,23 +332,24 @@ class RoundLoop:
 
     async def _reduce(self, message: Message[Heard]) -> HeardMax | HeardTotal:
         """Return the maximum or sum over the network that a round begins with."""
-        node = self.node
+        session, membership = self._session, self._membership
         while True:
             with suppress(ViewChanged, Called):
                 living = self._begin_agreement()
-                heard = await reduce_over_network(message, living, node)
-                node.end_agreement()
-                self.journal.heard(node.at, sorted(node.views.mutual(node.number)))
-                node.at += 1
+                heard = await reduce_over_network(message, living, self._lockstep)
+                membership.end_agreement()
+                near = membership.views.mutual(session.number)
+                self.journal.heard(session.at, sorted(near))
+                session.at += 1
                 return heard
 
     async def _exchange(self, message: ToNeighbors[HeardSum], said: Said) -> Delivered:
-        at, vote, state = self.node.at, said.votes[0], said.states[0]
+        at, vote, state = self._session.at, said.votes[0], said.states[0]
         codes = None
         if message.codes is not None:
             codes = Codes(int(message.codes[1][0]), message.codes[0][0])
-        single = self.node.contract.exchange == "float32"
-        frames = await self.node.exchange(
+        single = self._contract.exchange == "float32"
+        frames = await self._lockstep.exchange(
             Kind.ROUND,
             message.x[0],
             self.check,
@@ -369,9 +372,10 @@ class RoundLoop:
 
     def _ballot(self, vote: Vote, heard: list[Frame]) -> Ballot:
         """Return the vote and the neighbors'; votes that were cast in other views are ignored."""
-        view = self.node.views.checksum
+        views = self._membership.views
+        view = views.checksum
         if view != self._view:
-            self._view, self._D = view, self.node.views.diameter(self.node.number)
+            self._view, self._D = view, views.diameter(self._session.number)
             vote = first_vote(1)
         near = [frame for frame in heard if frame.view == view]
         s = min((frame.s for frame in near), default=NEVER)
@@ -384,12 +388,12 @@ class RoundLoop:
     async def _agree(self, task: Task) -> Run[State]:
         """Run a program that ends after a few exchanges, with all peers that are connected."""
         assert not isinstance(task.start, Snapshot)
-        node, start = self.node, task.start
+        session, start = self._session, task.start
         while True:
             with suppress(ViewChanged, Called):
                 living = self._begin_agreement()
                 program = task.program
-                if isinstance(program, Certify) and node.views.checksum:
+                if isinstance(program, Certify) and self._membership.views.checksum:
                     # The graph is no longer the one that all agreed on.
                     program = replace(program, lambda_2=living.graph.lambda_2.value)
                 snapshot = begin(program, [self.users], [start])
@@ -400,25 +404,25 @@ class RoundLoop:
 
                 # Some of its steps read all rows.
                 run = await self._drive(conversation, deliver, in_thread=True)
-                assert node.agreement is not None
-                node.agreement.complete = True
-                await pass_barrier(living, node)
-                node.end_agreement()
+                session.move(RunEvent.COMPLETE)
+                await pass_barrier(living, self._lockstep)
+                self._membership.end_agreement()
                 return run
 
     async def _answer(self, message: Message[Heard], living: LivingGraph) -> Heard:
         if not isinstance(message, ToNeighbors):
-            return await reduce_over_network(message, living, self.node)
-        frames = await self.node.exchange(Kind.AGREE, message.x[0], self.check)
+            return await reduce_over_network(message, living, self._lockstep)
+        frames = await self._lockstep.exchange(Kind.AGREE, message.x[0], self.check)
         return reduce_messages(message, [frame.array for frame in frames.values()])
 
     def _begin_agreement(self) -> LivingGraph:
         """Begin an agreement; return the graph of its members."""
-        node = self.node
-        members = node.begin_agreement()
-        assert node.agreement is not None
-        view = node.agreement.view
+        session = self._session
+        members = self._membership.begin_agreement()
+        assert session.agreement is not None
+        view = session.agreement.view
         if self._living is None or self._living[0] != view:
-            graph = active_graph(node.contract.graph, members, node.views.lost_links(members))
-            self._living = view, LivingGraph(graph, members, node.number)
+            lost = self._membership.views.lost_links(members)
+            graph = active_graph(self._contract.graph, members, lost)
+            self._living = view, LivingGraph(graph, members, session.number)
         return self._living[1]

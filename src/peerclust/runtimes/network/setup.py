@@ -28,6 +28,7 @@ from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.lockstep import Check
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.statements import digest_processes
+from peerclust.runtimes.network.states import RunEvent
 from peerclust.runtimes.network.views import Pair
 from peerclust.runtimes.network.wire import TAG_BYTES, Kind
 from peerclust.runtimes.protocol import Ballot, Delivered, Said, Traffic, agreed_ballot
@@ -50,23 +51,23 @@ class SetupRuntime:
     """
 
     def __init__(self, node: Node) -> None:
-        self.node = node
-        lost, self.members = node.loop.run_until_complete(node.meet_members())
+        self._node, self._session, self._lockstep = node, node.session, node.lockstep
+        session, contract = node.session, node.session.contract
+        lost, self.members = session.loop.run_until_complete(node.attempts.meet_members())
         self.lost = sorted(lost)
-        self.processes = digest_processes(
-            node.contract, [node.gossip.processes[i] for i in self.members]
-        )
-        graph = active_graph(node.contract.graph, self.members, self.lost)
-        me = np.array([self.members.index(node.number)])
+        known = node.flooding.gossip.processes
+        self.processes = digest_processes(contract, [known[i] for i in self.members])
+        graph = active_graph(contract.graph, self.members, self.lost)
+        me = np.array([self.members.index(session.number)])
         self.distribution = Distribution(SingleProcess(), graph, [me])
-        self._living = LivingGraph(graph, self.members, node.number)
+        self._living = LivingGraph(graph, self.members, session.number)
         self._check: Check = refuse_large
-        tag = setup_tag(node.contract, lost, self.processes)
-        node.start_setup(tag, self.members)
+        node.attempts.start(setup_tag(contract, lost, self.processes), self.members)
+        node.membership.sync_phases()
 
     def in_thread(self, call: Callable[[], T]) -> T:
         """Return the result of a call that runs programs on this runtime."""
-        return self.node.loop.run_until_complete(self.node.in_thread(call))
+        return self._session.loop.run_until_complete(self._node.in_thread(call))
 
     def blocks(self, users: Users) -> list[Users]:
         """Return one block of this peer's user; the bounds of its rows limit what others send."""
@@ -76,25 +77,26 @@ class SetupRuntime:
 
     def deliver(self, said: Said) -> Delivered:
         """Exchange with the neighbors, in the event loop, while this thread waits."""
-        return asyncio.run_coroutine_threadsafe(self._deliver(said), self.node.loop).result()
+        return asyncio.run_coroutine_threadsafe(self._deliver(said), self._session.loop).result()
 
     def close(self) -> None:
         """Do nothing: the node stays open."""
 
     def pass_barrier(self) -> None:
         """Wait until every member has reached the end of the set-up."""
-        self.node.setup_done = True
-        self.node.loop.run_until_complete(self._pass_barrier())
+        self._session.move(RunEvent.COMPLETE)
+        self._session.loop.run_until_complete(pass_barrier(self._living, self._lockstep))
 
     async def _deliver(self, said: Said) -> Delivered:
-        message, vote, node, before = said.messages[0], said.votes[0], self.node, self.node.at
+        message, vote, session = said.messages[0], said.votes[0], self._session
         if not isinstance(message, ToNeighbors):
-            heard = await reduce_over_network(message, self._living, node)
-            sent = Traffic((node.at - before) * len(node.active_links()), 0)
+            before = session.at
+            heard = await reduce_over_network(message, self._living, self._lockstep)
+            sent = Traffic((session.at - before) * len(session.active_links()), 0)
             if isinstance(heard, HeardTotal):
                 return Delivered([heard], sent, lambda: agreed_ballot(said.votes))
             return Delivered([heard], sent)
-        frames = await node.exchange(
+        frames = await self._lockstep.exchange(
             Kind.ROUND,
             message.x[0],
             self._check,
@@ -110,6 +112,3 @@ class SetupRuntime:
         least = Vote(np.array([s]), np.array([R]))
         ballot = Ballot(said.votes, [least], self._living.D)
         return Delivered([reduced], Traffic(len(near), 0), lambda: ballot)
-
-    async def _pass_barrier(self) -> None:
-        await pass_barrier(self._living, self.node)

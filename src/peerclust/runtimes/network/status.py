@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from peerclust.errors import PeerError
-from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.session import Session
 
 _SECONDS = 5.0
 
@@ -18,8 +18,8 @@ _SECONDS = 5.0
 class StatusSocket:
     """A server on a Unix socket with mode 600, so that only its owner can connect."""
 
-    def __init__(self, node: Node, path: Path, residual: Callable[[], float]) -> None:
-        self._node, self._path, self._residual = node, path, residual
+    def __init__(self, session: Session, path: Path, residual: Callable[[], float]) -> None:
+        self._session, self._path, self._residual = session, path, residual
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
@@ -38,19 +38,19 @@ class StatusSocket:
 
     async def _answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            writer.write(json.dumps(describe(self._node, self._residual())).encode())
+            writer.write(json.dumps(describe(self._session, self._residual())).encode())
             await writer.drain()
             writer.close()
         except OSError:
             pass
 
 
-def describe(node: Node, residual: float) -> dict[str, object]:
+def describe(session: Session, residual: float) -> dict[str, object]:
     """Return the status of a peer: its round, residual, neighbors and bytes."""
-    now = node.loop.time()
+    now = session.loop.time()
     neighbors = {}
     total_sent = total_heard = 0
-    for name, link in node.links.items():
+    for name, link in session.links.items():
         sent, heard = link.traffic()
         total_sent, total_heard = total_sent + sent, total_heard + heard
         neighbors[name] = {
@@ -63,14 +63,14 @@ def describe(node: Node, residual: float) -> dict[str, object]:
             "refused": link.banned or link.refusal,
         }
     return {
-        "name": node.name,
-        "phase": node.phase,
-        "round": node.round,
+        "name": session.name,
+        "phase": session.phase,
+        "round": session.round,
         "residual": residual if residual < float("inf") else None,
         "neighbors": neighbors,
         "bytes_sent": total_sent,
         "bytes_heard": total_heard,
-        "events": [what for _, what in node.events],
+        "events": [what for _, what in session.events],
     }
 
 

@@ -1,0 +1,77 @@
+"""How the peers of a run sign its joint record (`record`) once it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from peerclust.errors import WireError
+from peerclust.runtimes.network import messages
+from peerclust.runtimes.network.flooding import Flooding
+from peerclust.runtimes.network.membership import MAX_SPANS, Membership
+from peerclust.runtimes.network.messages import Presence, Record, Statement, StateReply
+from peerclust.runtimes.network.record import Span, check_signed, digest, find_rounds, is_majority
+from peerclust.runtimes.network.session import Session
+from peerclust.runtimes.network.statements import run_id
+
+
+class RecordSigning:
+    """Signs the record for one peer, and counts the signatures of others."""
+
+    def __init__(self, session: Session, flooding: Flooding, membership: Membership) -> None:
+        self._session, self._flooding, self._membership = session, flooding, membership
+
+    async def sign(
+        self, members: Sequence[int], rounds: int, make: Callable[[list[list[Span]]], Record]
+    ) -> Record:
+        """Agree on when peers took part, and sign the record that all members make of it.
+
+        `make` is called with the rounds of each listed peer. A member that is lost meanwhile is
+        awaited for `timeout` seconds.
+        """
+        session, membership = self._session, self._membership
+        spans = membership.list_spans(rounds)
+        mine = Presence(session.agreed, membership.first_round, spans)
+        self._flooding.publish("presence", messages.pack(mine))
+        limit = session.loop.time() + session.contract.timeout
+        while True:
+            stated = {i: self._read_presence(i) for i in members}
+            if all(stated.values()) or not await session.wait_until(limit):
+                break
+        known = {i: presence for i, presence in stated.items() if presence is not None}
+        record = make(find_rounds(session.contract, members, known, rounds))
+        self._flooding.publish("record", digest(record))
+        return record
+
+    def _read_presence(self, peer: int) -> Presence | None:
+        """Return what a peer stated of its presence after the last agreement."""
+        session = self._session
+        statement = self._flooding.gossip.latest(peer, "presence")
+        if statement is None or statement.run != session.run_id:
+            return None
+        try:
+            presence = messages.unpack(statement.body, Presence)
+        except WireError:
+            return None
+        near = set(session.contract.graph.neighbors(peer).tolist())
+        # More than an honest peer can have would make the record too large to be sent.
+        few = len(presence.neighbors) <= MAX_SPANS * len(near)
+        valid = few and all(j in near for j, _, _ in presence.neighbors)
+        return presence if valid and presence.agreement == session.agreed else None
+
+    def signatures(self, record: Record) -> list[Statement]:
+        """Return the statements of all peers that sign this record."""
+        return self._flooding.gossip.who_stated("record", record.run, digest(record))
+
+    def is_confirmed(self, reply: StateReply) -> bool:
+        """Return whether more than half of all peers have signed what a neighbor says of the run.
+
+        That is the record if the run is over, else what its members have agreed on.
+        """
+        contract, gossip = self._session.contract, self._flooding.gossip
+        m = len(contract.peers)
+        if reply.record is not None:
+            check_signed(reply.record, contract, gossip.verifier)
+            signed = filter(gossip.is_valid, reply.record.signatures)
+            return is_majority(len({statement.origin.peer for statement in signed}), m)
+        run = run_id(contract, reply.agreed)
+        return is_majority(len(gossip.who_stated("agreed", run, digest(reply.agreed))), m)

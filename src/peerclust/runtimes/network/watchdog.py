@@ -1,0 +1,100 @@
+"""Notices neighbors that are silent, make no progress or never come."""
+
+from __future__ import annotations
+
+import asyncio
+
+from peerclust.runtimes.network.link import Link
+from peerclust.runtimes.network.lockstep import Lockstep
+from peerclust.runtimes.network.membership import Membership
+from peerclust.runtimes.network.messages import Heartbeat
+from peerclust.runtimes.network.session import Session
+from peerclust.runtimes.network.states import Cause, LinkState
+from peerclust.runtimes.network.waits import WaitsFor
+from peerclust.runtimes.network.wire import Kind
+
+
+class Watchdog:
+    """Sends heartbeats, and drops neighbors of which too little is heard."""
+
+    def __init__(
+        self, session: Session, membership: Membership, lockstep: Lockstep, waits: WaitsFor
+    ) -> None:
+        self._session, self._membership = session, membership
+        self._lockstep, self._waits = lockstep, waits
+        self._began = self._checked = session.loop.time()
+
+    async def watch(self) -> None:
+        """Check all links now and then."""
+        session = self._session
+        while True:
+            self.check_links(session.loop.time())
+            await asyncio.sleep(min(1.0, session.contract.timeout / 8))
+
+    def check_links(self, now: float) -> None:
+        """Send heartbeats, and drop neighbors that are silent at this time of the loop."""
+        links = self._session.links.values()
+        if now - self._checked > self._session.contract.timeout / 2:
+            # This process was suspended, so that silence is not the neighbors' fault.
+            self._began += now - self._checked
+            for link in links:
+                link.heard_at = link.progress_at = now if link.seen else 0.0
+        self._checked = now
+        self._waits.state(now)
+        for link in links:
+            if link.connected:
+                self._check_connection(link, now)
+            if link.state is LinkState.ACTIVE and (
+                link.phase != "done" or self._session.phase == "agreeing"
+            ):
+                self._check_progress(link, now)
+
+    def _check_connection(self, link: Link, now: float) -> None:
+        """Send a heartbeat if it is due, and end a connection on which nothing comes."""
+        session, timeout = self._session, self._session.contract.timeout
+        assert link.connection is not None
+        if now - link.heard_at > timeout:
+            link.connection.abort(f"it was silent for {timeout:g} s")
+        elif link.state is LinkState.OFFERED and now - link.offered_at > timeout:
+            self._membership.drop(link, Cause.MUTE, "it did not answer LINK_UP")
+        elif self._has_other_views(link, now):
+            reason = "it takes part in agreements with other views than those stated"
+            self._membership.drop(link, Cause.OTHER_VIEWS, reason)
+        elif now - link.sent_at > timeout / 4:
+            session.send(link, Kind.HEARTBEAT, Heartbeat(session.phase, link.active))
+
+    def _check_progress(self, link: Link, now: float) -> None:
+        """Drop an active neighbor that was not connected, or made no progress, for too long."""
+        session, contract = self._session, self._session.contract
+        if not link.connected:
+            begun = link.seen and (session.at > 0 or session.phase != "agreeing")
+            limit = contract.timeout if begun else contract.join_timeout
+            since = link.heard_at if begun else max(self._began, link.heard_at)
+            if now - since <= limit:
+                return
+            if link.seen:
+                silent = f"nothing was heard from it for {limit:g} s"
+                self._membership.drop(link, Cause.SILENT, silent)
+            else:
+                never = link.refusal or f"it did not connect within {limit:g} s"
+                self._membership.drop(link, Cause.ABSENT, never)
+        elif link.number in self._lockstep.missing and self._lockstep.awaited is not None:
+            # It is alive but makes no progress.
+            limit = contract.patience
+            if self._waits.is_excused(link, now):
+                link.progress_at = now
+            elif now - link.progress_at > limit:
+                stuck = f"it was alive but made no progress for {limit:g} s"
+                self._membership.drop(link, Cause.STUCK, stuck)
+
+    def _has_other_views(self, link: Link, now: float) -> bool:
+        """Return whether a neighbor is in an agreement with views that nobody has stated.
+
+        Views spread within moments, so honest neighbors soon have the same.
+        """
+        if self._session.agreement is None or link.number not in self._lockstep.missing:
+            return False
+        view, received_at = link.agreement_view
+        since = max(received_at, self._membership.views_changed_at)
+        other = view != self._membership.views.checksum
+        return other and now - since > self._session.contract.timeout
