@@ -747,7 +747,9 @@ def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
     contract = make_contract(peers, values, "here")
     node = Node(contract, "p59", identity)
     limit = node._connections._limit
-    assert len(node.hello(node.session.links["p08"], bytes(32))) - wire.HEADER_BYTES <= limit
+    assert (
+        len(node.handshake.hello(node.session.links["p08"], bytes(32))) - wire.HEADER_BYTES <= limit
+    )
     node.session.loop.close()
     long = {"features": [f"{'f' * 99}{j}" for j in range(20_000)]}
     with pytest.raises(ParameterError, match="must fit in 1,048,576 bytes"):
