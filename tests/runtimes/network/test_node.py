@@ -296,6 +296,18 @@ def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node, processes):
     assert [each.name for each in node.session.active_links()] == ["2"]
 
 
+def test_a_neighbor_that_offers_to_rejoin_at_the_barrier_of_an_agreement_does_after_it(node):
+    link = node.session.links["0"]
+    node.membership.begin_agreement()
+    node.session.move(RunEvent.COMPLETE)
+    link_up(node, link, 5)
+    assert link.state is LinkState.LEAVING
+    node.membership.end_agreement()
+    node.membership.resume_rounds()
+    assert Kind.LINK_UP in link.connection.kinds()
+    assert (link.state, link.active_from) == (LinkState.ACTIVE, 6)
+
+
 def test_a_loss_during_the_set_up_restarts_it_and_the_others_learn_of_it(agreeing):
     node = agreeing
     node.membership.drop(node.session.links["0"], Cause.SILENT, "it was silent")
