@@ -48,7 +48,7 @@ BOTH = [
     ({"init": None}, {}, "`init` of {} must be an array of numbers, a start or its name. Got None"),
     ({"init": max}, {}, "`init` of {} must be an array of numbers, a start or its name. Got <bui"),
     ({"init": pc.initialize.Warm(SITE)}, {}, "as many classes as `n_clusters` = 3. Got 4."),
-    ({"n_init": 0}, {}, "`n_init` of {} must be a whole number >= 1"),
+    ({"n_init": 0}, {}, "`n_init` of {} must be 'auto' or a whole number >= 1"),
     ({"n_init": "many"}, {}, "`n_init` of {} must be 'auto' or a whole number >= 1"),
     ({"runtime": "mip"}, {}, "`runtime` of {} must be one of .* Did you mean 'mpi'"),
     ({"verbose": -1}, {}, "`verbose` of {} must be a whole number >= 0"),

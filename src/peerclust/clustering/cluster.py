@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from numbers import Integral
 
 from peerclust import distances, initialize, losses, runtimes
 from peerclust.clustering import message_format
@@ -267,8 +268,8 @@ def _choose_search(search: str, start: initialize.Start, tol: float) -> bool:
 
 def _choose_restarts(n_init: int | str, start: initialize.Start, searched: bool) -> int:
     """Return the number of restarts; "auto" follows scikit-learn where no search follows."""
-    if not isinstance(n_init, str):
-        return check_count(n_init, "n_init", "cluster")
+    if isinstance(n_init, Integral) and not isinstance(n_init, bool) and n_init >= 1:
+        return int(n_init)
     check_name(n_init, ("auto",), "n_init", "cluster", other="a whole number >= 1")
     return 10 if isinstance(start, initialize.Random) and not searched else 1
 
