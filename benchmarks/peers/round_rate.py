@@ -23,7 +23,7 @@ _PEERS = 4
 _ROWS = 30
 
 # Name, K, d, the fraction of the rounds that is run, and the target. A message has 8 K d bytes.
-_PAYLOADS = (("96B", 3, 4, 1.0, 0.5), ("63KB", 10, 784, 0.5, 0.7), ("246KB", 10, 3072, 0.2, 0.7))
+_PAYLOADS = (("96B", 3, 4, 1.0, 0.4), ("63KB", 10, 784, 0.5, 0.4), ("246KB", 10, 3072, 0.2, 0.4))
 
 _CONNECTIONS_PER_SECOND = 10.0
 

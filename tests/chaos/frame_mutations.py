@@ -38,6 +38,9 @@ _HOSTILE = (
     b"\xd3\x80\x00\x00\x00\x00\x00\x00\x00", b"\x81" * 300, b"\xdc\xff\xff", b"\xc0", b"\x80",
 )  # fmt: skip
 
+# Contents of close frames: valid, empty, too short, with a code that is reserved, not UTF-8.
+_CLOSES = b"\x03\xe8bye", b"", b"\x03", b"\x03\xed", b"\x03\xe8\xff"
+
 
 def valid_frames() -> list[bytes]:
     """Return frames of all kinds and several shapes, as peers send them."""
@@ -163,8 +166,9 @@ def _wrap(data: bytes, r: list[int]) -> bytes:
         value = _EXTREMES[r[3] % len(_EXTREMES)]
         whole[1 : len(head)] = b"\xff" + value.to_bytes(8, "big")
     else:
-        # A control frame before it: of all kinds and sizes, with another one's bytes.
-        whole[:0] = bytes([0x80 | r[3] % 16, 0x80 | r[4] % 128]) + key + data[: r[4] % 128]
+        # A control frame before it: of all kinds and sizes, with bytes of a close frame or others.
+        body = _CLOSES[r[5] % 5] if r[5] % 2 else data[: r[4] % 128]
+        whole[:0] = bytes([0x80 | r[3] % 16, 0x80 | len(body)]) + key + apply_mask(body, key)
     return bytes(whole)
 
 

@@ -107,6 +107,20 @@ def test_frames_that_come_with_the_opening_are_read(contexts):
     run_scene(scene)
 
 
+def test_what_comes_with_an_opening_that_is_refused_is_not_read(sites, contexts):
+    refused = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+    async def scene():
+        # A text, a close frame, one that is not masked, and an opcode that does not exist.
+        for frames in (b"\x81\x80abcd", b"\x88\x80abcd", b"\x82\x01a", b"\xff\xff"):
+            async with Listener(contexts[1]) as listener:
+                await listener.connect_and_send(refused + frames, tls=trusting_context(sites["a"]))
+                assert "Connection" in await listener.events.next("closed")
+                await listener.events.settled()
+
+    run_scene(scene)
+
+
 @pytest.mark.parametrize("dates", [0, 1, 2])
 def test_an_opening_may_be_dated_or_not_and_even_twice(sites, contexts, dates):
     asked = (

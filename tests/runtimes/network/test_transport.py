@@ -2,14 +2,14 @@
 
 import ssl
 from contextlib import suppress
-from types import SimpleNamespace
 
 import pytest
-from websockets.frames import Frame, Opcode
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode, Frame, Opcode
 
 from hostile_texts import HOSTILE
 from network_fixture import Listener, der, run_scene, trusting_context
-from peerclust.runtimes.network.framing import CLOSE
 
 
 def test_messages_go_both_ways_in_order_and_each_end_knows_the_other(sites, contexts):
@@ -62,24 +62,31 @@ def test_a_message_as_long_as_the_limit_goes_through_and_a_longer_one_closes(con
 
 
 @pytest.mark.parametrize(
-    "frames",
+    ("data", "reason"),
     [
-        [Frame(Opcode.TEXT, b"text")],
-        [Frame(Opcode.BINARY, b"one", fin=False), Frame(Opcode.CONT, b"half")],
+        (Frame(Opcode.TEXT, b"text").serialize(mask=True), "must be one binary frame"),
+        (Frame(Opcode.BINARY, b"one", fin=False).serialize(mask=True), "must be one binary frame"),
+        # All of it is read before the first of it is refused.
+        (
+            Frame(Opcode.BINARY, b"one", fin=False).serialize(mask=True)
+            + Frame(Opcode.CLOSE, b"\x03\xe8bye").serialize(mask=True),
+            "must be one binary frame",
+        ),
+        (Frame(Opcode.BINARY, b"plain").serialize(mask=False), "masking"),
+        (b"\x82\xff" + b"\xff" * 8, "18446744073709551615"),
     ],
-    ids=["text", "fragments"],
+    ids=["text", "fragment", "fragment and close", "not masked", "too large"],
 )
-def test_a_message_that_is_not_one_binary_frame_is_refused(contexts, frames):
+def test_anything_but_one_binary_frame_is_refused_and_both_sides_know(contexts, data, reason):
     client, server = contexts
 
     async def scene():
         async with Listener(server) as listener:
             events, one, _ = await listener.open_pair(client)
-            for frame in frames:
-                one._tls.write(frame.serialize(mask=True))
+            one._tls.write(data)
             one._flush()
-            assert await listener.events.next("closed") == "a message must be one binary frame"
-            assert await events.next("closed")
+            assert reason in await listener.events.next("closed")
+            assert await events.next("closed") != "it closed the connection"
             await listener.events.settled()
             await events.settled()
 
@@ -125,35 +132,54 @@ def test_both_ends_learn_that_a_connection_was_aborted(contexts):
     run_scene(scene)
 
 
-def test_a_ping_is_answered_and_the_reason_of_a_close_frame_is_sanitized(contexts):
-    client, server = contexts
-
+def test_the_library_s_own_client_is_understood_and_its_pings_are_answered(sites, contexts):
     async def scene():
-        async with Listener(server) as listener:
-            events, one, two = await listener.open_pair(client)
-            said = []
-            one._reader = SimpleNamespace(
-                get_buffer=one._reader.get_buffer,
-                buffer_updated=lambda n, read=one._reader.buffer_updated: keep(said, read(n)),
-            )
-            one._tls.write(Frame(Opcode.PING, b"are you there?").serialize(mask=True))
-            one._flush()
-            one.send(b"then")
-            assert await listener.events.next("received") == b"then"
-            two.send(b"now")
-            assert await events.next("received") == b"now"
-            assert said[0] == (Opcode.PONG, b"are you there?")
-            one._tls.write(Frame(Opcode.CLOSE, b"\x03\xe8bad\n\x1b[31m").serialize(mask=True))
-            one._flush()
+        async with Listener(contexts[1]) as listener:
+            tls = trusting_context(sites["a"])
+            uri = f"wss://127.0.0.1:{listener.port}/"
+            async with connect(uri, ssl=tls, proxy=None) as client:
+                two = await listener.events.next("opened")
+                assert client.protocol.extensions == []
+                await (await client.ping(b"are you there?"))
+                await client.send(b"hello")
+                assert await listener.events.next("received") == b"hello"
+                two.send(b"and you?")
+                assert await client.recv() == b"and you?"
+                two.close("it is late", refused=True)
+                with pytest.raises(ConnectionClosed) as end:
+                    await client.recv()
+            assert end.value.rcvd.code == CloseCode.POLICY_VIOLATION
+            assert end.value.rcvd.reason == "it is late"
+
+    run_scene(scene)
+
+
+def test_the_reason_of_a_close_frame_is_sanitized(contexts):
+    async def scene():
+        async with Listener(contexts[1]) as listener:
+            _, one, _ = await listener.open_pair(contexts[0])
+            one._ws.send_close(1000, "bad\n\x1b[31m")
+            one._write()
             assert await listener.events.next("closed") == "bad??[31m"
 
     run_scene(scene)
 
 
-def keep(said, frames):
-    for opcode, data in frames:
-        said.append((opcode, bytes(data)))
-        yield opcode, data
+def test_an_answer_to_a_message_after_which_the_other_side_closed_is_not_sent(contexts):
+    client, server = contexts
+
+    async def scene():
+        async with Listener(server) as listener:
+            events, one, two = await listener.open_pair(client)
+            two._received = lambda connection, _: connection.send(b"too late")
+            one._ws.send_binary(b"last")
+            one._ws.send_close(1000, "bye")
+            one._write()
+            assert await listener.events.next("closed") == "bye"
+            assert two.sent == 0
+            assert await events.next("closed")
+
+    run_scene(scene)
 
 
 def test_an_end_that_closes_while_it_reads_gets_no_more_messages(contexts):
@@ -211,7 +237,8 @@ def test_reasons_of_closed_connections_are_printable(sites, contexts):
                 assert (await listener.events.next("closed")).isprintable()
             async with Listener(contexts[1]) as listener:
                 _, one, _ = await listener.open_pair(contexts[0])
-                one._write(CLOSE, b"\x03\xe8" + data)
+                one._tls.write(Frame(Opcode.CLOSE, b"\x03\xe8" + data).serialize(mask=True))
+                one._flush()
                 assert (await listener.events.next("closed")).isprintable()
 
     run_scene(scene)

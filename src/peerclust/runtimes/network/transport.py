@@ -1,8 +1,8 @@
 """One connection: TCP from asyncio, TLS 1.3 from ssl, and a websocket on top.
 
-TLS and websocket are used without their own I/O. So the reason for which a stranger was refused is
-known, and messages are not copied. The TLS context decides who may connect; `node` interprets the
-messages. The websockets library does the opening handshake, and `framing` the frames.
+TLS and websocket are used without their own I/O, so the reason for which a stranger was refused is
+known. The TLS context decides who may connect; the websockets library reads and writes HTTP and
+frames; `node` interprets the messages.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ import os
 import random
 import select
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from websockets.client import ClientProtocol
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
-from websockets.protocol import State
+from websockets.protocol import Protocol, State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
 from peerclust.errors import WireError
-from peerclust.runtimes.network import framing
-from peerclust.runtimes.network.framing import BINARY, CLOSE, PING, PONG
 from peerclust.text import sanitize
 
 # Seconds in which both handshakes must be finished.
@@ -32,7 +31,9 @@ HANDSHAKE_TIMEOUT = 5.0
 _READ, _READ_UNPROVED = 1 << 18, 1 << 12
 # The maximum size of the HTTP request or response that opens a websocket.
 _LONGEST_OPENING = 1 << 13
-_NORMAL, _REFUSED = 1000, 1008
+# The maximum size of a TLS record. No more is decrypted at once: the websocket makes an object of
+# each frame, and the shortest frames have 2 bytes.
+_RECORD = 1 << 14
 _ENDED = "it closed the connection"
 
 
@@ -68,7 +69,6 @@ class Connection(asyncio.BufferedProtocol):
         # The maximum number of bytes that wait to be sent.
         self._max_backlog = (1 << 20) + 4 * limit
         self._ws: ServerProtocol | ClientProtocol
-        self._reader: framing.Reader
         self._opening = b""
         self._secured, self._opened, self._received = secured, opened, received
         self._closed = closed
@@ -84,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_open(self) -> bool:
         """Whether messages can be sent."""
-        return self._is_open and not self._is_closed
+        return self._is_open and not self._is_closed and self._ws.state is State.OPEN
 
     @property
     def host(self) -> str:
@@ -104,15 +104,18 @@ class Connection(asyncio.BufferedProtocol):
         """Send a message; do nothing if the connection is not open."""
         if self.is_open:
             self.sent += len(message)
-            self._write(BINARY, message)
+            self._ws.send_binary(message)
+            self._write()
 
     def close(self, reason: str = "", *, refused: bool = False) -> None:
         """Close the connection with a close frame."""
-        if self.is_open:
-            # A close frame has at most 123 bytes for the reason.
-            short = reason.encode()[:120].decode(errors="ignore").encode()
-            code = _REFUSED if refused else _NORMAL
-            self._write(CLOSE, code.to_bytes(2, "big") + short)
+        if self._is_open and not self._is_closed:
+            if self._ws.state is State.OPEN:
+                # A close frame has at most 123 bytes for the reason.
+                short = reason.encode()[:120].decode(errors="ignore")
+                code = CloseCode.POLICY_VIOLATION if refused else CloseCode.NORMAL_CLOSURE
+                self._ws.send_close(code, short)
+            self._write()
         self._end(reason)
 
     def abort(self, reason: str) -> None:
@@ -179,13 +182,12 @@ class Connection(asyncio.BufferedProtocol):
         self._is_secured = True
         self.certificate = self._tls.getpeercert(binary_form=True) or b""
         self._buffer = memoryview(bytearray(_READ))
-        self._reader = framing.Reader(masked=self._uri is None, limit=self._limit)
         if self._uri is None:
-            self._ws = ServerProtocol()
+            self._ws = ServerProtocol(max_size=self._limit)
         else:
-            self._ws = ClientProtocol(parse_uri(self._uri))
+            self._ws = ClientProtocol(parse_uri(self._uri), max_size=self._limit)
             self._ws.send_request(self._ws.connect())
-            self._tls.write(b"".join(self._ws.data_to_send()))
+            self._write()
         self._secured(self)
 
     def _read_opening(self) -> None:
@@ -204,68 +206,53 @@ class Connection(asyncio.BufferedProtocol):
                 raise WireError("it did not open a websocket")
 
     def _open(self, head: bytes, rest: bytes) -> None:
-        """Open the websocket; `rest` are bytes of frames that came with the HTTP headers."""
+        """Open the websocket; `rest` are bytes of frames that came with the HTTP headers.
+
+        These are kept apart, since the library would read frames before it has answered.
+        """
         self._ws.receive_data(head)
         for event in self._ws.events_received():
             assert isinstance(event, Request | Response)
             self.date = next(iter(event.headers.get_all("Date")), "")
             if isinstance(event, Request) and isinstance(self._ws, ServerProtocol):
                 self._ws.send_response(self._ws.accept(event))
-                self._tls.write(b"".join(self._ws.data_to_send()))
-                self._flush()
+                self._write()
         if self._ws.state is not State.OPEN:
             raise WireError(str(self._ws.handshake_exc or "it did not open a websocket"))
         if self._deadline is not None:
             self._deadline.cancel()
         self._is_open = True
         self._opened(self)
-        while rest and not self._is_closed:
-            room = self._reader.get_buffer()
-            part, rest = rest[: len(room)], rest[len(room) :]
-            room[: len(part)] = part
-            self._take(len(part))
+        if rest and not self._is_closed:
+            self._take(rest)
 
     def _read(self) -> None:
         """Read all received frames."""
-        ended = False
-        while not self._is_closed:
-            room, count = self._reader.get_buffer(), 0
-            # Reading when nothing is pending would raise an exception, which is slow.
-            while count < len(room) and (self._incoming.pending or self._tls.pending()):
-                try:
-                    # With a buffer it returns the number of bytes.
-                    more: int = self._tls.read(len(room) - count, room[count:])  # type: ignore[assignment]
-                except ssl.SSLWantReadError:
-                    break
-                if not more:
-                    ended = True  # later bytes are ignored
-                    break
-                count += more
-            if count:
-                self._take(count)
-            if ended:
+        # Reading when nothing is pending would raise an exception, which is slow.
+        while not self._is_closed and (self._incoming.pending or self._tls.pending()):
+            data = self._tls.read(_RECORD)
+            if not data:
                 self._end(_ENDED)
-            elif not count:
                 return
+            self._take(data)
 
-    def _take(self, count: int) -> None:
-        for opcode, data in self._reader.buffer_updated(count):
+    def _take(self, data: bytes) -> None:
+        for message in read_messages(self._ws, data):
+            self.heard += len(message)
+            self._received(self, message)
             if self._is_closed:
                 return
-            if opcode == BINARY:
-                self.heard += len(data)
-                self._received(self, data)
-            elif opcode == PING:
-                self._write(PONG, bytes(data))
-            elif opcode == CLOSE:
-                reason = bytes(data[2:]).decode(errors="replace")
-                self._write(CLOSE, bytes(data[:2]))
-                self._end(reason or _ENDED)
+        self._write()  # what answers a ping or a close frame
+        if self._ws.close_rcvd is not None:
+            self._end(self._ws.close_rcvd.reason or _ENDED)
 
-    def _write(self, opcode: int, data: bytes) -> None:
+    def _write(self) -> None:
+        """Send what the websocket has to send."""
+        data = b"".join(self._ws.data_to_send())
+        if not data:
+            return
         try:
-            for part in framing.encode(opcode, data, masked=self._uri is not None):
-                self._tls.write(part)
+            self._tls.write(data)
         except ssl.SSLError:
             return
         self._flush()
@@ -290,6 +277,26 @@ class Connection(asyncio.BufferedProtocol):
         self.gone.set()
         # Much of a reason may be what the other side sent, in any layer.
         self._closed(self, sanitize(reason))
+
+
+def read_messages(ws: Protocol, data: bytes) -> Iterator[memoryview]:
+    r"""Yield the messages that are complete with these bytes, or raise WireError.
+
+    A message is one binary frame, so no more is held than a frame of at most `max_size` bytes.
+
+    >>> ws = ClientProtocol(parse_uri("wss://a/"), state=State.OPEN, max_size=100)
+    >>> [bytes(message) for message in read_messages(ws, b"\x82\x05hello\x82\x05he")]
+    [b'hello']
+    """
+    ws.receive_data(data)
+    for frame in ws.events_received():
+        assert isinstance(frame, Frame)
+        if frame.opcode is Opcode.BINARY and frame.fin:
+            yield memoryview(frame.data).toreadonly()
+        elif frame.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
+            raise WireError("a message must be one binary frame")
+    if ws.parser_exc is not None:
+        raise WireError(f"it sent an invalid websocket frame ({ws.parser_exc})")
 
 
 async def dial(make: Callable[[str], Connection], host: str, port: int) -> Connection:
