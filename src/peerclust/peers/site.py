@@ -44,6 +44,7 @@ from peerclust.runtimes.network.messages import (
     unpack_centers,
 )
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.record import show_run
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.status import StatusSocket
@@ -117,6 +118,7 @@ class Site:
         dial: Mapping[str, tuple[str, int]] | None = None,
         progress: Progress = lambda *_: None,
         end_request: EndRequest | None = None,
+        anew: bool = False,
     ) -> None:
         self.contract, self.me, self.rows, self.directory = contract, me, rows, directory
         self._progress, self._end_request = progress, end_request
@@ -127,6 +129,8 @@ class Site:
         self._record: Record | None = None
         self._searched: Searched | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
+        # A site that starts anew is not to take what it signed before for its result.
+        self.node.trusts_own_signature = not anew
         self.node.on_evidence = directory.save_evidence
         self._join = JoinProcedure(self.node, rows, directory)
         self._status = StatusSocket(self.node, directory.status_socket, self._residual)
@@ -231,6 +235,9 @@ class Site:
         """Return the result that the others have signed, as the run is over."""
         signed = late.reply.record
         assert signed is not None
+        run = show_run(signed)
+        fetched = f"{late.link.name} sent the result of the run {run}, which is over."
+        self.directory.log(LogEvent("fetched", fetched, peer=late.link.name, run=run))
         verdict = judge(self.contract, signed, late=True, events=list_events(self.node))
         users = self._join.scaled(signed.record.agreed)
         x = unpack_centers(signed.record.centers, self.contract.n_clusters)

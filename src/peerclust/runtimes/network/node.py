@@ -29,11 +29,17 @@ from peerclust.runtimes.network.messages import (
     Evidence,
     Heartbeat,
     LinkUp,
+    SignedRecord,
     Statement,
     StateReply,
     StateRequest,
 )
-from peerclust.runtimes.network.record import check_signed, digest, is_majority
+from peerclust.runtimes.network.record import (
+    check_signed,
+    digest,
+    explain_unsigned,
+    is_majority,
+)
 from peerclust.runtimes.network.state_validation import refuse_state
 from peerclust.runtimes.network.statements import Author, run_id
 from peerclust.runtimes.network.wire import Frame, Kind
@@ -46,6 +52,9 @@ T = TypeVar("T")
 
 # A request for the state of the run is answered at most once in so many seconds.
 _MIN_WAIT = 0.2
+
+# The messages that a process heeds which takes part in no run.
+_WHILE_SERVING = (Kind.HEARTBEAT, Kind.STATE_REQUEST, Kind.BYE)
 
 
 class Node(Membership):
@@ -66,6 +75,12 @@ class Node(Membership):
         super().__init__(contract, me, author, log)
         # Makes the answer to StateRequest.
         self.state_reply: Callable[[], StateReply] | None = None
+        # Whether this process takes part in a run, or only serves the record of one (see `serve`).
+        self.takes_part = True
+        # Whether a signature of this peer's own earlier process counts.
+        self.trusts_own_signature = True
+        # The neighbors whose results were doubted.
+        self._doubted: set[Link] = set()
         self._ticker: asyncio.Task[None] | None = None
         # Whether calls in threads are abandoned, and what cancels the wait for the current one.
         self._abandons = False
@@ -91,11 +106,25 @@ class Node(Membership):
 
     def open(self) -> None:
         """Start listening, dialing and the watchdog."""
-        awaited = ", ".join(self.links)
-        self.log(LogEvent("waiting", f"Waiting for {awaited}.", peers=list(self.links)))
-        self._state_losses()
+        if self.takes_part:
+            awaited = ", ".join(self.links)
+            self.log(LogEvent("waiting", f"Waiting for {awaited}.", peers=list(self.links)))
+            self._state_losses()
         self.loop.run_until_complete(self._connections.open())
         self._ticker = self.loop.create_task(self._watch())
+
+    def serve(self, signed: SignedRecord) -> None:
+        """Take part in no run, and answer requests with the record of one that is over.
+
+        Such a process states nothing: a statement would make it the latest process of this peer,
+        and the signature of the one that took part would count no more.
+        """
+        record = signed.record
+        self.takes_part, self.phase = False, "done"
+        self.run_id, self.run = record.run, record.run[: wire.TAG_BYTES]
+        self.at = record.round * self.contract.B
+        reply = StateReply(record.agreed, record.round, record.centers, signed)
+        self.state_reply = lambda: reply
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Return the result of a call in a thread, while the event loop goes on.
@@ -198,6 +227,8 @@ class Node(Membership):
             link.run, link.at, link.progress_at = frame.run, frame.exchange, link.heard_at
         if frame.network != self.network:
             self.ban(link, "its frames must be of this network")
+        elif not self.takes_part and frame.kind not in _WHILE_SERVING:
+            return
         elif frame.kind in wire.ARRAYS:
             self.receive_array(link, frame)
         else:
@@ -239,6 +270,8 @@ class Node(Membership):
                 self.interrupt(StateReceived(reply, link))
             else:
                 # Signatures may still be on their way.
+                if reply.record is not None:
+                    self._doubt(link, reply.record)
                 self.loop.call_later(2 * _MIN_WAIT, self._request_again, link)
         elif frame.kind is Kind.BYE:
             self._receive_bye(link, messages.unpack(data, Bye))
@@ -253,10 +286,35 @@ class Node(Membership):
         m = len(self.contract.peers)
         if reply.record is not None:
             check_signed(reply.record, self.contract, self.gossip.verifier)
-            signed = filter(self.gossip.is_valid, reply.record.signatures)
-            return is_majority(len({statement.origin.peer for statement in signed}), m)
+            return is_majority(len(self._find_signers(reply.record)), m)
         run = run_id(self.contract, reply.agreed)
         return is_majority(len(self.gossip.who_stated("agreed", run, digest(reply.agreed))), m)
+
+    def _find_signers(self, signed: SignedRecord) -> set[int]:
+        """Return the peers whose signatures under a record count."""
+        own = {self.number} if self.trusts_own_signature else set()
+        return {
+            statement.origin.peer
+            for statement in signed.signatures
+            if statement.origin.peer in own or self.gossip.is_valid(statement)
+        }
+
+    def _doubt(self, link: Link, signed: SignedRecord) -> None:
+        """Say whose signatures a neighbor's result lacks; if they do not come, it is lost.
+
+        The peers of a run that is over wait for each other's signatures for `timeout` seconds.
+        """
+        signers = self._find_signers(signed)
+        link.refusal = explain_unsigned(signed, self.contract, signers)
+        if link not in self._doubted:
+            self._doubted.add(link)
+            doubted = f"The result of {link.name} is not taken: {link.refusal}."
+            self.log(LogEvent("unconfirmed", doubted, peer=link.name))
+            self.loop.call_later(self.contract.timeout, self._give_up, link)
+
+    def _give_up(self, link: Link) -> None:
+        if self.phase == "agreeing" and link.phase == "done" and link.active:
+            self.on_loss(link, link.refusal)
 
     def _request_again(self, link: Link) -> None:
         link.state_requested = False

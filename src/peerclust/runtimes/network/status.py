@@ -64,7 +64,8 @@ def describe(node: Node, residual: float) -> dict[str, object]:
         }
     return {
         "name": node.name,
-        "phase": node.phase,
+        "phase": node.phase if node.takes_part else "serving",
+        "run": node.run_id.hex(),
         "round": node.round,
         "residual": residual if residual < float("inf") else None,
         "neighbors": neighbors,
