@@ -99,14 +99,16 @@ def ended(tmp_path):
 
 
 @pytest.mark.peers
-def test_the_signature_of_an_earlier_process_counts_unless_a_site_starts_anew(ended):
+def test_a_site_takes_what_its_earlier_process_signed_but_not_what_it_has_discarded(ended):
     peers = ended
     peers.serve("p1")
     wait_until_serving(peers, "p1")
     peers.start("p0", options=["--force"])
     assert peers.wait("p0", seconds=60) == {"p0": 2}
     *_, last = peers.error("p0").splitlines()
-    assert "signed by more than half of 2 peers, and is by 1; p0 signed before starting" in last
+    run = peers.certificate("p1")["run"][:8]
+    assert last.startswith(f"p0 could reach none of its neighbors: p1: its run {run} of 20")
+    assert "is over, and was discarded here by --force" in last
     assert "The result of p1 is not taken" in peers.log("p0")
     # Nor has the new process displaced the one that serves.
     shutil.rmtree(peers.out("p0"))

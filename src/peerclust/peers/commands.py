@@ -124,7 +124,6 @@ def run_site(
             dial=given.dial,
             progress=progress,
             end_request=end_request,
-            anew=force,
         )
         with NETWORK_FILE.naming():
             result = site.run()

@@ -118,7 +118,6 @@ class Site:
         dial: Mapping[str, tuple[str, int]] | None = None,
         progress: Progress = lambda *_: None,
         end_request: EndRequest | None = None,
-        anew: bool = False,
     ) -> None:
         self.contract, self.me, self.rows, self.directory = contract, me, rows, directory
         self._progress, self._end_request = progress, end_request
@@ -129,8 +128,7 @@ class Site:
         self._record: Record | None = None
         self._searched: Searched | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
-        # A site that starts anew is not to take what it signed before for its result.
-        self.node.trusts_own_signature = not anew
+        self.node.discarded_run = directory.discarded_run
         self.node.on_evidence = directory.save_evidence
         self._join = JoinProcedure(self.node, rows, directory)
         self._status = StatusSocket(self.node, directory.status_socket, self._residual)

@@ -35,7 +35,7 @@ import numpy as np
 from peerclust.arrays import Array
 from peerclust.clustering.result import Certificate, Status
 from peerclust.clustering.solution import Solution
-from peerclust.errors import DataError, ParameterError
+from peerclust.errors import DataError, ParameterError, WireError
 from peerclust.files import (
     make_private_directory,
     open_private,
@@ -62,6 +62,7 @@ from peerclust.runtimes.network.messages import (
     SignedRecord,
     pack,
     to_json,
+    unpack,
     unpack_centers,
 )
 from peerclust.runtimes.network.record import digest
@@ -130,6 +131,8 @@ class SiteDirectory:
         self.checkpoint = path / "checkpoint"
         # Whether the checkpoint has the result of a run that is over.
         self.keeps_result = False
+        # The run of the result that `force` has removed.
+        self.discarded_run = b""
         self.status_socket = status_socket(path)
         try:
             self._take_lock()
@@ -167,6 +170,8 @@ class SiteDirectory:
             )
 
     def _clear(self) -> None:
+        with suppress(OSError, WireError):
+            self.discarded_run = unpack(read_private(self.record), SignedRecord).record.run
         for name in (*RESULT, *_OTHERS):
             (self.path / name).unlink(missing_ok=True)
 

@@ -39,6 +39,7 @@ from peerclust.runtimes.network.record import (
     digest,
     explain_unsigned,
     is_majority,
+    show_run,
 )
 from peerclust.runtimes.network.state_validation import refuse_state
 from peerclust.runtimes.network.statements import Author, run_id
@@ -77,8 +78,8 @@ class Node(Membership):
         self.state_reply: Callable[[], StateReply] | None = None
         # Whether this process takes part in a run, or only serves the record of one (see `serve`).
         self.takes_part = True
-        # Whether a signature of this peer's own earlier process counts.
-        self.trusts_own_signature = True
+        # The run whose result was discarded here, so that it is not taken again.
+        self.discarded_run = b""
         # The neighbors whose results were doubted.
         self._doubted: set[Link] = set()
         self._ticker: asyncio.Task[None] | None = None
@@ -286,31 +287,32 @@ class Node(Membership):
         m = len(self.contract.peers)
         if reply.record is not None:
             check_signed(reply.record, self.contract, self.gossip.verifier)
-            return is_majority(len(self._find_signers(reply.record)), m)
+            wanted = reply.record.record.run != self.discarded_run
+            return wanted and is_majority(len(self._find_signers(reply.record)), m)
         run = run_id(self.contract, reply.agreed)
         return is_majority(len(self.gossip.who_stated("agreed", run, digest(reply.agreed))), m)
 
     def _find_signers(self, signed: SignedRecord) -> set[int]:
-        """Return the peers whose signatures under a record count."""
-        own = {self.number} if self.trusts_own_signature else set()
+        """Return the peers whose signatures under a record count, this one's own included."""
         return {
             statement.origin.peer
             for statement in signed.signatures
-            if statement.origin.peer in own or self.gossip.is_valid(statement)
+            if statement.origin.peer == self.number or self.gossip.is_valid(statement)
         }
 
     def _doubt(self, link: Link, signed: SignedRecord) -> None:
-        """Say whose signatures a neighbor's result lacks; if they do not come, it is lost.
+        """Say why a neighbor's result is not taken; unless that changes in time, it is lost.
 
-        The peers of a run that is over wait for each other's signatures for `timeout` seconds.
+        Signatures may come, or the neighbor may start again.
         """
-        signers = self._find_signers(signed)
-        link.refusal = explain_unsigned(signed, self.contract, signers)
+        link.refusal = explain_unsigned(signed, self.contract, self._find_signers(signed))
+        if signed.record.run == self.discarded_run:
+            link.refusal = f"its run {show_run(signed)} is over, and was discarded here by --force"
         if link not in self._doubted:
             self._doubted.add(link)
             doubted = f"The result of {link.name} is not taken: {link.refusal}."
             self.log(LogEvent("unconfirmed", doubted, peer=link.name))
-            self.loop.call_later(self.contract.timeout, self._give_up, link)
+            self.loop.call_later(self.contract.join_timeout, self._give_up, link)
 
     def _give_up(self, link: Link) -> None:
         if self.phase == "agreeing" and link.phase == "done" and link.active:
