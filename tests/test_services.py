@@ -15,6 +15,7 @@ from peerclust.cli import app, exit_codes
 
 ROOT = Path(__file__).parents[1]
 UNIT = ROOT / "examples" / "peerclust-peer@.service"
+SERVE_UNIT = ROOT / "examples" / "peerclust-serve@.service"
 CONTAINER = ROOT / "examples" / "Containerfile"
 MPI_CONTAINER = ROOT / "examples" / "Containerfile.mpi"
 MPI_JOB = ROOT / "examples" / "mpijob.yaml"
@@ -33,12 +34,21 @@ def check_command(arguments):
     assert set(options) <= known
 
 
-@pytest.fixture
-def unit():
+def read_unit(path):
     found = configparser.ConfigParser(strict=False, interpolation=None)
     found.optionxform = str
-    found.read_string(UNIT.read_text())
+    found.read_string(path.read_text())
     return found
+
+
+@pytest.fixture
+def unit():
+    return read_unit(UNIT)
+
+
+@pytest.fixture
+def serve_unit():
+    return read_unit(SERVE_UNIT)
 
 
 def test_the_unit_runs_a_command_that_exists(unit):
@@ -84,6 +94,31 @@ def test_the_unit_restarts_a_peer_that_crashed_but_not_one_that_has_a_result(uni
     assert service["RestartPreventExitStatus"].split() == [str(exit_codes.NOT_CONVERGED)]
     assert service["SuccessExitStatus"].split() == [str(exit_codes.LEFT)]
     assert exit_codes.CRASH not in (exit_codes.NOT_CONVERGED, exit_codes.LEFT)
+
+
+def test_the_result_of_the_unit_is_served_by_another_unit(unit, serve_unit):
+    assert unit["Unit"]["OnSuccess"] == SERVE_UNIT.name.replace("@", "@%i")
+    program, *arguments = shlex.split(serve_unit["Service"]["ExecStart"])
+    assert arguments[:2] == ["peer", "serve"]
+    check_command(arguments)
+    given = dict(zip(arguments[2::2], arguments[3::2], strict=True))
+    # The same installation, network file, name and result directory.
+    peer_program, *others = shlex.split(unit["Service"]["ExecStart"])
+    run = dict(zip(others[2::2], others[3::2], strict=True))
+    assert program == peer_program
+    assert given.items() <= run.items()
+    assert serve_unit["Unit"]["ConditionPathExists"] == f"{given['--out']}/record"
+
+
+def test_the_unit_that_serves_is_confined_and_restarts_unless_it_was_asked_to_end(unit, serve_unit):
+    serves, runs = dict(serve_unit["Service"]), dict(unit["Service"])
+    only_runs = {"ExecStartPre", "TimeoutStartSec", "CacheDirectory", "Environment"}
+    only_runs |= {"RestartPreventExitStatus", "SuccessExitStatus"}
+    # Exit code 0 is the answer to SIGTERM, and no failure.
+    assert {**runs, "ExecStart": serves["ExecStart"]} == serves | {
+        name: runs[name] for name in only_runs
+    }
+    assert serves["Restart"] == "on-failure"
 
 
 def read_container(path):

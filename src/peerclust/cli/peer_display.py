@@ -88,13 +88,18 @@ def check_table(lines: Sequence[Line]) -> Table:
 def status_table(status: dict[str, Any]) -> Table:
     """Return the table of a running peer's status."""
     residual = "-" if status["residual"] is None else f"{status['residual']:.2g}"
-    title = f"{status['name']} is {status['phase']}: round {status['round']}, residual {residual}"
+    name, phase, serves = status["name"], status["phase"], status["phase"] == "serving"
+    title = f"{name} is {phase}: round {status['round']}, residual {residual}"
+    if serves:
+        title = f"{name} serves the result of round {status['round']}, run {status['run'][:8]}"
     table = Table(title=title, title_justify="left", box=SIMPLE)
     for name in ("neighbor", "", "last heard, s ago", "bytes sent", "bytes received"):
         table.add_column(name, justify="left" if name in ("neighbor", "") else "right")
     for name, link in status["neighbors"].items():
         state = "active" if link["counted"] else "inactive"
-        if not link["connected"]:
+        if serves:
+            state = "connected" if link["connected"] else "not connected"
+        elif not link["connected"]:
             state += ", not connected"
         if link["refused"]:
             state += f": {link['refused']}"

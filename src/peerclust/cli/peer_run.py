@@ -1,4 +1,4 @@
-"""The commands that run peers and inspect their runs: peer check, run, status, replay, demo."""
+"""The commands that run peers, serve and inspect their runs: peer check, run, serve and others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from peerclust.peers.end_request import EndRequest
 from peerclust.text import LONGEST_LINE, sanitize
 
 if TYPE_CHECKING:
-    from peerclust.peers.commands import SiteArguments
+    from peerclust.peers.commands import PeerArguments, SiteArguments
     from peerclust.tables import CsvOptions
 
 Network = Annotated[Path, typer.Option(metavar="FILE", help="Network file, from peer init.")]
@@ -54,6 +54,12 @@ Dial = Annotated[
     list[str],
     typer.Option(
         metavar="NAME=HOST:PORT", help="Dial a neighbor at another address, such as a tunnel."
+    ),
+]
+LogFormat = Annotated[
+    str,
+    typer.Option(
+        metavar="text|json", help="Log to stderr and to DIR as sentences, or as JSON lines."
     ),
 ]
 
@@ -106,12 +112,7 @@ def run(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     force: Force = False,
-    log_format: Annotated[
-        str,
-        typer.Option(
-            metavar="text|json", help="Log to stderr and to DIR as sentences, or as JSON lines."
-        ),
-    ] = "text",
+    log_format: LogFormat = "text",
     as_json: Json = False,
 ) -> None:
     """Cluster with the other sites.
@@ -151,6 +152,39 @@ def run(
     raise typer.Exit(printer.code)
 
 
+@peer.command()
+def serve(
+    network: Network,
+    me: Me,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory of this site's result.")],
+    keys: Keys = None,
+    listen: Listen = None,
+    dial: Dial = [],  # noqa: B006
+    log_format: LogFormat = "text",
+) -> None:
+    """Serve the result of a run that is over to neighbors that have missed the end.
+
+    Exit code 0: asked to end, by SIGTERM or Ctrl-C; 2: an error; 70: a crash.
+    """
+    printer = _Printer(me, out, log_format, quiet=False, command="peer serve", code=0)
+    with EndRequest(printer.exit_now) as end_request:
+        from peerclust.peers.serve import serve_record
+
+        try:
+            serve_record(
+                _parse_peer_arguments(network, me, keys, listen, dial),
+                out,
+                log_format=log_format,
+                end_request=end_request,
+                on_log=printer.log,
+            )
+        except PeerclustError as error:
+            printer.fail(str(error), "an error", exit_codes.ERROR)
+        except OSError as error:
+            printer.fail(explain(error), "an error", exit_codes.ERROR)
+    raise typer.Exit(printer.code)
+
+
 @contextmanager
 def _logging_to(log: Callable[[str], None]) -> Iterator[None]:
     """Pass on what the package logs, as that kernels are compiled."""
@@ -168,16 +202,28 @@ def _logging_to(log: Callable[[str], None]) -> Iterator[None]:
 
 
 class _Printer:
-    """What `peer run` prints, and its exit code so far. A broken pipe does not end a run."""
+    """What a peer prints, and its exit code so far. A broken pipe does not end a run.
 
-    def __init__(self, me: str, out: Path, log_format: str, *, quiet: bool) -> None:
+    `code` is that of a peer that is asked to end.
+    """
+
+    def __init__(
+        self,
+        me: str,
+        out: Path,
+        log_format: str,
+        *,
+        quiet: bool,
+        command: str = "peer run",
+        code: int = exit_codes.LEFT,
+    ) -> None:
         if log_format not in FORMATS:
             raise ParameterError(
-                f"`--log-format` of peer run must be text or json. Got {log_format!r}."
+                f"`--log-format` of {command} must be text or json. Got {log_format!r}."
             )
         self.me, self.out, self.quiet = me, out, quiet
         self.as_json = log_format == "json"
-        self.code, self._failed = exit_codes.LEFT, False
+        self.code, self._failed = code, False
 
     def log(self, sentence: str) -> None:
         """Print a sentence of the log to stderr."""
@@ -348,9 +394,18 @@ def _parse_site_arguments(
 ) -> SiteArguments:
     from peerclust.peers.commands import SiteArguments
 
+    given = vars(_parse_peer_arguments(network, me, keys, listen, dial))
+    return SiteArguments(data=data, csv=csv, **given)
+
+
+def _parse_peer_arguments(
+    network: Path, me: str, keys: Path | None, listen: str | None, dial: list[str]
+) -> PeerArguments:
+    from peerclust.peers.commands import PeerArguments
+
     endpoint = None if listen is None else parse_endpoint(listen, "listen")
     others = dict(_parse_dial(each) for each in dial)
-    return SiteArguments(network, me, data, keys=keys, listen=endpoint, dial=others, csv=csv)
+    return PeerArguments(network, me, keys=keys, listen=endpoint, dial=others)
 
 
 def parse_endpoint(value: str, name: str) -> tuple[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,16 +33,15 @@ from peerclust.text import guess
 
 
 @dataclass(frozen=True)
-class SiteArguments:
-    """The arguments of a site's run and of the check before it: files, name and addresses."""
+class PeerArguments:
+    """The arguments of a site on the network, with or without rows: files, name and addresses."""
 
     network: Path
     me: str
-    data: Path
+    _: KW_ONLY
     keys: Path | None = None
     listen: tuple[str, int] | None = None
     dial: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    csv: CsvOptions = DETECT_ALL
 
     def read_contract(self) -> Contract:
         """Read the network file; raise if it lacks this site or one that it is to dial."""
@@ -62,6 +61,14 @@ class SiteArguments:
                 " file. Got another; ask for a network file with the current one."
             )
         return identity
+
+
+@dataclass(frozen=True)
+class SiteArguments(PeerArguments):
+    """The arguments of a site's run and of the check before it."""
+
+    data: Path
+    csv: CsvOptions = field(default=DETECT_ALL, kw_only=True)
 
 
 def run_site(

@@ -161,4 +161,6 @@ class JoinProcedure:
 
     def _list_absent(self) -> str:
         links = self.node.session.links.values()
-        return "; ".join(f"{link.name}: {link.refusal or 'no answer'}" for link in links)
+        return "; ".join(
+            f"{link.name}: {link.banned or link.refusal or 'no answer'}" for link in links
+        )

@@ -43,6 +43,7 @@ from peerclust.runtimes.network.messages import (
     unpack_centers,
 )
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.record import show_run
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
 from peerclust.runtimes.network.session import Leaving, StateReceived, Stopping
 from peerclust.runtimes.network.statements import run_id
@@ -128,6 +129,7 @@ class Site:
         self._searched: Searched | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
         self.node.flooding.on_evidence = directory.save_evidence
+        self.node.signing.discarded_run = directory.discarded_run
         self._join = JoinProcedure(self.node, rows, directory)
         self._status = StatusSocket(self.node.session, directory.status_socket, self._residual)
 
@@ -237,6 +239,9 @@ class Site:
         """Return the result that the others have signed, as the run is over."""
         signed = late.reply.record
         assert signed is not None
+        run = show_run(signed)
+        fetched = f"{late.link.name} sent the result of the run {run}, which is over."
+        self.directory.log(LogEvent("fetched", fetched, peer=late.link.name, run=run))
         verdict = judge(self.contract, signed, late=True, events=list_events(self.node))
         users = self._join.scaled(signed.record.agreed)
         x = unpack_centers(signed.record.centers, self.contract.n_clusters)

@@ -8,6 +8,7 @@
 - centers.csv: this site's centers, in the rows' own units;
 - labels.csv: row, label and outlier score of each row;
 - evidence.json: statements with which peers contradicted themselves, if any did;
+- record: the joint record of the run, with its signatures, which `peer serve` serves;
 - certificate.json: how it ended, the rounds each peer contributed to, what was agreed;
 - solution.npz: for `peerclust predict`.
 
@@ -34,7 +35,7 @@ import numpy as np
 from peerclust.arrays import Array
 from peerclust.clustering.result import Certificate, Status
 from peerclust.clustering.solution import Solution
-from peerclust.errors import DataError, ParameterError
+from peerclust.errors import DataError, ParameterError, WireError
 from peerclust.files import (
     make_private_directory,
     open_private,
@@ -59,7 +60,9 @@ from peerclust.runtimes.network.messages import (
     Agreed,
     Evidence,
     SignedRecord,
+    pack,
     to_json,
+    unpack,
     unpack_centers,
 )
 from peerclust.runtimes.network.record import digest
@@ -70,7 +73,7 @@ from peerclust.users import Users
 # The content of certificate.json.
 Record = dict[str, object]
 
-RESULT = ("centers.csv", "labels.csv", "certificate.json", "solution.npz")
+RESULT = ("centers.csv", "labels.csv", "certificate.json", "solution.npz", "record")
 _OTHERS = ("journal.jsonl", "checkpoint", "evidence.json", "log.txt", "log.jsonl")
 
 
@@ -98,17 +101,27 @@ def read_status(directory: Path) -> Status | None:
 
 
 class SiteDirectory:
-    """A site's directory, locked by one process at a time."""
+    """A site's directory, locked by one process at a time.
+
+    One that `serves` needs the result of a run that is over, and writes nothing but the log.
+    """
 
     def __init__(
         self,
         path: Path,
         *,
         force: bool = False,
+        serves: bool = False,
         log_format: str = "text",
         on_log: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.path, self._on_log = path, on_log
+        self.record = path / "record"
+        if serves and not self.record.exists():
+            raise ParameterError(
+                "`--out` of peer serve must be the directory of a peer run that has ended. Got"
+                f" {path}, which has no record."
+            )
         make_private_directory(path)
         # Until `close`, all files of this process are private, also those that libraries write.
         self._umask = os.umask(0o077)
@@ -118,16 +131,20 @@ class SiteDirectory:
         self.checkpoint = path / "checkpoint"
         # Whether the checkpoint has the result of a run that is over.
         self.keeps_result = False
+        # The run of the result that `force` has removed.
+        self.discarded_run = b""
         self.status_socket = status_socket(path)
         try:
             self._take_lock()
             if force:
                 self._clear()
-            self._check_no_result()
-            self._remove_leftovers()
+            if not serves:
+                self._check_no_result()
+                self._remove_leftovers()
             name = "log.jsonl" if log_format == "json" else "log.txt"
             self._log = open_private(path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            self.journal = Journal(path / "journal.jsonl", self.log)
+            if not serves:
+                self.journal = Journal(path / "journal.jsonl", self.log)
         except BaseException:
             self._release()
             raise
@@ -153,6 +170,8 @@ class SiteDirectory:
             )
 
     def _clear(self) -> None:
+        with suppress(OSError, WireError):
+            self.discarded_run = unpack(read_private(self.record), SignedRecord).record.run
         for name in (*RESULT, *_OTHERS):
             (self.path / name).unlink(missing_ok=True)
 
@@ -260,12 +279,14 @@ class SiteDirectory:
             "cluster_sizes": count(labels, len(x)),
             "rows": len(table.rows),
             "network_digest": contract.digest.hex(),
+            "run": signed.record.run.hex(),
             "record": digest(signed.record).hex(),
             "agreed": {name: getattr(agreed, name) for name in agreed.__struct_fields__},
             "traffic": traffic,
             "settings": contract.settings(),
             "versions": list_versions(),
         }
+        write_durably(self.record, pack(signed))
         write_files(
             self.path,
             {

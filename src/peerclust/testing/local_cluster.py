@@ -127,24 +127,43 @@ class LocalCluster:
         `options` are more options of `peer run`; `run` is called instead of `preload.run_peer`, as
         for a peer that misbehaves.
         """
-        # Late, as importing it loads the compiled loops.
-        from peerclust.testing import preload
-
         for name in names or self.names:
             if self._fixed_seeds and not self.out(name).exists():
                 self._write_seed(name)
-            arguments = ["peer", "run", "--network", self.network.name, "--me", name]
-            arguments += ["--data", self.data(name).name, "--out", self.out(name).name]
-            for (a, b), proxy in self._link_proxies.items():
-                if a == name:
-                    arguments += ["--dial", f"{b}=127.0.0.1:{proxy.port}"]
-            process = self._context.Process(
-                target=run or preload.run_peer,
-                args=([*arguments, *options], self.directory),
-                daemon=True,
-            )
-            process.start()
-            self.processes[name] = process
+            self._launch("run", name, ["--data", self.data(name).name, *options], run)
+
+    def serve(
+        self,
+        *names: str,
+        options: Sequence[str] = (),
+        run: Callable[[list[str], Path], None] | None = None,
+    ) -> None:
+        """Let peers serve their results, in processes as those of `start`."""
+        for name in names:
+            self._launch("serve", name, options, run)
+
+    def _launch(
+        self,
+        command: str,
+        name: str,
+        options: Sequence[str],
+        run: Callable[[list[str], Path], None] | None,
+    ) -> None:
+        # Late, as importing it loads the compiled loops.
+        from peerclust.testing import preload
+
+        arguments = ["peer", command, "--network", self.network.name, "--me", name]
+        arguments += ["--out", self.out(name).name]
+        for (a, b), proxy in self._link_proxies.items():
+            if a == name:
+                arguments += ["--dial", f"{b}=127.0.0.1:{proxy.port}"]
+        process = self._context.Process(
+            target=run or preload.run_peer,
+            args=([*arguments, *options], self.directory),
+            daemon=True,
+        )
+        process.start()
+        self.processes[name] = process
 
     def signal(self, name: str, number: int) -> None:
         """Send a peer a signal."""

@@ -27,6 +27,7 @@ from peerclust.runtimes.network.messages import (
     Evidence,
     Heartbeat,
     LinkUp,
+    SignedRecord,
     Statement,
     StateReply,
     StateRequest,
@@ -35,7 +36,7 @@ from peerclust.runtimes.network.session import Leaving, Session, StateReceived, 
 from peerclust.runtimes.network.signing import RecordSigning
 from peerclust.runtimes.network.state_validation import refuse_state
 from peerclust.runtimes.network.statements import Author
-from peerclust.runtimes.network.states import Cause
+from peerclust.runtimes.network.states import Cause, RunEvent, RunState
 from peerclust.runtimes.network.waits import WaitsFor
 from peerclust.runtimes.network.watchdog import Watchdog
 from peerclust.runtimes.network.wire import Frame, Kind
@@ -45,6 +46,9 @@ _GRACE = 0.5
 
 # A request for the state of the run is answered at most once in so many seconds.
 _MIN_WAIT = 0.2
+
+# The messages that a process heeds which takes part in no run.
+_WHILE_SERVING = (Kind.HEARTBEAT, Kind.STATE_REQUEST, Kind.BYE)
 
 T = TypeVar("T")
 
@@ -84,6 +88,8 @@ class Node:
         self.handshake = Handshake(session, self.flooding, self.attempts, self.membership)
         self.watchdog = Watchdog(session, self.membership, self.lockstep, self.waits)
         self.state_reply: Callable[[], StateReply] | None = None
+        # The neighbors whose results were doubted.
+        self._doubted: set[Link] = set()
         self._ticker: asyncio.Task[None] | None = None
         # Whether calls in threads are abandoned, and what cancels the wait for the current one.
         self._abandons = False
@@ -110,11 +116,25 @@ class Node:
     def open(self) -> None:
         """Start listening, dialing and the watchdog."""
         session = self.session
-        awaited = ", ".join(session.links)
-        session.log(LogEvent("waiting", f"Waiting for {awaited}.", peers=list(session.links)))
-        self.attempts.state_losses()
+        if session.state is not RunState.SERVING:
+            awaited = ", ".join(session.links)
+            session.log(LogEvent("waiting", f"Waiting for {awaited}.", peers=list(session.links)))
+            self.attempts.state_losses()
         session.loop.run_until_complete(self._connections.open())
         self._ticker = session.loop.create_task(self.watchdog.watch())
+
+    def serve(self, signed: SignedRecord) -> None:
+        """Take part in no run, and answer requests with the record of one that is over.
+
+        Such a process states nothing: a statement would make it the latest process of this peer,
+        and the signature of the one that took part would count no more.
+        """
+        session, record = self.session, signed.record
+        session.move(RunEvent.SERVE)
+        session.run_id, session.run = record.run, record.run[: wire.TAG_BYTES]
+        session.at = record.round * session.contract.B
+        reply = StateReply(record.agreed, record.round, record.centers, signed)
+        self.state_reply = lambda: reply
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Return the result of a call in a thread, while the event loop goes on.
@@ -159,6 +179,8 @@ class Node:
             link.run, link.at, link.progress_at = frame.run, frame.exchange, link.heard_at
         if frame.network != session.network:
             self.on_invalid(link, "its frames must be of this network")
+        elif session.state is RunState.SERVING and frame.kind not in _WHILE_SERVING:
+            return
         elif frame.kind in wire.ARRAYS:
             self.lockstep.receive_array(link, frame)
         else:
@@ -230,8 +252,27 @@ class Node:
         if self.signing.is_confirmed(reply):
             session.interrupt(StateReceived(reply, link))
         else:
+            if reply.record is not None:
+                self._doubt(link, reply.record)
             # Signatures may still be on their way.
             session.loop.call_later(2 * _MIN_WAIT, self._request_again, link)
+
+    def _doubt(self, link: Link, signed: SignedRecord) -> None:
+        """Say why a neighbor's result is not taken; unless that changes in time, it is lost.
+
+        Signatures may come, or the neighbor may start again.
+        """
+        session = self.session
+        link.refusal = self.signing.explain_doubt(signed)
+        if link not in self._doubted:
+            self._doubted.add(link)
+            doubted = f"The result of {link.name} is not taken: {link.refusal}."
+            session.log(LogEvent("unconfirmed", doubted, peer=link.name))
+            session.loop.call_later(session.contract.join_timeout, self._give_up, link)
+
+    def _give_up(self, link: Link) -> None:
+        if self.session.phase == "agreeing" and link.phase == "done" and link.active:
+            self.membership.drop(link, Cause.UNCONFIRMED, link.refusal)
 
     def _request_again(self, link: Link) -> None:
         link.state_requested = False

@@ -8,11 +8,13 @@ other.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 import numpy as np
 
 from peerclust.errors import WireError
+from peerclust.log_events import show_time
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Presence, SignedRecord
@@ -52,6 +54,30 @@ def check_signed(signed: SignedRecord, contract: Contract, verifier: Verifier) -
     if len(record.took_part) != m or any(i >= m for i in record.members):
         raise WireError("A record must be about the peers of the network.")
     return signers
+
+
+def show_run(signed: SignedRecord) -> str:
+    """Return which run a record is of: the beginning of its id, and when it began.
+
+    That is when half of the processes that have signed it had started, by their own clocks.
+    """
+    starts = sorted({each.origin.peer: each.origin.start for each in signed.signatures}.values())
+    began = [datetime.fromtimestamp(starts[(len(starts) - 1) // 2] / 1e9, UTC)] if starts else []
+    return " of ".join([signed.record.run.hex()[:8], *map(show_time, began)])
+
+
+def explain_unsigned(signed: SignedRecord, contract: Contract, counted: Collection[int]) -> str:
+    """Return why a record is not believed of which only the signatures of some peers count."""
+    names = contract.names
+    signers = {each.origin.peer for each in signed.signatures}
+    missing = [name for i, name in enumerate(names) if i not in signers]
+    others = [name for i, name in enumerate(names) if i in signers and i not in counted]
+    not_by = f", not by {', '.join(missing)}" if missing else ""
+    void = f"; {', '.join(others)} signed before starting again, or lied" if others else ""
+    return (
+        f"its run {show_run(signed)} is over, but the result must be signed by more than half of"
+        f" {len(names)} peers, and is by {len(counted)}{not_by}{void}"
+    )
 
 
 def find_rounds(

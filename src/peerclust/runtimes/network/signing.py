@@ -8,17 +8,35 @@ from peerclust.errors import WireError
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.flooding import Flooding
 from peerclust.runtimes.network.membership import MAX_SPANS, Membership
-from peerclust.runtimes.network.messages import Presence, Record, Statement, StateReply
-from peerclust.runtimes.network.record import Span, check_signed, digest, find_rounds, is_majority
+from peerclust.runtimes.network.messages import (
+    Presence,
+    Record,
+    SignedRecord,
+    Statement,
+    StateReply,
+)
+from peerclust.runtimes.network.record import (
+    Span,
+    check_signed,
+    digest,
+    explain_unsigned,
+    find_rounds,
+    is_majority,
+    show_run,
+)
 from peerclust.runtimes.network.session import Session
 from peerclust.runtimes.network.statements import run_id
 
 
 class RecordSigning:
-    """Signs the record for one peer, and counts the signatures of others."""
+    """Signs the record for one peer, and counts the signatures of others.
+
+    `discarded_run` is the run whose result was discarded here, so that it is not taken again.
+    """
 
     def __init__(self, session: Session, flooding: Flooding, membership: Membership) -> None:
         self._session, self._flooding, self._membership = session, flooding, membership
+        self.discarded_run = b""
 
     async def sign(
         self, members: Sequence[int], rounds: int, make: Callable[[list[list[Span]]], Record]
@@ -71,7 +89,22 @@ class RecordSigning:
         m = len(contract.peers)
         if reply.record is not None:
             check_signed(reply.record, contract, gossip.verifier)
-            signed = filter(gossip.is_valid, reply.record.signatures)
-            return is_majority(len({statement.origin.peer for statement in signed}), m)
+            wanted = reply.record.record.run != self.discarded_run
+            return wanted and is_majority(len(self._find_signers(reply.record)), m)
         run = run_id(contract, reply.agreed)
         return is_majority(len(gossip.who_stated("agreed", run, digest(reply.agreed))), m)
+
+    def explain_doubt(self, signed: SignedRecord) -> str:
+        """Return why a record is not taken."""
+        if signed.record.run == self.discarded_run:
+            return f"its run {show_run(signed)} is over, and was discarded here by --force"
+        return explain_unsigned(signed, self._session.contract, self._find_signers(signed))
+
+    def _find_signers(self, signed: SignedRecord) -> set[int]:
+        """Return the peers whose signatures under a record count, this one's own included."""
+        is_valid = self._flooding.gossip.is_valid
+        return {
+            statement.origin.peer
+            for statement in signed.signatures
+            if statement.origin.peer == self._session.number or is_valid(statement)
+        }

@@ -27,6 +27,7 @@ class RunState(Enum):
     AGREEMENT = auto()  # it takes part in an agreement, such as a certificate
     AGREEMENT_BARRIER = auto()  # it has the result of the agreement; others may not yet
     ENDED = auto()  # it has signed the record of the run
+    SERVING = auto()  # it takes part in no run, and serves the record of one that is over
 
 
 class RunEvent(Enum):
@@ -39,6 +40,7 @@ class RunEvent(Enum):
     AGREE = auto()  # an agreement begins, or begins again
     RESUME = auto()  # the rounds go on
     END = auto()
+    SERVE = auto()
 
 
 RUN = {
@@ -46,6 +48,7 @@ RUN = {
         RunEvent.MEET: RunState.MEETING,
         RunEvent.ATTEMPT: RunState.SETUP,
         RunEvent.START: RunState.ROUNDS,
+        RunEvent.SERVE: RunState.SERVING,
     },
     RunState.SETUP: {
         RunEvent.MEET: RunState.MEETING,
@@ -71,6 +74,7 @@ RUN = {
         RunEvent.RESUME: RunState.ROUNDS,
     },
     RunState.ENDED: {},
+    RunState.SERVING: {},
 }
 
 _IN_SETUP = (RunState.MEETING, RunState.SETUP, RunState.SETUP_BARRIER)
@@ -84,7 +88,7 @@ def phase_of(state: RunState) -> Phase:
     """
     if state in _IN_SETUP:
         return "agreeing"
-    return "done" if state is RunState.ENDED else "running"
+    return "done" if state in (RunState.ENDED, RunState.SERVING) else "running"
 
 
 class LinkState(Enum):
@@ -156,6 +160,7 @@ class Cause(Enum):
     STUCK = "it made no progress, and waits for nobody", _Consequence(True)
     LEFT = "it said that it leaves, or refuses this peer", _Consequence(True)
     DIFFERS = "its network file differs", _Consequence(True)
+    UNCONFIRMED = "it has a result of a run that is over, which too few signed", _Consequence(True)
     # The link goes on, and the neighbor may rejoin over it.
     ENDED = "it has ended the run", _Consequence(True, disconnects=False)
     RESTARTED = "its process was restarted", _Consequence(True, disconnects=False)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from peerclust.errors import PeerError
 from peerclust.runtimes.network.session import Session
+from peerclust.runtimes.network.states import RunState
 
 _SECONDS = 5.0
 
@@ -64,7 +65,8 @@ def describe(session: Session, residual: float) -> dict[str, object]:
         }
     return {
         "name": session.name,
-        "phase": session.phase,
+        "phase": "serving" if session.state is RunState.SERVING else session.phase,
+        "run": session.run_id.hex(),
         "round": session.round,
         "residual": residual if residual < float("inf") else None,
         "neighbors": neighbors,
