@@ -20,6 +20,7 @@ from peerclust.peers.serve import read_record
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.messages import SignedRecord, pack, unpack, unpack_centers
 from peerclust.runtimes.network.record import digest
+from peerclust.runtimes.network.states import RunState
 from peerclust.runtimes.network.wire import Kind
 from peerclust.testing import preload
 
@@ -276,16 +277,16 @@ def test_a_process_that_serves_states_nothing_and_heeds_only_requests():
     # One that took part before is in a run of its own.
     net.settle()
     known = dict(node.flooding.gossip.processes)
+    node.session.state = other.session.state = RunState.MEETING
     node.serve(SignedRecord(make_empty_record(net.agreed), []))
     for line in net.sent.values():
         line.clear()
-    other._publish("view", b"not a view")
-    other._state_losses()
+    other.flooding.publish("view", b"not a view")
+    other.attempts.state_losses()
     net.settle()
     assert not node.session.links["p1"].banned
     assert node.flooding.gossip.processes == known
-    other.phase = "agreeing"
-    other.request_state(other.links["p0"])
+    other.membership.request_state(other.session.links["p0"])
     net.settle()
     assert [frame.kind for frame in net.sent[0, 1]] == [Kind.STATE_REPLY]
     net.close()
