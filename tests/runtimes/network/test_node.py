@@ -432,12 +432,12 @@ def test_a_new_process_that_connects_at_the_barrier_is_not_awaited_there(
     assert not node.session.links["0"].active
 
 
-def test_what_a_running_process_lost_in_its_set_up_does_not_keep_a_late_peer_out(
+def test_what_a_process_lost_before_it_started_a_run_does_not_keep_a_late_peer_out(
     base, identities, processes
 ):
     node = Node(base, "10", identities["10"])
-    # Only one says that it is in a run before it states its losses, the other one after it.
     greet(node, processes["0"], phase="running", counts=False, known=None)
+    state(node, "0", processes["0"].sign("agreed", bytes(32), RUN_ID))
     state(node, "0", lost(processes["0"], 1))
     assert node.attempts.lost == set()
     greet(node, processes["2"], counts=False, known=None)
@@ -445,6 +445,23 @@ def test_what_a_running_process_lost_in_its_set_up_does_not_keep_a_late_peer_out
     assert node.attempts.lost == {(1, 2)}
     state(node, "2", processes["2"].sign("agreed", bytes(32), RUN_ID))
     assert node.attempts.lost == set()
+    # A neighbor that connects reads them in the same order.
+    line, _ = greet(node, processes["0"], counts=False)
+    said = [messages.unpack(f.payload, Statement) for f in line.said if f.kind is Kind.STATEMENT]
+    kinds = [each.kind for each in said if each.origin.peer != node.session.number]
+    assert kinds == ["agreed", "agreed", "losses", "losses"]
+    node.session.loop.close()
+
+
+@pytest.mark.parametrize("phase", ["agreeing", "running", "done"])
+def test_which_links_are_lost_does_not_depend_on_what_a_neighbor_calls_its_phase(
+    base, identities, processes, phase
+):
+    node = Node(base, "10", identities["10"])
+    greet(node, processes["0"], phase=phase, counts=False, known=None)
+    state(node, "0", lost(processes["0"], 1))
+    # Peers further away know only what it states.
+    assert node.attempts.lost == {(0, 1)}
     node.session.loop.close()
 
 

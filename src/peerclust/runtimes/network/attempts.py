@@ -143,18 +143,12 @@ class SetupAttempts:
             if i in self._gossip.liars:
                 # Nobody takes part with a peer that contradicts itself.
                 lost |= {(min(i, j), max(i, j)) for j in near}
-            elif statement is not None and not self._is_past_setup(statement.origin):
+            # What a process lost before it started a run matters no more. Only what it states of
+            # that counts, so that all peers know of the same lost links.
+            elif statement is not None and self._gossip.latest(i, "agreed") is None:
                 gone = messages.unpack(statement.body, Losses).neighbors
                 lost |= {(min(i, j), max(i, j)) for j in gone}
         return lost
-
-    def _is_past_setup(self, process: Incarnation) -> bool:
-        """Return whether a process has started a run; what it lost before matters no more."""
-        if self._gossip.latest(process.peer, "agreed") is not None:
-            return True
-        link = self._session.links.get(self._session.contract.names[process.peer])
-        near = link is not None and link.process is not None and link.process.key == process.key
-        return near and link is not None and link.phase != "agreeing"
 
     # Statements
 

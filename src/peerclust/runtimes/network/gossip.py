@@ -54,8 +54,11 @@ class Gossip:
         return found
 
     def all(self) -> list[Statement]:
-        """Return all statements that a neighbor may have missed."""
-        return list(self._latest.values())
+        """Return all statements that a neighbor may have missed.
+
+        It reads that a process has started a run before what this one lost in its set-up.
+        """
+        return sorted(self._latest.values(), key=lambda each: each.kind != "agreed")
 
     def who_stated(self, kind: Subject, run: bytes, body: bytes) -> list[Statement]:
         """Return the statements of this kind and content that are valid (see `is_valid`)."""
