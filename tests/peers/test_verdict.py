@@ -137,8 +137,10 @@ def test_events_are_those_of_this_site_and_the_losses_that_others_reported_by_ro
     views = MembershipViews(contract.graph, range(5), ())
     for peer, round_, lost in ((3, 31, "p2"), (1, 30, "p2"), (0, 40, "p1")):
         views.update(View(peer, 7, 1, round_, [], f"lost {lost}: silent"))
+    events = [(40, "p1 was lost in round 40: silent")]
     here = SimpleNamespace(
-        contract=contract, views=views, number=0, events=[(40, "p1 was lost in round 40: silent")]
+        session=SimpleNamespace(contract=contract, number=0, events=events),
+        membership=SimpleNamespace(views=views),
     )
     assert list_events(here) == [
         (30, "p1 lost p2: silent"),
