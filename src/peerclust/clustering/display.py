@@ -71,7 +71,10 @@ def itemize(certificate: Certificate) -> Facts:
 
 
 def _effort(rounds: int, messages: int, sent: int) -> str:
-    return f"{rounds:,} rounds, {messages:,} messages, {sent:,} bytes"
+    return ", ".join(
+        f"{number:,} {what}{'s' * (number != 1)}"
+        for number, what in ((rounds, "round"), (messages, "message"), (sent, "byte"))
+    )
 
 
 def solution_text(solution: Solution) -> str:

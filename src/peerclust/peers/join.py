@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from peerclust.arrays import Array
-from peerclust.errors import PeerError
+from peerclust.doors import NETWORK_FILE
+from peerclust.errors import InputError, PeerError
 from peerclust.log_events import LogEvent
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
-from peerclust.runtimes.network.membership import RestartSetup, StateReceived
+from peerclust.runtimes.network.membership import RestartSetup, StateReceived, Stopping
 from peerclust.runtimes.network.messages import Agreed, StateReply, unpack_centers
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.setup import SetupRuntime
@@ -73,16 +74,20 @@ class JoinProcedure:
             )
         saved, round_ = self._agree_to_resume(runtime)
         if saved is None:
-            agreed, users, x = runtime.in_thread(
-                lambda: setup.agree(
-                    self.contract,
-                    runtime,
-                    self.rows,
-                    runtime.members,
-                    runtime.lost,
-                    runtime.processes,
+            try:
+                agreed, users, x = runtime.in_thread(
+                    lambda: setup.agree(
+                        self.contract,
+                        runtime,
+                        self.rows,
+                        runtime.members,
+                        runtime.lost,
+                        runtime.processes,
+                    )
                 )
-            )
+            except InputError as error:
+                # This site's own rows were checked before: it is about the rows of all sites.
+                raise Stopping(str(NETWORK_FILE.translate(error.sentence))) from None
         else:
             agreed, users = saved.agreed, self.scaled(saved.agreed)
             setup.check_fits(agreed, users)

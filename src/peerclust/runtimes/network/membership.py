@@ -318,6 +318,7 @@ class Membership(LockstepExchange):
             here = f"{link.name} is here.{self._list_awaited(but=link)}"
             self.log(LogEvent("connected", here, peer=link.name))
         link.attach(connection, self.loop.time())
+        link.refusal = ""
         link.process, link.phase, link.counts_me = hello.process, hello.phase, hello.counts
         link.run, link.at = frame.run, frame.exchange
         for statement in self.gossip.all():
@@ -381,15 +382,32 @@ class Membership(LockstepExchange):
 
     def on_mismatch(self, link: Link, reason: str) -> None:
         """Drop a neighbor at once with which this peer can never take part, and say why."""
-        if self.phase == "agreeing" and not link.banned and link.number not in self._lost:
+        known = link.banned or link.number in self._lost
+        # If a process of this neighbor is connected, another one with its key says nothing for it.
+        if self.phase == "agreeing" and not known and not link.connected:
             link.refusal = reason
             self.on_loss(link, reason)
+
+    def on_farewell(self, link: Link, bye: Bye) -> None:
+        """Drop a neighbor that connects only to say why it does not take part, or stop with it."""
+        reason = sanitize(bye.reason)
+        if bye.why != "stops":
+            self.on_mismatch(link, reason)
+        elif self.phase == "agreeing" and not link.connected:
+            self.stop_with(link, bye)
+
+    def stop_with(self, link: Link, bye: Bye) -> None:
+        """Stop, as a neighbor does, and tell the others."""
+        self.broadcast(Kind.BYE, bye, but=link)
+        reason = sanitize(bye.reason)
+        self.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))
 
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
         link.detach()
         if link.active and link.phase != "done":
-            broke = f"The connection to {link.name} broke: {reason or 'it was closed here'}."
+            why = link.refusal or reason or "it was closed here"
+            broke = f"The connection to {link.name} broke: {why}."
             self.log(LogEvent("disconnected", broke, peer=link.name))
         self.wake()
 

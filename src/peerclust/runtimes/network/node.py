@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
 from peerclust.errors import WireError
@@ -22,7 +23,6 @@ from peerclust.runtimes.network.membership import (
     Leaving,
     Membership,
     StateReceived,
-    Stopping,
 )
 from peerclust.runtimes.network.messages import (
     Bye,
@@ -95,6 +95,10 @@ class Node(Membership):
         self.log(LogEvent("waiting", f"Waiting for {awaited}.", peers=list(self.links)))
         self._state_losses()
         self.loop.run_until_complete(self._connections.open())
+        for link in self.links.values():
+            certificate = self.contract.peers[link.number].certificate
+            if reason := identities.explain_dates(certificate, datetime.now(UTC)):
+                self.on_mismatch(link, reason)
         self._ticker = self.loop.create_task(self._watch())
 
     async def in_thread(self, call: Callable[[], T]) -> T:
@@ -121,7 +125,7 @@ class Node(Membership):
         self._abandons = True
         self._abandon()
 
-    def close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
+    def close(self, why: Literal["leaves", "fails", "stops", "done"], reason: str) -> None:
         """Send BYE and close all connections."""
         self.broadcast(Kind.BYE, Bye(why, messages.sanitize(reason)))
         if self._ticker is not None:
@@ -168,6 +172,7 @@ class Node(Membership):
             since = link.heard_at if begun else max(self._began, link.heard_at)
             if now - since > limit:
                 silent = f"nothing was heard from it for {limit:g} s"
+                silent = f"{silent} ({link.refusal})" if link.refusal else silent
                 never = link.refusal or f"it did not connect within {limit:g} s"
                 self.on_loss(link, silent if link.seen else never)
         elif link.number in self._missing and self._awaited is not None:
@@ -278,12 +283,15 @@ class Node(Membership):
         if bye.why == "done":
             link.phase = "done"
         elif bye.why == "stops" and self.phase != "done":
-            self.broadcast(Kind.BYE, bye, but=link)
-            self.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))
+            self.stop_with(link, bye)
         elif bye.why == "refuses":
             link.refusal = f"it refused this peer: {reason}"
-            refused = f"{link.name} refused this peer: {reason.removesuffix('.')}."
-            self.log(LogEvent("refused", refused, peer=link.name))
-        if link.active and self.phase == "running" and bye.why in ("leaves", "refuses"):
+            refused = f"refused this peer: {reason.removesuffix('.')}"
+            self._connections.refusals.note_neighbor(link.name, refused)
+        elif bye.why == "leaves":
+            link.refusal = f"it left: {reason}"
+        # In the set-up, one that leaves may soon return.
+        final = {"agreeing": ("fails",), "running": ("leaves", "fails", "refuses"), "done": ()}
+        if link.active and bye.why in final[self.phase]:
             self.on_loss(link, reason or "it left")
         self.wake()
