@@ -205,7 +205,7 @@ def check_dates(identity: Identity, now: datetime) -> None:
         raise ParameterError(
             f"The certificate {identity.certificate} must be valid now, {now:%Y-%m-%d %H:%M} UTC."
             f" Got one valid from {start:%Y-%m-%d} to {end:%Y-%m-%d}; make another with"
-            " `peerclust peer keygen --force`, or set the clock."
+            " `peerclust peer keygen --force` and ask for a network file with it, or set the clock."
         )
 
 

@@ -70,7 +70,9 @@ class JoinProcedure:
         runtime = SetupRuntime(self.node)
         if len(runtime.members) == 1:
             raise PeerError(
-                f"{self.node.name} could reach none of its neighbors: {self._list_absent()}."
+                f"{self.node.name} could reach none of its neighbors: {self._list_absent()}. Start"
+                " all sites within `join_timeout`; if their run is over, one of them can send its"
+                " result with `peerclust peer serve`."
             )
         saved, round_ = self._agree_to_resume(runtime)
         if saved is None:

@@ -152,12 +152,17 @@ class Site:
         except Leaving:
             saved = self._save_checkpoint()
             self._close("leaves", "it was asked to end")
-            where = f" in round {node.round}; the same command resumes from there" if saved else ""
+            where = f" in round {node.round}; the same command resumes from there"
+            where = where if saved else "; the same command joins again"
             raise LeftError(f"{self.me} left the run{where}.") from None
         except Stopping as stopping:
             self._close("stops", str(stopping))
-            note = " A checkpoint was saved." if self._save_checkpoint() else ""
-            raise PeerError(f"The run was stopped: {stopping}{note}") from None
+            saved = self._save_checkpoint()
+            remedy = "With that mended, the same command at all sites " + (
+                "resumes the run from its checkpoints." if saved else "starts the run."
+            )
+            why = str(stopping).removesuffix(".")
+            raise PeerError(f"The run was stopped: {why}. {remedy}") from None
         except Exception as error:
             self._close("fails", describe(error, failing))
             raise

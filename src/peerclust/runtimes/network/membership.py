@@ -432,7 +432,7 @@ class Membership(LockstepExchange):
             (self._lost_late if self.setup_done else self._lost).add(link.number)
             if (self.contract.on_loss if link.seen else self.contract.on_absent) == "stop":
                 absent = (o for o in self.links.values() if o.active and not (o.seen or o.refusal))
-                names = [other.name for other in absent]
+                names = [] if link.refusal else [other.name for other in absent]
                 also = f" Nor did {' or '.join(names)} connect." if names else ""
                 self.interrupt(Stopping(f"{link.name} does not take part: {reason}.{also}"))
             elif not self.setup_done:
