@@ -188,7 +188,7 @@ class Site:
     def _close(self, why: Literal["leaves", "fails", "stops", "done"], reason: str) -> None:
         """Disconnect; neighbors that are not connected yet are told why there is no run."""
         node, early = self.node, time.monotonic() < self._begun + self.contract.join_timeout
-        untold = [link.name for link in node.links.values() if not link.connected]
+        untold = [link.name for link in node.links.values() if not link.heard_at]
         self._status.close()
         node.close(why, reason)
         if why in ("fails", "stops") and node.phase == "agreeing" and early and untold:

@@ -127,7 +127,7 @@ class ConnectionManager:
             raise ParameterError(
                 f"{host}:{port} cannot be listened on: {explain(error)}."
                 + (
-                    " Is this peer running already?"
+                    " Is this peer running already? If not, end the program that uses the port."
                     if error.errno == errno.EADDRINUSE
                     else " Give an address of this machine with --listen, such as 0.0.0.0:PORT."
                 )

@@ -141,7 +141,10 @@ def load_identity(name: str, key: Path, certificate: Path) -> Identity:
     except (ValueError, UnsupportedAlgorithm):
         raise ParameterError(f"The key {key} must be a private key in PEM.") from None
     if _public_bytes(public) != _public_bytes(_parse(der, str(certificate)).public_key()):
-        raise ParameterError(f"The key {key} does not belong to the certificate {certificate}.")
+        raise ParameterError(
+            f"The key {key} does not belong to the certificate {certificate}. Use the key that was"
+            " made with it, or make both anew with `peerclust peer keygen --force`."
+        )
     if common_name(der) != name:
         raise ParameterError(
             f"The certificate {certificate} must be that of {name}. Got one of"

@@ -390,7 +390,7 @@ class Membership(LockstepExchange):
 
     def on_farewell(self, link: Link, bye: Bye) -> None:
         """Drop a neighbor that connects only to say why it does not take part, or stop with it."""
-        reason = sanitize(bye.reason)
+        link.heard_at, reason = self.loop.time(), sanitize(bye.reason)
         if bye.why != "stops":
             self.on_mismatch(link, reason)
         elif self.phase == "agreeing" and not link.connected:
@@ -434,6 +434,8 @@ class Membership(LockstepExchange):
                 absent = (o for o in self.links.values() if o.active and not (o.seen or o.refusal))
                 names = [] if link.refusal else [other.name for other in absent]
                 also = f" Nor did {' or '.join(names)} connect." if names else ""
+                others = (o for o in self.links.values() if o.active and o.refusal)
+                also += "".join(f" Nor does {other.name}: {other.refusal}." for other in others)
                 self.interrupt(Stopping(f"{link.name} does not take part: {reason}.{also}"))
             elif not self.setup_done:
                 self.restart_setup()
