@@ -19,6 +19,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import numpy as np
+
 import broken_sites
 import busy_peers
 from peer_runs import make_cluster, start_paced
@@ -501,6 +503,10 @@ SITUATIONS = [
               {SITE: error("Column 'x0' of p2.csv must lie in its range .*0 to 20. Got 210 in"),
                **everywhere(stopped(DATA + "column 'x0' must lie in its range of the network file,"
                                     " 0 to 20"))}, RANGES),
+    Situation("more clusters than rows of all sites", start_all,
+              {name: stopped("`n_clusters` of the network file must be at most the number of"
+                             " rows of all sites, 4. Got 5") for name in (SITE, "p1", "p3", "p0")},
+              {"parts": [np.eye(4)[[i]] for i in range(M)], "n_clusters": 5}),
     Situation("port in use", lose_the_port,
               {SITE: error("cannot be listened on: Address already in use. Is this peer running"),
                **everywhere(stopped("p2 does not take part: it cannot listen at its address"))}),
