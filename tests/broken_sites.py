@@ -68,9 +68,9 @@ def with_a_clock_years_behind(arguments, directory):
 
 
 def with_a_clock_that_is_set_back(arguments, directory):
-    """Run a peer whose clock is set back by a day once there is a file `set-back`."""
+    """Run a peer whose clock is set back once there is a file `set-back`, by as many seconds."""
     mark = Path(directory) / "set-back"
-    _set_clock(lambda: timedelta(days=-mark.exists()))
+    _set_clock(lambda: -timedelta(seconds=float(mark.read_text() or 0) if mark.exists() else 0))
     preload.run_peer(arguments, directory)
 
 

@@ -286,18 +286,20 @@ def certify(now: datetime) -> Callable[[Stage], None]:
     return play
 
 
-def set_the_clock_back(stage: Stage) -> None:
-    start_paced(stage.peers, *OTHERS)
-    stage.start(SITE, run=broken_sites.with_a_clock_that_is_set_back)
-    stage.peers.wait_for_round(SITE, 100)
-    (stage.peers.directory / "set-back").touch()
-    stage.begin()
+def set_the_clock_back(hours: float, *, restart: bool) -> Callable[[Stage], None]:
+    """Return the play in which the clock of p2 is set back, and p2 perhaps restarted after that."""
 
+    def play(stage: Stage) -> None:
+        start_paced(stage.peers, *OTHERS)
+        stage.start(SITE, run=broken_sites.with_a_clock_that_is_set_back)
+        stage.peers.wait_for_round(SITE, 100)
+        (stage.peers.directory / "set-back").write_text(str(3600 * hours))
+        stage.begin()
+        if restart:
+            stage.peers.kill(SITE)
+            stage.start(SITE, run=broken_sites.with_a_clock_that_is_set_back)
 
-def return_with_a_clock_set_back(stage: Stage) -> None:
-    set_the_clock_back(stage)
-    stage.peers.kill(SITE)
-    stage.start(SITE, run=broken_sites.with_a_clock_that_is_set_back)
+    return play
 
 
 def use_another_key(stage: Stage) -> None:
@@ -412,6 +414,7 @@ CONVERGED = Expected(0, r"^converged: .*\(docs/exit-codes\.md#converged\)$")
 WITHOUT = Expected(
     0, r"^converged without some peers: .*Without p2.*#converged-without-some-peers\)$"
 )
+WITHOUT_WAITING = replace(WITHOUT, seconds=SOON)
 LATE = Expected(0, r"^joined late: the run ended .*\(docs/exit-codes\.md#joined-late\)$", SOON)
 
 # A run that ends without the site that is absent, of a second or two.
@@ -464,7 +467,7 @@ SITUATIONS = [
               {SITE: error("p2.crt must be valid now.* Got one valid from .*keygen --force"),
                **everywhere(stopped(EXPIRED))}),
     Situation('expired certificate, on_absent = "start"', certify(NOW - timedelta(days=400)),
-              {SITE: error("p2.crt must be valid now"), **everywhere(WITHOUT)},
+              {SITE: error("p2.crt must be valid now"), **everywhere(WITHOUT_WAITING)},
               {**STARTS, "linger": 0.5}),
     Situation("certificate not valid yet", certify(NOW + timedelta(days=400)),
               {SITE: error("p2.crt must be valid now.*keygen --force.*or set the clock"),
@@ -473,10 +476,14 @@ SITUATIONS = [
               {SITE: error("p2.crt must be valid now.*or set the clock"),
                **everywhere(stopped("p2 does not take part: its certificate is not valid by its"
                                     " clock, which shows 20"))}),
-    Situation("clock set back by a day during the run", set_the_clock_back,
+    Situation("clock set back by a day during the run", set_the_clock_back(24, restart=False),
               {SITE: CONVERGED, **everywhere(CONVERGED)}, PACED),
-    Situation("killed, restarted with the clock set back", return_with_a_clock_set_back,
+    Situation("clock set back by half an hour, restarted", set_the_clock_back(0.5, restart=True),
               {SITE: CONVERGED, **everywhere(CONVERGED)}, {**PACED, "rho": 300.0}),
+    Situation("clock set back to before its certificate, restarted",
+              set_the_clock_back(24, restart=True),
+              {SITE: error("p2.crt must be valid now.*or set the clock"), **everywhere(WITHOUT)},
+              {**PACED, "linger": 0.5}),
     Situation("wrong key", use_another_key,
               {SITE: error("The key p2.key does not belong to the certificate p2.crt"),
                **everywhere(stopped("p2 does not take part: it did not connect within 5 s"))},
@@ -497,7 +504,7 @@ SITUATIONS = [
               {SITE: error("Column 'x0' of p2.csv must be finite numbers. Got .* in row 0"),
                **everywhere(stopped(DATA + "it must be a readable table of finite numbers"))}),
     Situation('bad data, on_absent = "start"', write_data(spoil_a_row),
-              {SITE: error("Column 'x0' of p2.csv"), **everywhere(WITHOUT)},
+              {SITE: error("Column 'x0' of p2.csv"), **everywhere(WITHOUT_WAITING)},
               {**STARTS, "linger": 0.5}),
     Situation("bad data: out of range", write_data(leave_the_range),
               {SITE: error("Column 'x0' of p2.csv must lie in its range .*0 to 20. Got 210 in"),
