@@ -1,5 +1,7 @@
 """Peer processes that are busy for a minute, where a real one may be with many rows."""
 
+import os
+import sys
 import time
 from pathlib import Path
 
@@ -65,3 +67,15 @@ def computing_a_step(arguments, directory):
 def writing(arguments, directory):
     _be_busy_in(site_directory, "write_files")
     preload.run_peer(arguments, directory)
+
+
+def compiling(arguments, directory):
+    """Run a peer that has no compiled kernel and compiles each at its first call."""
+    os.chdir(directory)
+    name = arguments[arguments.index("--me") + 1]
+    for number, suffix in ((1, "out"), (2, "err")):
+        os.dup2(os.open(f"{name}.{suffix}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), number)
+    cache = {"NUMBA_CACHE_DIR": str(directory / "cache"), "PEERCLUST_COMPILE": "always"}
+    # A new program: the fork server has loaded its kernels already.
+    command = [sys.executable, "-c", "from peerclust.cli import main; main()", *arguments]
+    os.execve(sys.executable, command, os.environ | cache | {"PYTHONPATH": ":".join(sys.path)})

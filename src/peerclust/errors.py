@@ -6,7 +6,8 @@
     ├── InputError (also a ValueError)     invalid input from the caller
     │   ├── ParameterError                 an argument or option
     │   ├── DataError                      rows, weights, labels or a file of them
-    │   │   └── FewRowsError               fewer distinct rows than clusters
+    │   │   ├── FewRowsError               fewer distinct rows than clusters
+    │   │   └── SiteDataError              a site's file, of which other sites are told a rule
     │   └── GraphError                     a graph that does not connect all users
     ├── DivergedError (ArithmeticError)    centers became infinite, or left a loss's domain
     ├── JobError (RuntimeError)            a job of an experiment failed
@@ -53,6 +54,18 @@ class FewRowsError(DataError):
     def __init__(self, sentence: str, distinct: int = 0) -> None:
         super().__init__(sentence)
         self.distinct = distinct
+
+
+class SiteDataError(DataError):
+    """A site's file cannot be used in a run; `rule` tells the other sites why, without its values.
+
+    >>> SiteDataError("Column 'age' must ... Got 210 in row 3.", "'age' is out of range").rule
+    "'age' is out of range"
+    """
+
+    def __init__(self, sentence: str, rule: str = "") -> None:
+        super().__init__(sentence)
+        self.rule = rule
 
 
 class GraphError(InputError):

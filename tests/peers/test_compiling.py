@@ -1,28 +1,15 @@
 """Peers that compile their kernels: real processes, with an empty cache."""
 
-import os
 import signal
-import sys
 import time
 
 import numpy as np
 import pytest
 
+import busy_peers
 from peer_runs import check_ended, make_cluster
 
 pytestmark = pytest.mark.peers
-
-
-def compile_all(arguments, directory):
-    """Run a peer that has no compiled kernel and compiles each at its first call."""
-    os.chdir(directory)
-    name = arguments[arguments.index("--me") + 1]
-    for number, suffix in ((1, "out"), (2, "err")):
-        os.dup2(os.open(f"{name}.{suffix}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), number)
-    cache = {"NUMBA_CACHE_DIR": str(directory / "cache"), "PEERCLUST_COMPILE": "always"}
-    # A new program: the fork server has loaded its kernels already.
-    command = [sys.executable, "-c", "from peerclust.cli import main; main()", *arguments]
-    os.execve(sys.executable, command, os.environ | cache | {"PYTHONPATH": ":".join(sys.path)})
 
 
 def start(directory, **settings):
@@ -31,7 +18,7 @@ def start(directory, **settings):
     parts = [rng.normal(size=(1200, 2)) + 8 * (np.arange(1200) % 3)[:, None] for _ in range(3)]
     peers = make_cluster(directory, 3, parts=parts, **settings)
     peers.start("p0", "p2")
-    peers.start("p1", run=compile_all)
+    peers.start("p1", run=busy_peers.compiling)
     return peers
 
 

@@ -15,7 +15,7 @@ from peerclust.clustering.progress import PAUSE, show_residual
 from peerclust.log_events import LogEvent
 from peerclust.peers.check import Line
 from peerclust.report.terminal import SanitizingConsole
-from peerclust.text import LONGEST_LINE, sanitize
+from peerclust.text import LONGEST_LINE, count, sanitize
 
 
 @contextmanager
@@ -30,9 +30,9 @@ def rounds(
 
     def line(round_: int, residual: float | None, alive: int) -> str:
         if residual is None:
-            return f"round {round_}, {alive} sites"
-        neighbors = "1 neighbor" if alive == 1 else f"{alive} neighbors"
-        shown = f"round {round_}, residual {show_residual(residual)}, {neighbors} alive"
+            return f"round {round_}, {count(alive, 'site')}"
+        shown = f"round {round_}, residual {show_residual(residual)}"
+        shown = f"{shown}, {count(alive, 'neighbor')} alive"
         return LogEvent("progress", shown, round=round_, residual=residual, neighbors=alive)
 
     if quiet:

@@ -16,7 +16,7 @@ from peerclust.peers.commands import SiteArguments, read_table
 from peerclust.runtimes.network.contract import Contract, group_hex
 from peerclust.runtimes.network.identity import Identity, certificate_dates
 from peerclust.runtimes.network.probe import Probe, ProbeResult
-from peerclust.text import shorten
+from peerclust.text import sanitize, shorten
 
 # Days before its expiry from which on a certificate should be renewed.
 _RENEWAL_DAYS = 30
@@ -186,6 +186,8 @@ def _neighbor(contract: Contract, me: str, name: str, probe: Probe, now: datetim
             f" {result.reason}. Open its firewall to this site, or use another address with --dial"
         )
         return Line(name, False, detail)
+    if result.hello.farewell is not None:
+        return Line(name, False, f"cannot take part: {sanitize(result.hello.farewell.reason)}")
     where = f"answers at {host}:{port}" if result.answered else "dialed this site"
     doing = {"agreeing": "is waiting for others", "running": "is running", "done": "has ended"}
     activity = "is checking, too" if result.hello.visits else doing[result.hello.phase]

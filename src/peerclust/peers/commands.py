@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy as np
 from peerclust import tables
 from peerclust.arrays import Array
 from peerclust.doors import NETWORK_FILE
-from peerclust.errors import DataError, ParameterError
+from peerclust.errors import DataError, ParameterError, SiteDataError
 from peerclust.log_events import LogEvent
 from peerclust.peers import replay as replaying, setup
 from peerclust.peers.end_request import EndRequest
+from peerclust.peers.farewell import telling_neighbors
 from peerclust.peers.setup import Rows
 from peerclust.peers.site import Progress, Site, SiteResult, load_result
 from peerclust.peers.site_directory import Record, SiteDirectory
@@ -90,9 +92,16 @@ def run_site(
     """
     contract, me = given.read_contract(), given.me
     identity = given.load_identity(contract)
-    check_dates(identity, datetime.now(UTC))
-    table = read_table(contract, given.data, given.csv)
-    directory = SiteDirectory(out, force=force, log_format=log_format, on_log=on_log)
+    tell = partial(
+        telling_neighbors, contract, me, identity, listen=given.listen, dial=given.dial, log=on_log
+    )
+    now = datetime.now(UTC)
+    with tell(f"its certificate is not valid by its clock, which shows {now:%Y-%m-%d %H:%M} UTC"):
+        check_dates(identity, now)
+    with tell("its data cannot be used"):
+        table = read_table(contract, given.data, given.csv)
+    with tell("its result directory cannot be used"):
+        directory = SiteDirectory(out, force=force, log_format=log_format, on_log=on_log)
 
     def write(result: SiteResult) -> Record:
         try:
@@ -111,7 +120,9 @@ def run_site(
         for sentence in table.describe_dialects():
             directory.log(LogEvent("read", sentence))
         rows = read_rows(contract, me, table)
-        if result := load_result(contract, rows, directory):
+        with tell("its checkpoint cannot be used"):
+            result = load_result(contract, rows, directory)
+        if result is not None:
             return write(result)
         seeds = {contract.number(me): directory.journal.private_seed}
         site = Site(
@@ -201,7 +212,7 @@ def check_dates(identity: Identity, now: datetime) -> None:
         raise ParameterError(
             f"The certificate {identity.certificate} must be valid now, {now:%Y-%m-%d %H:%M} UTC."
             f" Got one valid from {start:%Y-%m-%d} to {end:%Y-%m-%d}; make another with"
-            " `peerclust peer keygen --force`, or set the clock."
+            " `peerclust peer keygen --force` and ask for a network file with it, or set the clock."
         )
 
 
@@ -216,8 +227,12 @@ def read_table(contract: Contract, data: Path, csv: CsvOptions = DETECT_ALL) -> 
             may_be_empty=True,
         )
     except DataError as error:
-        note = " The network file requires it." if "There is no column" in str(error) else ""
-        raise DataError(error.sentence + note) from None
+        if "There is no column" in str(error):
+            sentence = error.sentence + " The network file requires it."
+            rule = "it must have the columns of the network file"
+        else:
+            sentence, rule = error.sentence, "it must be a readable table of finite numbers"
+        raise SiteDataError(sentence, rule) from None
     setup.check_public_bounds(contract, table)
     return table
 

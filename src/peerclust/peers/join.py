@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from peerclust.arrays import Array
-from peerclust.errors import PeerError
+from peerclust.doors import NETWORK_FILE
+from peerclust.errors import InputError, PeerError
 from peerclust.log_events import LogEvent
 from peerclust.peers import configuration, setup
 from peerclust.peers.setup import Rows
@@ -18,7 +19,7 @@ from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed, StateReply, unpack_centers
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.session import RestartSetup, StateReceived
+from peerclust.runtimes.network.session import RestartSetup, StateReceived, Stopping
 from peerclust.runtimes.network.setup import SetupRuntime
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.wire import TAG_BYTES
@@ -68,20 +69,27 @@ class JoinProcedure:
         """Agree on scale, step and start, or on resuming from the checkpoints of all sites."""
         runtime = SetupRuntime(self.node)
         if len(runtime.members) == 1:
-            me = self.node.session.name
-            raise PeerError(f"{me} could reach none of its neighbors: {self._list_absent()}.")
+            raise PeerError(
+                f"{self.node.session.name} could reach none of its neighbors:"
+                f" {self._list_absent()}. Start all sites within `join_timeout`; if their run is"
+                " over, one of them can send its result with `peerclust peer serve`."
+            )
         saved, round_ = self._agree_to_resume(runtime)
         if saved is None:
-            agreed, users, x = runtime.in_thread(
-                lambda: setup.agree(
-                    self.contract,
-                    runtime,
-                    self.rows,
-                    runtime.members,
-                    runtime.lost,
-                    runtime.processes,
+            try:
+                agreed, users, x = runtime.in_thread(
+                    lambda: setup.agree(
+                        self.contract,
+                        runtime,
+                        self.rows,
+                        runtime.members,
+                        runtime.lost,
+                        runtime.processes,
+                    )
                 )
-            )
+            except InputError as error:
+                # This site's own rows were checked before: it is about the rows of all sites.
+                raise Stopping(str(NETWORK_FILE.translate(error.sentence))) from None
         else:
             agreed, users = saved.agreed, self.scaled(saved.agreed)
             setup.check_fits(agreed, users)

@@ -20,7 +20,7 @@ from peerclust.clustering.problem import Problem, draw_seed
 from peerclust.clustering.restarts import RunSettings, prepare_run
 from peerclust.clustering.scaling import Scale, agree_on_scale, distributed_moments
 from peerclust.clustering.solvers import SolverChoice, SolverRequest
-from peerclust.errors import DataError
+from peerclust.errors import DataError, SiteDataError
 from peerclust.graphs import Graph
 from peerclust.graphs.graph import Known
 from peerclust.initialize import KMeansPlusPlus
@@ -102,8 +102,6 @@ def agree(
 
     Scale, delta, start, and rho with its pilot runs, are those of `cluster`.
     """
-    if rows.rows.size and np.abs(rows.rows).max() > LARGEST:
-        raise DataError(f"Rows must have no numbers above {LARGEST:g} in magnitude.")
     plain = rows.users(contract)
     moments, _ = distributed_moments(runtime, plain)
     scale, _ = agree_on_scale(runtime, plain, contract.scale, moments)
@@ -186,22 +184,29 @@ def _run_settings(contract: Contract) -> RunSettings:
 
 def check_public_bounds(contract: Contract, table: Table) -> None:
     """Raise if rows of a site's file violate what the network file says about all sites."""
+    if table.rows.size and np.abs(table.rows).max() > LARGEST:
+        rule = f"must have no numbers above {LARGEST:g} in magnitude"
+        raise SiteDataError(f"The rows of {table.files[0]} {rule}.", f"rows {rule}")
     for j, name in enumerate(contract.features if contract.ranges else ()):
         assert contract.ranges is not None
         (low, high), values = contract.ranges[j], table.rows[:, j]
         outside = np.flatnonzero((values < low) | (values > high))
         if len(outside):
             at = shorten([f"{values[i]:g} in row {table.row[i]}" for i in outside])
-            raise DataError(
-                f"Column {show(name)} of {table.files[0]} must lie in its range of the network"
-                f" file, {low:g} to {high:g}. Got {at}."
+            rule = f"must lie in its range of the network file, {low:g} to {high:g}"
+            raise SiteDataError(
+                f"Column {show(name)} of {table.files[0]} {rule}. Got {at}.",
+                f"column {show(name)} {rule}",
             )
     total = float(len(table.rows) if table.weights is None else table.weights.sum())
     if total > contract.max_weight:
         what = "rows" if table.weights is None else "a total weight"
-        raise DataError(
-            f"{table.files[0]} must have {what} of at most max_weight = {contract.max_weight:g} of"
-            f" the network file. Got {total:g}; all sites need a file with a larger one."
+        rule = (
+            f"must have {what} of at most max_weight = {contract.max_weight:g} of the network file"
+        )
+        raise SiteDataError(
+            f"{table.files[0]} {rule}. Got {total:g}; all sites need a file with a larger one.",
+            f"it {rule}",
         )
 
 
@@ -311,16 +316,18 @@ def check_fits(agreed: Agreed, users: Users) -> None:
     """Raise if rows that were not part of the setup do not fit what was agreed."""
     W = float(users.total_weights.max())
     if W > agreed.W:
-        raise DataError(
+        raise SiteDataError(
             f"The rows have the total weight {W:g}, and the step that the others agreed on without"
-            f" this peer is safe up to {agreed.W:g}; it can take part only if all start again."
+            f" this peer is safe up to {agreed.W:g}; it can take part only if all start again.",
+            "its rows do not fit what the others agreed on without it",
         )
     if len(users.rows) and (
         (users.rows < np.array(agreed.low)).any() or (users.rows > np.array(agreed.high)).any()
     ):
-        raise DataError(
+        raise SiteDataError(
             "Some rows lie outside the box of the data that the others agreed on without this"
-            " peer; it can take part only if all start again."
+            " peer; it can take part only if all start again.",
+            "its rows do not fit what the others agreed on without it",
         )
 
 

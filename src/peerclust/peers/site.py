@@ -18,11 +18,12 @@ import numpy as np
 from peerclust.arrays import Array
 from peerclust.clustering.problem import draw_seed
 from peerclust.clustering.search import Searched, search
-from peerclust.errors import LeftError, PeerclustError, PeerError, WireError
+from peerclust.errors import InputError, LeftError, PeerclustError, PeerError, WireError
 from peerclust.files import explain
 from peerclust.log_events import LogEvent
 from peerclust.peers import configuration, setup
 from peerclust.peers.end_request import EndRequest
+from peerclust.peers.farewell import describe, say_farewell
 from peerclust.peers.join import JoinProcedure, JoinResult
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict, judge, list_events, make_record
@@ -34,11 +35,13 @@ from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.messages import (
     Agreed,
+    Bye,
     Record,
     SignedRecord,
     StateReply,
     pack,
     pack_centers,
+    sanitize,
     unpack,
     unpack_centers,
 )
@@ -122,7 +125,8 @@ class Site:
         self.contract, self.me, self.rows, self.directory = contract, me, rows, directory
         self._progress, self._end_request = progress, end_request
         self._asked = False
-        self._saved_at, self._reported_at = time.monotonic(), 0.0
+        self._begun = self._saved_at = time.monotonic()
+        self._reported_at = 0.0
         self._running: RoundLoop | None = None
         self._agreed: Agreed | None = None
         self._record: Record | None = None
@@ -130,6 +134,7 @@ class Site:
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
         self.node.flooding.on_evidence = directory.save_evidence
         self.node.signing.discarded_run = directory.discarded_run
+        self._tell = partial(say_farewell, contract, me, identity, listen=listen, dial=dial)
         self._join = JoinProcedure(self.node, rows, directory)
         self._status = StatusSocket(self.node.session, directory.status_socket, self._residual)
 
@@ -138,28 +143,30 @@ class Site:
 
         The links stay open until `leave`, for peers that join late.
         """
-        node = self.node
+        node, failing = self.node, "it cannot listen at its address"
         if self._end_request is not None:
             self._end_request.listener = self._forward_request
         try:
             node.open()
+            failing = "an error at its site"
             node.session.loop.run_until_complete(self._status.open())
             return self._take_part()
         except Leaving:
             saved = self._save_checkpoint()
             self._close("leaves", "it was asked to end")
-            where = (
-                f" in round {node.session.round}; the same command resumes from there"
-                if saved
-                else ""
-            )
+            where = f" in round {node.session.round}; the same command resumes from there"
+            where = where if saved else "; the same command joins again"
             raise LeftError(f"{self.me} left the run{where}.") from None
         except Stopping as stopping:
             self._close("stops", str(stopping))
-            note = " A checkpoint was saved." if self._save_checkpoint() else ""
-            raise PeerError(f"The run was stopped: {stopping}{note}") from None
+            saved = self._save_checkpoint()
+            remedy = "With that mended, the same command at all sites " + (
+                "resumes the run from its checkpoints." if saved else "starts the run."
+            )
+            why = str(stopping).removesuffix(".")
+            raise PeerError(f"The run was stopped: {why}. {remedy}") from None
         except Exception as error:
-            self._close("leaves", str(error))
+            self._close("fails", describe(error, failing))
             raise
 
     def leave(self) -> None:
@@ -180,9 +187,14 @@ class Site:
         self.directory.log(LogEvent("asked-to-end", f"{self.me} was asked to end."), echo=False)
         self.node.leave()
 
-    def _close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
+    def _close(self, why: Literal["leaves", "fails", "stops", "done"], reason: str) -> None:
+        """Disconnect; neighbors that are not connected yet are told why there is no run."""
+        node, early = self.node, time.monotonic() < self._begun + self.contract.join_timeout
+        untold = [link.name for link in node.session.links.values() if not link.heard_at]
         self._status.close()
-        self.node.close(why, reason)
+        node.close(why, reason)
+        if why in ("fails", "stops") and node.session.phase == "agreeing" and early and untold:
+            self._tell(Bye(why, sanitize(reason)), untold)
 
     def _take_part(self) -> SiteResult:
         try:
@@ -268,6 +280,9 @@ class Site:
         self.node.state_reply = self._state_reply
         try:
             return running.run(self._plan)
+        except InputError as error:
+            # What all sites computed together cannot be: each of them finds the same.
+            raise Stopping(str(error)) from None
         except IsolatedError:
             names = ", ".join(self.node.session.links)
             self._save_checkpoint()

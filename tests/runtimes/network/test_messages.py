@@ -50,6 +50,7 @@ EXAMPLES = [
     PROCESS,
     Hello("a", PROCESS, None, bytes(32), "agreeing", False, "{}"),
     Hello("a", PROCESS, PROCESS, bytes(32), "running", True, "{}"),
+    Hello("a", PROCESS, None, bytes(32), "agreeing", False, "{}", True, Bye("fails", "why")),
     Proof(bytes(70)),
     Heartbeat("running", True),
     Losses([1, 4]),
@@ -71,6 +72,7 @@ EXAMPLES = [
 OPTIONAL = {
     (StateReply, "record"): None,
     (Hello, "visits"): False,
+    (Hello, "farewell"): None,
     (View, "reason"): "",
     (View, "ended"): None,
     (View, "agreed"): 0,

@@ -83,15 +83,22 @@ class SetupAttempts:
         at_barrier = session.state is RunState.SETUP_BARRIER
         (self._lost_late if at_barrier else self._lost).add(link.number)
         if (contract.on_loss if link.seen else contract.on_absent) == "stop":
-            others = session.links.values()
-            names = [
-                each.name for each in others if each.active and not (each.seen or each.refusal)
-            ]
-            also = f" Nor did {' or '.join(names)} connect." if names else ""
-            session.interrupt(Stopping(f"{absent}.{also}"))
+            others = [other for other in session.links.values() if other.active]
+            absent += f".{self._list_other_absent(others, known=bool(link.refusal))}"
+            session.interrupt(Stopping(absent))
         elif not at_barrier:
             self.state_losses()
             self.restart_if_outdated(tell=False)
+
+    def _list_other_absent(self, others: list[Link], *, known: bool) -> str:
+        """Return sentences on neighbors that do not take part either, or "".
+
+        Those of which nothing was heard are not to blame if the cause is known.
+        """
+        names = [] if known else [each.name for each in others if not (each.seen or each.refusal)]
+        also = f" Nor did {' or '.join(names)} connect." if names else ""
+        refused = (each for each in others if each.refusal)
+        return also + "".join(f" Nor does {each.name}: {each.refusal}." for each in refused)
 
     def has_lost(self, link: Link) -> bool:
         """Return whether this process has lost a neighbor in the set-up."""

@@ -51,6 +51,9 @@ class ConnectionHandler(Protocol):
     def on_mismatch(self, link: Link, reason: str) -> None:
         """Handle a neighbor that has other settings, or says that this peer has."""
 
+    def on_farewell(self, link: Link, bye: Bye) -> None:
+        """Handle a neighbor that connects only to say why it does not take part."""
+
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a neighbor's connection."""
 
@@ -74,7 +77,7 @@ class ConnectionManager:
         self._contract, self._links, self._identity = contract, links, identity
         self._handler, self._handshake = handler, handshake
         self._listen, self._dial = listen, dial
-        self._limit, self._log = limit, RefusalLog(log)
+        self._limit, self.refusals = limit, RefusalLog(log)
         self._owner: dict[Connection, Link] = {}
         self._dialed: dict[Connection, Link] = {}
         # What a connection needs until it has proved which process is at its other end.
@@ -98,7 +101,7 @@ class ConnectionManager:
 
         self._listener = Listener(
             lambda first: self._connection(context, None, first=first),
-            self._log.note_stranger,
+            self.refusals.note_stranger,
             self._server_name(self._identity.name),
         )
         try:
@@ -107,7 +110,7 @@ class ConnectionManager:
             raise ParameterError(
                 f"{host}:{port} cannot be listened on: {explain(error)}."
                 + (
-                    " Is this peer running already?"
+                    " Is this peer running already? If not, end the program that uses the port."
                     if error.errno == errno.EADDRINUSE
                     else " Give an address of this machine with --listen, such as 0.0.0.0:PORT."
                 )
@@ -125,7 +128,7 @@ class ConnectionManager:
             self._listener.close()
         for connection in [*self._owner, *self._pending]:
             connection.close()
-        self._log.close()
+        self.refusals.close()
         # Let the last writes go out before the loop ends.
         await asyncio.sleep(0.05)
         # A connection may just be coming in.
@@ -149,7 +152,8 @@ class ConnectionManager:
                 )
             except OSError as error:
                 reason = explain(error)
-                self._log.note_neighbor(link.name, f"cannot be reached at {host}:{port} ({reason})")
+                away = f"cannot be reached at {host}:{port} ({reason})"
+                self.refusals.note_neighbor(link.name, away, event="note")
             else:
                 self._dialed[connection] = link
                 await connection.gone.wait()
@@ -251,6 +255,11 @@ class ConnectionManager:
             self._handler.on_mismatch(link, reason)
             return reason
         if hello.visits:
+            if hello.farewell is not None:
+                # The handler logs it.
+                self._pending.discard(connection)
+                self._dialed.pop(connection, None)
+                self._handler.on_farewell(link, hello.farewell)
             # The probe already has this peer's HELLO and needs nothing else.
             connection.close("it is only a check")
             return ""
@@ -276,8 +285,9 @@ class ConnectionManager:
             bye = messages.unpack(frame.message, Bye)
         except WireError:
             return
-        link.refusal = f"it refused this peer: {messages.sanitize(bye.reason)}"
-        self._log.note_neighbor(link.name, link.refusal)
+        reason = messages.sanitize(bye.reason).removesuffix(".")
+        link.refusal = f"it refused this peer: {reason}"
+        self.refusals.note_neighbor(link.name, f"refused this peer: {reason}")
         if bye.why == "differs":
             self._handler.on_mismatch(link, link.refusal)
 
@@ -298,11 +308,13 @@ class ConnectionManager:
         if link is not None and link.connection is connection:
             self._handler.on_disconnect(link, reason)
         elif link is not None and pending:
-            self._log.note_neighbor(link.name, f"was not accepted: {reason}")
+            self.refusals.note_neighbor(link.name, f"was not accepted: {reason}")
         elif dialed is not None:
             dialed.refusal = reason
-            self._log.note_neighbor(dialed.name, f"could not be connected to: {reason}")
+            self.refusals.note_neighbor(
+                dialed.name, f"could not be connected to: {reason}", event="note"
+            )
         elif link is None and (known := self._by_certificate.get(connection.certificate)):
-            self._log.note_neighbor(known.name, f"was not accepted: {reason}")
+            self.refusals.note_neighbor(known.name, f"was not accepted: {reason}")
         elif link is None:
-            self._log.note_stranger(connection.host, reason)
+            self.refusals.note_stranger(connection.host, reason)

@@ -112,6 +112,7 @@ class Handshake:
             here = f"{link.name} is here.{self._list_awaited(but=link)}"
             session.log(LogEvent("connected", here, peer=link.name))
         link.attach(connection, session.loop.time())
+        link.refusal = ""
         link.process, link.phase, link.counts_me = hello.process, hello.phase, hello.counts
         link.run, link.at = frame.run, frame.exchange
         self._flooding.send_all(link)

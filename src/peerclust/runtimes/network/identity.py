@@ -37,6 +37,9 @@ from peerclust.validation import check_count
 
 MAX_DAYS = 36500  # the dates of a certificate end with the year 9999
 
+# X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which the module ssl does not name.
+_NO_CHECK_TIME = 0x200000
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -138,7 +141,10 @@ def load_identity(name: str, key: Path, certificate: Path) -> Identity:
     except (ValueError, UnsupportedAlgorithm):
         raise ParameterError(f"The key {key} must be a private key in PEM.") from None
     if _public_bytes(public) != _public_bytes(_parse(der, str(certificate)).public_key()):
-        raise ParameterError(f"The key {key} does not belong to the certificate {certificate}.")
+        raise ParameterError(
+            f"The key {key} does not belong to the certificate {certificate}. Use the key that was"
+            " made with it, or make both anew with `peerclust peer keygen --force`."
+        )
     if common_name(der) != name:
         raise ParameterError(
             f"The certificate {certificate} must be that of {name}. Got one of"
@@ -209,34 +215,51 @@ def certificate_dates(der: bytes) -> tuple[datetime, datetime]:
     return found.not_valid_before_utc, found.not_valid_after_utc
 
 
+def explain_dates(der: bytes, now: datetime) -> str:
+    """Return why a certificate is not valid now, or ""."""
+    start, end = certificate_dates(der)
+    if start <= now <= end:
+        return ""
+    dates = f"it is valid from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    what = "has expired" if now > end else "is not valid yet"
+    return f"its certificate {what}: {dates}, and the clock here shows {now:%Y-%m-%d %H:%M} UTC"
+
+
 def common_name(der: bytes) -> str:
     """Return the common name of a certificate, or "" if there is not exactly one."""
     found = _parse(der, "given").subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(found[0].value) if len(found) == 1 else ""
 
 
-def server_context(identity: Identity, trusted: Sequence[bytes]) -> ssl.SSLContext:
+def server_context(
+    identity: Identity, trusted: Sequence[bytes], *, any_date: bool = False
+) -> ssl.SSLContext:
     """Return a TLS 1.3 server context that requires one of these client certificates (DER).
 
-    `getpeercert(binary_form=True)` of a connection returns the one that the client has.
+    `getpeercert(binary_form=True)` of a connection returns the one that the client has. With
+    `any_date` it may have expired.
     """
-    context = _context(ssl.PROTOCOL_TLS_SERVER, identity, trusted)
+    context = _context(ssl.PROTOCOL_TLS_SERVER, identity, trusted, any_date)
     # Every connection must prove its certificate, so sessions are not resumed.
     context.num_tickets = 0
     return context
 
 
-def client_context(identity: Identity, trusted: bytes) -> ssl.SSLContext:
+def client_context(identity: Identity, trusted: bytes, *, any_date: bool = False) -> ssl.SSLContext:
     """Return a TLS 1.3 client context that requires this server certificate (DER)."""
-    return _context(ssl.PROTOCOL_TLS_CLIENT, identity, [trusted])
+    return _context(ssl.PROTOCOL_TLS_CLIENT, identity, [trusted], any_date)
 
 
-def _context(protocol: int, identity: Identity, trusted: Sequence[bytes]) -> ssl.SSLContext:
+def _context(
+    protocol: int, identity: Identity, trusted: Sequence[bytes], any_date: bool
+) -> ssl.SSLContext:
     # Not create_default_context, which may also trust the authorities of the system.
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # the certificate itself is pinned
     context.verify_mode = ssl.CERT_REQUIRED
+    if any_date:
+        context.verify_flags |= _NO_CHECK_TIME
     context.load_cert_chain(identity.certificate, identity.key)
     for der in trusted:
         context.load_verify_locations(cadata=der)

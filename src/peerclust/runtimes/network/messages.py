@@ -86,7 +86,8 @@ class Hello(Message, frozen=True, forbid_unknown_fields=True):
     `process` is the sender's, and `known` the receiver's that it was last connected to. `nonce` is
     fresh, for the `Proof` of the other side. `counts` is whether the sender considers the receiver
     active. `settings` are those of its network file as JSON, so that differences can be named. With
-    `visits` the sender is only a `probe`: it receives a HELLO and does not take part.
+    `visits` the sender is only a `probe`: it receives a HELLO and does not take part. A `farewell`
+    says why, if its peer cannot take part in the run.
     """
 
     name: Name
@@ -97,6 +98,7 @@ class Hello(Message, frozen=True, forbid_unknown_fields=True):
     counts: bool
     settings: Annotated[str, msgspec.Meta(max_length=1 << 20)]
     visits: bool = False
+    farewell: Bye | None = None
 
 
 class Proof(Message, frozen=True, forbid_unknown_fields=True):
@@ -255,12 +257,13 @@ class StateReply(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class Bye(Message, frozen=True, forbid_unknown_fields=True):
-    """The sender closes the link: it leaves, stops the run, is done, or refuses the receiver.
+    """The sender closes the link: it leaves, fails, stops the run, is done, or refuses the other.
 
-    It refuses it for good if its network file `differs`.
+    A peer that leaves may soon return; one that fails has an error at its site. It refuses the
+    other for good if its network file `differs`.
     """
 
-    why: Literal["leaves", "stops", "done", "refuses", "differs"]
+    why: Literal["leaves", "fails", "stops", "done", "refuses", "differs"]
     reason: Text
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
 from peerclust.errors import WireError
@@ -120,6 +121,10 @@ class Node:
             awaited = ", ".join(session.links)
             session.log(LogEvent("waiting", f"Waiting for {awaited}.", peers=list(session.links)))
             self.attempts.state_losses()
+        for link in session.links.values():
+            certificate = session.contract.peers[link.number].certificate
+            if reason := identities.explain_dates(certificate, datetime.now(UTC)):
+                self.on_mismatch(link, reason)
         session.loop.run_until_complete(self._connections.open())
         self._ticker = session.loop.create_task(self.watchdog.watch())
 
@@ -160,7 +165,7 @@ class Node:
         self._abandons = True
         self._abandon()
 
-    def close(self, why: Literal["leaves", "stops", "done"], reason: str) -> None:
+    def close(self, why: Literal["leaves", "fails", "stops", "done"], reason: str) -> None:
         """Send BYE and close all connections."""
         session = self.session
         session.broadcast(Kind.BYE, Bye(why, messages.sanitize(reason)))
@@ -195,16 +200,26 @@ class Node:
 
     def on_mismatch(self, link: Link, reason: str) -> None:
         """Drop a neighbor at once with which this peer can never take part, and say why."""
-        agreeing = self.session.phase == "agreeing"
-        if agreeing and not link.banned and not self.attempts.has_lost(link):
+        known = link.banned or self.attempts.has_lost(link)
+        # If a process of this neighbor is connected, another one with its key says nothing for it.
+        if self.session.phase == "agreeing" and not known and not link.connected:
             link.refusal = reason
             self.membership.drop(link, Cause.DIFFERS, reason)
+
+    def on_farewell(self, link: Link, bye: Bye) -> None:
+        """Drop a neighbor that connects only to say why it does not take part, or stop with it."""
+        link.heard_at, reason = self.session.loop.time(), messages.sanitize(bye.reason)
+        if bye.why != "stops":
+            self.on_mismatch(link, reason)
+        elif self.session.phase == "agreeing" and not link.connected:
+            self._stop_with(link, bye)
 
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
         link.detach()
         if link.active and link.phase != "done":
-            broke = f"The connection to {link.name} broke: {reason or 'it was closed here'}."
+            why = link.refusal or reason or "it was closed here"
+            broke = f"The connection to {link.name} broke: {why}."
             self.session.log(LogEvent("disconnected", broke, peer=link.name))
         self.session.wake()
 
@@ -283,12 +298,21 @@ class Node:
         if bye.why == "done":
             link.phase = "done"
         elif bye.why == "stops" and session.phase != "done":
-            session.broadcast(Kind.BYE, bye, but=link)
-            session.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))
+            self._stop_with(link, bye)
         elif bye.why == "refuses":
             link.refusal = f"it refused this peer: {reason}"
-            refused = f"{link.name} refused this peer: {reason.removesuffix('.')}."
-            session.log(LogEvent("refused", refused, peer=link.name))
-        if link.active and session.phase == "running" and bye.why in ("leaves", "refuses"):
+            refused = f"refused this peer: {reason.removesuffix('.')}"
+            self._connections.refusals.note_neighbor(link.name, refused)
+        elif bye.why == "leaves":
+            link.refusal = f"it left: {reason}"
+        # In the set-up, one that leaves may soon return.
+        final = {"agreeing": ("fails",), "running": ("leaves", "fails", "refuses"), "done": ()}
+        if link.active and bye.why in final[session.phase]:
             self.membership.drop(link, Cause.LEFT, reason or "it left")
         session.wake()
+
+    def _stop_with(self, link: Link, bye: Bye) -> None:
+        """Stop, as a neighbor does, and tell the others."""
+        self.session.broadcast(Kind.BYE, bye, but=link)
+        reason = messages.sanitize(bye.reason)
+        self.session.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))

@@ -2,7 +2,8 @@
 
 A probe sends HELLO with `visits`, receives the neighbor's HELLO and closes the connection; this
 does not disturb a peer that is running. It dials every neighbor, including those that dial in a
-run, and listens meanwhile, so that two probes test both directions.
+run, and listens meanwhile, so that two probes test both directions. A site that cannot take part in
+a run probes its neighbors to tell them why, with a `farewell`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -70,7 +71,8 @@ class Probe:
     """A probe of all neighbors; `results` has one entry per neighbor.
 
     `listen_error` is why this site cannot listen, or "". `already_running` is whether this peer
-    itself uses the port.
+    itself uses the port. A `farewell` ends once all neighbors of `names` have it; if this peer is
+    running, it says nothing.
     """
 
     def __init__(
@@ -81,20 +83,22 @@ class Probe:
         *,
         listen: tuple[str, int] | None = None,
         dial: Mapping[str, tuple[str, int]] | None = None,
+        farewell: Bye | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         self._contract, self._me, self._identity = contract, me, identity
+        # The clock of a site may be the reason for its farewell.
+        self._farewell, self._any_date = farewell, farewell is not None
+        names = contract.neighbors(me) if names is None else names
         self._number = contract.number(me)
         self._listen = listen or contract.peers[self._number].endpoint
         self._dial = dial or {}
-        self._names = {
-            contract.peers[contract.number(name)].certificate: name
-            for name in contract.neighbors(me)
-        }
+        self._names = {contract.peers[contract.number(name)].certificate: name for name in names}
         self._network = contract.digest[: wire.TAG_BYTES]
         author = Author(contract, self._number, identities.private_key(identity), 0)
         hello = Hello(
             me, author.incarnation, None, draw_nonce(), "agreeing", False, contract.settings_json,
-            visits=True,
+            visits=True, farewell=farewell,
         )  # fmt: skip
         self._hello = wire.encode(Frame(Kind.HELLO, self._network, messages.pack(hello)))
         self._open: set[Connection] = set()
@@ -102,7 +106,7 @@ class Probe:
         self._dialed: dict[Connection, ProbeResult] = {}
         self._listener: Listener | None = None
         self._changed = asyncio.Event()
-        self.results = {name: ProbeResult() for name in contract.neighbors(me)}
+        self.results = {name: ProbeResult() for name in names}
         self.listen_error = ""
         self.already_running = False
 
@@ -113,11 +117,13 @@ class Probe:
     async def run(self, seconds: float, on_wait: Callable[[list[str]], None]) -> None:
         """Probe all neighbors, for at most `seconds`; `on_wait` gets the names still missing."""
         await self._listen_here()
-        tasks = [asyncio.create_task(self._dial_repeatedly(name)) for name in self.results]
+        silent = self._farewell is not None and self.already_running
+        names = [] if silent else list(self.results)
+        tasks = [asyncio.create_task(self._dial_repeatedly(name)) for name in names]
         try:
             async with asyncio.timeout(seconds):
                 reported: list[str] = []
-                while waiting := [name for name in self.results if not self._is_settled(name)]:
+                while waiting := [name for name in names if not self._is_settled(name)]:
                     if waiting != reported:
                         on_wait(waiting)
                     reported = waiting
@@ -138,6 +144,8 @@ class Probe:
     def _is_settled(self, name: str) -> bool:
         """Return whether a neighbor's result is final; two probes wait for both directions."""
         result = self.results[name]
+        if self._farewell is not None:
+            return result.answered or result.dialed_us
         if result.hello is None or result.differences:
             return bool(result.differences)
         if result.hello.visits and not self.listen_error:
@@ -146,7 +154,8 @@ class Probe:
 
     async def _listen_here(self) -> None:
         host, port = self._listen
-        context = identities.server_context(self._identity, list(self._names))
+        trusted = list(self._names)
+        context = identities.server_context(self._identity, trusted, any_date=self._any_date)
         self._listener = Listener(
             lambda first: self._connection(context, first=first),
             lambda *_: None,
@@ -163,7 +172,7 @@ class Probe:
         """Return whether the process that listens at this site's port has its certificate."""
         host, port = self._listen
         own = self._contract.peers[self._number].certificate
-        context = identities.client_context(self._identity, own)
+        context = identities.client_context(self._identity, own, any_date=self._any_date)
         try:
             connection = await self._connect(context, self._me, host, port)
         except OSError:
@@ -175,7 +184,7 @@ class Probe:
         result, backoff = self.results[name], Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         host, port = self.endpoint(name)
         certificate = self._contract.peers[self._contract.number(name)].certificate
-        context = identities.client_context(self._identity, certificate)
+        context = identities.client_context(self._identity, certificate, any_date=self._any_date)
         while not result.answered:
             try:
                 await self._connect(context, name, host, port, result)

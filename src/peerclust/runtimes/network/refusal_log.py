@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
+from peerclust.log_events import LogEvent
+
 # Seconds between two lines for the same reason, and maximum number of different reasons.
 _PAUSE, _MAX_REASONS = 60.0, 100
 
@@ -31,12 +33,12 @@ class RefusalLog:
         self._lines: dict[str, set[str]] = {}
         self._reasons: dict[str, _Refusals] = {}
 
-    def note_neighbor(self, name: str, what: str) -> None:
+    def note_neighbor(self, name: str, what: str, *, event: str = "refused") -> None:
         """Log what happened to a neighbor's connection, unless that was logged already."""
         known = self._lines.setdefault(name, set())
         if what not in known and len(known) < _MAX_LINES:
             known.add(what)
-            self._log(f"{name} {what}.")
+            self._log(LogEvent(event, f"{name} {what}.", peer=name))
 
     def note_stranger(self, host: str, reason: str) -> None:
         """Log why a stranger was refused, or count it."""
@@ -46,19 +48,21 @@ class RefusalLog:
         same = self._reasons.get(reason)
         if same is None:
             self._reasons[reason] = _Refusals(now)
-            self._log(f"{host} was refused: {reason}.")
+            self._log(LogEvent("refused", f"{host} was refused: {reason}."))
         elif now - same.logged_at < _PAUSE:
             same.more += 1
         else:
             others = f" and {_count(same.more)}" if same.more else ""
-            self._log(f"{host}{others} {'were' if others else 'was'} refused: {reason}.")
+            refused = f"{host}{others} {'were' if others else 'was'} refused: {reason}."
+            self._log(LogEvent("refused", refused))
             same.logged_at, same.more = now, 0
 
     def close(self) -> None:
         """Log what was only counted."""
         for reason, same in self._reasons.items():
             if same.more:
-                self._log(f"{_count(same.more)} of strangers were refused: {reason}.")
+                refused = f"{_count(same.more)} of strangers were refused: {reason}."
+                self._log(LogEvent("refused", refused))
                 same.more = 0
 
 

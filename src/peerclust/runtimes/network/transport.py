@@ -351,6 +351,7 @@ def _explain_tls(error: ssl.SSLError) -> str:
         "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it requires a certificate",
         "TLSV1_ALERT_UNKNOWN_CA": "it does not know this site's certificate",
         "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it says that this site's certificate has expired",
+        "SSLV3_ALERT_BAD_CERTIFICATE": "it says that this site's certificate is not valid yet",
     }
     if isinstance(error, ssl.SSLCertVerificationError):
         if "expired" in error.verify_message:

@@ -74,6 +74,7 @@ class Watchdog:
                 return
             if link.seen:
                 silent = f"nothing was heard from it for {limit:g} s"
+                silent = f"{silent} ({link.refusal})" if link.refusal else silent
                 self._membership.drop(link, Cause.SILENT, silent)
             else:
                 never = link.refusal or f"it did not connect within {limit:g} s"
