@@ -390,11 +390,13 @@ class Membership(LockstepExchange):
 
     def on_farewell(self, link: Link, bye: Bye) -> None:
         """Drop a neighbor that connects only to say why it does not take part, or stop with it."""
-        link.heard_at, reason = self.loop.time(), sanitize(bye.reason)
-        if bye.why != "stops":
-            self.on_mismatch(link, reason)
-        elif self.phase == "agreeing" and not link.connected:
+        if self.phase != "agreeing" or link.connected:
+            return
+        link.heard_at = self.loop.time()
+        if bye.why == "stops":
             self.stop_with(link, bye)
+        else:
+            self.on_mismatch(link, sanitize(bye.reason))
 
     def stop_with(self, link: Link, bye: Bye) -> None:
         """Stop, as a neighbor does, and tell the others."""
