@@ -208,11 +208,13 @@ class Node:
 
     def on_farewell(self, link: Link, bye: Bye) -> None:
         """Drop a neighbor that connects only to say why it does not take part, or stop with it."""
-        link.heard_at, reason = self.session.loop.time(), messages.sanitize(bye.reason)
-        if bye.why != "stops":
-            self.on_mismatch(link, reason)
-        elif self.session.phase == "agreeing" and not link.connected:
+        if self.session.phase != "agreeing" or link.connected:
+            return
+        link.heard_at = self.session.loop.time()
+        if bye.why == "stops":
             self._stop_with(link, bye)
+        else:
+            self.on_mismatch(link, messages.sanitize(bye.reason))
 
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
