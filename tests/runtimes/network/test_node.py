@@ -832,7 +832,13 @@ def test_a_peer_whose_neighbor_rejoins_stays_in_its_round_and_waits_for_the_answ
 
 
 def say_bye(node, name, why, reason="an error at its site"):
-    frame = Frame(Kind.BYE, node.session.network, messages.pack(Bye(why, reason)), node.session.run, node.session.at)
+    frame = Frame(
+        Kind.BYE,
+        node.session.network,
+        messages.pack(Bye(why, reason)),
+        node.session.run,
+        node.session.at,
+    )
     node.on_frame(node.session.links[name], frame)
 
 
