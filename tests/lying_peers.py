@@ -1,6 +1,7 @@
 """Peer processes that lie to their neighbors: apart from it, each is `peerclust peer run`."""
 
 import numpy as np
+from msgspec import structs
 
 from peerclust.peers import site
 from peerclust.runtimes.network import membership, messages, node
@@ -52,17 +53,16 @@ def _forge(peer, copies):
 def _says_done(arguments, directory, forge):
     """Run a peer that says that the run is over, and answers with a result of its own."""
 
-    def hello(self, link, nonce):
-        return self.make_frame(
-            Kind.HELLO,
-            Hello(
-                self.name, self.author.incarnation, link.process, nonce, "done", True,
-                self.contract.settings_json,
-            ),
-        )  # fmt: skip
+    pack = messages.pack
 
-    membership.Membership.hello = hello
-    membership.Heartbeat = node.Heartbeat = lambda _, counts: Heartbeat("done", counts)
+    def pack_done(message):
+        if isinstance(message, Hello):
+            message = structs.replace(message, phase="done", counts=True)
+        elif isinstance(message, Heartbeat):
+            message = structs.replace(message, phase="done")
+        return pack(message)
+
+    messages.pack = pack_done
     before = node.Node.open
 
     def open_and_forge(self):

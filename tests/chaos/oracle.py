@@ -33,7 +33,10 @@ HANG, FALSE_SUCCESS, BROKEN = "hang", "false success", "broken"
 FORGED, BLAMED = "forged result", "blamed"
 
 # The progress lines of a peer, and parts of the sentences with which it may give up.
-_PROGRESS = re.compile(r"round \d+, residual \S+, \d+ neighbors? alive")
+_PROGRESS = re.compile(
+    r"round \d+, residual (?:\S+|not known yet), \d+ neighbors? alive"
+    r"|compiling kernels, once: .*"
+)
 _REASONS = {
     "left the run": "left",
     "The run was stopped": "stopped by the network file",

@@ -80,7 +80,7 @@ _WEIGHTS = {
     "jitter": 1,
     "fill": 1.5,
     "unsync": 1,
-    "repair": 1,
+    "repair": 2,
     "clock": 1,
     "roll-back": 2,
     "copy": 1,
