@@ -192,6 +192,24 @@ def test_frames_that_come_early_twice_or_late_are_used_once_and_in_their_exchang
     assert not two.inbox
 
 
+def test_a_neighbor_is_not_blamed_for_the_time_before_this_peer_began_to_wait_for_it(node):
+    link, patience = node.links["2"], node.contract.patience
+    # Another neighbor held up this peer, and so the next frame of this one, for long.
+    link.progress_at -= 2 * patience
+
+    async def wait():
+        exchange = node.loop.create_task(node.exchange(Kind.ROUND, X, lambda _: ""))
+        await asyncio.sleep(0)
+        for seconds, active in ((0, True), (patience - 1, True), (patience + 1, False)):
+            link.heard_at = node.loop.time() + seconds
+            node._check_link(link, link.heard_at)
+            assert link.active is active
+        exchange.cancel()
+
+    node.loop.run_until_complete(wait())
+    assert node.events[-1][1].endswith(f"it was alive but made no progress for {patience:g} s")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

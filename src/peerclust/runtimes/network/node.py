@@ -175,7 +175,7 @@ class Node(Membership):
             limit = contract.patience
             if self.is_excused(link, now):
                 link.progress_at = now
-            elif now - link.progress_at > limit:
+            elif now - max(link.progress_at, self._awaited_since) > limit:
                 self.on_loss(link, f"it was alive but made no progress for {limit:g} s")
 
     def _has_other_views(self, link: Link, now: float) -> bool:
