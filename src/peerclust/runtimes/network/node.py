@@ -181,13 +181,14 @@ class Node(Membership):
     def _has_other_views(self, link: Link, now: float) -> bool:
         """Return whether a neighbor is in an agreement with views that nobody has stated.
 
-        Views spread within moments, so honest neighbors soon have the same.
+        Views spread within moments, so honest neighbors send no frame with others long after a
+        change. One that has sent nothing since may be computing.
         """
         if self.agreement is None or link.number not in self._missing:
             return False
-        view, received_at = link.agreement_view
-        since = max(received_at, self.views_changed_at)
-        return view != self.views.checksum and now - since > self.contract.timeout
+        timeout, (view, received_at) = self.contract.timeout, link.agreement_view
+        same = view in (self.views.checksum, self.agreement.view)
+        return not same and self.views_changed_at + timeout < received_at < now - timeout
 
     # Received frames
 
