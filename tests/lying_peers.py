@@ -1,9 +1,10 @@
 """Peer processes that lie to their neighbors: apart from it, each is `peerclust peer run`."""
 
 import numpy as np
+from msgspec import structs
 
 from peerclust.peers import site
-from peerclust.runtimes.network import handshake, lockstep, membership, messages, node, watchdog
+from peerclust.runtimes.network import lockstep, messages, node
 from peerclust.runtimes.network.messages import (
     Ended,
     Heartbeat,
@@ -54,14 +55,16 @@ def _forge(peer, copies):
 def _says_done(arguments, directory, forge):
     """Run a peer that says that the run is over, and answers with a result of its own."""
 
-    def hello(self, link, nonce):
-        session, process = self._session, self._author.incarnation
-        settings = session.contract.settings_json
-        said = Hello(session.name, process, link.process, nonce, "done", True, settings)
-        return session.make_frame(Kind.HELLO, said)
+    pack = messages.pack
 
-    handshake.Handshake.hello = hello
-    membership.Heartbeat = watchdog.Heartbeat = lambda _, counts: Heartbeat("done", counts)
+    def pack_done(message):
+        if isinstance(message, Hello):
+            message = structs.replace(message, phase="done", counts=True)
+        elif isinstance(message, Heartbeat):
+            message = structs.replace(message, phase="done")
+        return pack(message)
+
+    messages.pack = pack_done
     before = node.Node.open
 
     def open_and_forge(self):

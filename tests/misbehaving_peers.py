@@ -45,7 +45,9 @@ def _say_instead(arguments, directory, change):
     encode = wire.encode
 
     def encode_changed(frame):
-        if frame.kind is Kind.ROUND and frame.exchange > FROM:
+        # Codes are differences, which are left as they are.
+        centers = frame.kind is Kind.ROUND and isinstance(frame.payload, np.ndarray)
+        if centers and frame.exchange > FROM:
             frame = frame._replace(payload=change(np.array(frame.payload)))
         return encode(frame)
 

@@ -19,8 +19,8 @@ from benchmarks.measures import Measure, Progress
 from peerclust.validation import check_count
 
 from .fault_runner import FaultRunner, warm_up
-from .oracle import BROKEN, FALSE_SUCCESS, HANG, Finding, check_run
-from .schedules import NAMES, draw
+from .oracle import BLAMED, BROKEN, FALSE_SUCCESS, FORGED, HANG, Finding, check_run
+from .schedules import Schedule, draw
 
 # Number of schedules that run at the same time: peers mostly wait for each other.
 _CONCURRENT = 3
@@ -33,7 +33,7 @@ _LOG_LINES = 12
 class ScheduleResult:
     """The outcome of one schedule; `report` describes it if something failed."""
 
-    seed: int
+    schedule: Schedule
     findings: tuple[Finding, ...]
     outcomes: Counter[str]
     events: Counter[str]
@@ -57,16 +57,23 @@ def measure(progress: Progress, *, count: int = 200, seed: int = 0) -> Iterator[
             progress(f"{len(results)} of {count} schedules, {failed} failed, {minutes:.1f} minutes")
     outcomes = sum((each.outcomes for each in results), Counter[str]())
     events = sum((each.events for each in results), Counter[str]())
+    schedules = [each.schedule for each in results]
+    lies = Counter(each.lie for each in schedules if each.liar)
+    solvers = Counter(str(each.settings["solver"]) for each in schedules)
     for name, kind, detail in (
         ("hangs", HANG, f"processes: {_list_counts(outcomes)}"),
         (
             "false_successes",
             FALSE_SUCCESS,
-            f"{count} schedules, seeds {seed} to {seed + count - 1}",
+            f"{count} schedules, seeds {seed} to {seed + count - 1}: {_list_counts(solvers)}",
         ),
+        ("forged_results", FORGED, f"{lies.total()} schedules with a liar: {_list_counts(lies)}"),
+        ("honest_blamed", BLAMED, "honest peers dropped as if they misbehaved, or convicted"),
         ("broken", BROKEN, f"events: {_list_counts(events)}"),
     ):
-        seeds = [each.seed for each in results if any(f.kind == kind for f in each.findings)]
+        seeds = [
+            each.schedule.seed for each in results if any(f.kind == kind for f in each.findings)
+        ]
         listed = f"; failed seeds: {', '.join(map(str, seeds))}" if seeds else ""
         yield Measure(name, len(seeds), detail + listed, at_most=0)
 
@@ -91,7 +98,7 @@ def _run_schedule(seed: int) -> ScheduleResult:
             str(schedule),
             *(f"  {finding.kind}: {finding.what}" for finding in verdict.findings),
             f"  exit codes: {codes}",
-            *(_last_lines(run.out(name) / "log.txt", name) for name in NAMES),
+            *(_last_lines(run.out(name) / "log.txt", name) for name in run.honest),
             f"  files kept in {folder}",
             f"  repeat with: python -m tests.chaos schedules --count 1 --seed {seed}",
         ]
@@ -99,7 +106,7 @@ def _run_schedule(seed: int) -> ScheduleResult:
     else:
         shutil.rmtree(folder)
     findings = tuple(verdict.findings)
-    return ScheduleResult(seed, findings, verdict.outcomes, run.events, run.seconds, report)
+    return ScheduleResult(schedule, findings, verdict.outcomes, run.events, run.seconds, report)
 
 
 def _last_lines(log: Path, name: str) -> str:

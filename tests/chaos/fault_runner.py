@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import signal
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from peerclust.errors import PeerError
 from peerclust.runtimes.network.contract import Contract
-from peerclust.testing.local_cluster import LocalCluster
+from peerclust.testing.local_cluster import LocalCluster, free_ports
 
+from . import machine
 from .schedules import NAMES, Event, Schedule
 
 # Seconds between two polls of the peers; within which all must answer after they were started; and
@@ -23,6 +27,12 @@ _POLL, _START_TIMEOUT, _EVENT_TIMEOUT = 0.01, 20.0, 25.0
 # After the last event: seconds without progress after which a process counts as hanging, several
 # times the sum of all timeouts; and the limit in total.
 _HANG_TIMEOUT, _TOTAL_TIMEOUT = 45.0, 300.0
+
+# Seconds of a message's mean random delay on a link with jitter.
+_JITTER = 0.01
+
+# The files of `machine` that are there while a disk fails.
+_DISK_FAULTS = {"fill": "full", "unsync": "sync"}
 
 _SIGNALS = {
     "kill": signal.SIGKILL,
@@ -36,9 +46,9 @@ _SIGNALS = {
 class PeerProcess:
     """One process of a peer.
 
-    `code` is its exit code, None if it did not end by itself; `stderr` what it wrote there, from
-    byte `stderr_begin` of the peer's file on; `signals` those sent to it; `status` its status if it
-    hung.
+    `name` is that of its files: p3, or p3-copy for a second process of p3. `code` is its exit code,
+    None if it did not end by itself; `stderr` what it wrote there, from byte `stderr_begin` of its
+    file on; `signals` those sent to it; `status` its status if it hung.
     """
 
     name: str
@@ -68,6 +78,17 @@ class FaultRun:
     def data(self, name: str) -> Path:
         """Return the file with the rows of a peer."""
         return self.folder / f"{name}.csv"
+
+    @property
+    def honest(self) -> list[str]:
+        """The names of the peers that do not lie, and of second processes."""
+        names = dict.fromkeys([*NAMES, *(process.name for process in self.processes)])
+        return [name for name in names if name != self.schedule.liar]
+
+    def disk_failures(self, name: str) -> str:
+        """Return the calls with which the disk of a process failed, one per line."""
+        file = self.folder / f"{name}.failed"
+        return file.read_text() if file.exists() else ""
 
 
 def warm_up() -> None:
@@ -113,6 +134,7 @@ class FaultRunner:
             for name in sorted(self.stopped):
                 self._signal("continue", name)
             self._wait()
+            self._start_with_good_disks()
         return FaultRun(
             self.schedule,
             self.folder,
@@ -175,8 +197,12 @@ class FaultRunner:
     def _execute(self, event: Event) -> None:
         """Execute an event, and count it with the phase of the peer that it names first."""
         name = event.names[0]
+        self._keep_checkpoints()
         if event.action == "start":
             self._restart(name)
+            return
+        if event.action == "roll-back":
+            self._roll_back(name)
             return
         alive = name in self.cluster.processes and self.cluster.processes[name].is_alive()
         phase = "stopped" if name in self.stopped else self._query(name).get("phase", "starting")
@@ -184,12 +210,25 @@ class FaultRunner:
         if event.action in _SIGNALS:
             if alive:
                 self._signal(event.action, name)
-            return
+        elif event.action == "copy":
+            self._start_copy(name)
+        elif event.action == "clock":
+            (self.folder / f"{name}.clock").write_text(str(3600 * event.amount))
+        elif event.action == "repair":
+            self._repair(name)
+        elif event.action in _DISK_FAULTS:
+            (self.folder / f"{name}.{_DISK_FAULTS[event.action]}").touch()
+        else:
+            self._change_link(event)
+
+    def _change_link(self, event: Event) -> None:
         proxy = self.cluster.proxy(*event.names)
         if event.action == "cut":
             proxy.cut()
         elif event.action == "stall":
             proxy.stall(from_dialer=event.names[0] < event.names[1])
+        elif event.action == "jitter":
+            proxy.delay(self.schedule.delay, _JITTER)
         else:
             proxy.restore()
             proxy.delay(self.schedule.delay)
@@ -223,16 +262,60 @@ class FaultRunner:
     def _start(self, name: str) -> None:
         stderr = self.folder / f"{name}.err"
         begin = stderr.stat().st_size if stderr.exists() else 0
-        self.cluster.start(name)
+        lie = self.schedule.lie if name == self.schedule.liar else ""
+        self.cluster.start(name, run=partial(machine.run_peer, name=name, lie=lie))
         self.processes.append(PeerProcess(name, self.cluster.processes[name], begin))
 
+    def _start_copy(self, name: str) -> None:
+        """Start a second process of a peer, with the same key, in another directory."""
+        first, copy = self.cluster.processes.pop(name, None), f"{name}-copy"
+        options = ["--out", self.cluster.out(copy).name]
+        options += ["--listen", f"127.0.0.1:{free_ports(1)[0]}"]
+        self.cluster.start(name, options=options, run=partial(machine.run_peer, name=copy))
+        self.cluster.processes[copy] = self.cluster.processes.pop(name)
+        if first is not None:
+            self.cluster.processes[name] = first
+        self.processes.append(PeerProcess(copy, self.cluster.processes[copy], 0))
+
+    def _keep_checkpoints(self) -> None:
+        """Copy the first checkpoint that is seen of each peer."""
+        for name in NAMES:
+            kept = self.folder / f"{name}.checkpoint"
+            if not kept.exists():
+                with suppress(FileNotFoundError):
+                    shutil.copy(self.cluster.out(name) / "checkpoint", kept)
+
+    def _roll_back(self, name: str) -> None:
+        """Put the first checkpoint back; a process that was asked to end may write another."""
+        kept, process = self.folder / f"{name}.checkpoint", self.cluster.processes.get(name)
+        if process is not None:
+            process.join(2)
+        self.events["roll-back" if kept.exists() else "roll-back without a checkpoint"] += 1
+        if kept.exists():
+            shutil.copy(kept, self.cluster.out(name) / "checkpoint")
+
+    def _repair(self, name: str) -> None:
+        for fault in _DISK_FAULTS.values():
+            (self.folder / f"{name}.{fault}").unlink(missing_ok=True)
+
+    def _start_with_good_disks(self) -> None:
+        """Start peers once more that ended with an error after their disk had failed."""
+        last = {each.name: each for each in self.processes if each.name in NAMES}
+        for name, process in last.items():
+            self._repair(name)
+            failed = (self.folder / f"{name}.failed").exists()
+            if failed and process.code == 2 and name != self.schedule.liar:
+                self.events["start with a good disk"] += 1
+                self._start(name)
+                self._wait()
+
     def _wait(self) -> None:
-        """Wait for every process to end, and record the status of those that hang."""
+        """Wait for every honest process to end, and record the status of those that hang."""
         begin = last_progress = time.monotonic()
         last_rounds: dict[str, Any] = {}
-        while self._active():
+        while honest := set(self._active()) - {self.schedule.liar}:
             now = time.monotonic()
-            rounds = {name: self._query(name).get("round") for name in self._active()}
+            rounds = {name: self._query(name).get("round") for name in honest}
             if rounds != last_rounds:
                 last_rounds, last_progress = rounds, now
             if now - last_progress > _HANG_TIMEOUT or now - begin > _TOTAL_TIMEOUT:

@@ -1,7 +1,8 @@
 """Checks what must be true after any schedule of faults: no hang, no false success, no breakage.
 
-The evidence is what the peers left behind: exit codes, stderr, results and journals. Residuals and
-centers are computed again from the rows.
+Nor may a peer take a forged result, or blame another one that does not lie. The evidence is what
+the honest peers left behind: exit codes, stderr, logs, results and journals. Residuals and centers
+are computed again from the rows.
 """
 
 from __future__ import annotations
@@ -15,21 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from peerclust import tables, theory
+from peerclust import theory
+from peerclust.arrays import Array
 from peerclust.clustering.solution import Solution
 from peerclust.errors import PeerclustError
 from peerclust.peers import commands, replay
 from peerclust.peers.site_directory import RESULT
 from peerclust.runtimes.network.journal import read_journal
 from peerclust.runtimes.network.messages import Agreed
+from peerclust.users import Users
 
 from .fault_runner import FaultRun, PeerProcess
 from .schedules import NAMES, PEERS
 
 HANG, FALSE_SUCCESS, BROKEN = "hang", "false success", "broken"
+FORGED, BLAMED = "forged result", "blamed"
 
 # The progress lines of a peer, and parts of the sentences with which it may give up.
-_PROGRESS = re.compile(r"round \d+, residual \S+, \d+ neighbors? alive")
+_PROGRESS = re.compile(
+    r"round \d+, residual (?:\S+|not known yet), \d+ neighbors? alive"
+    r"|compiling kernels, once: .*"
+)
 _REASONS = {
     "left the run": "left",
     "The run was stopped": "stopped by the network file",
@@ -38,8 +45,24 @@ _REASONS = {
     "it can take part only if": "rows out of range",
     "must not contain a result": "had a result",
 }
-# Reasons for dropping a peer that misbehaves; here no peer does, only processes and links fail.
-_ACCUSATIONS = ("must not be ahead", "made no progress", "it sent ", "must be of this network")
+# With these lines a peer drops a neighbor, and names the reason.
+_DROPPED = re.compile(
+    r"(p\d) (?:is dropped|is refused|does not take part|was lost (?:in round \d+|after an"
+    r" agreement)): (.*)"
+)
+# Reasons for which only a peer that misbehaves is dropped. An honest one is lost when its process
+# or the link fails: it is silent, restarts, has ended, or came too late for this run.
+_ACCUSATIONS = re.compile(
+    r"must not be ahead|made no progress|it sent |must be of this network|two different"
+    r"|with other views|must be numbered|processes during the set-up|rejoined too often"
+    r"|an impossible run|did not answer LINK_UP"
+    r"|(?:^|: )(?:(?:A|An) [^:]+ (?:must|cannot) |Evidence must|The (?:signatures|key) of an? )"
+)
+# The last line of a process that ends without a result.
+_LAST_LINE = "(docs/exit-codes.md#"
+_DISK_ERRORS = ("No space left on device", "Input/output error")
+# How far centers may be outside of the box of all rows, in widths of it: after success, and else.
+_OUTSIDE = {True: 1.0, False: 12.0}
 # Residuals computed again may differ by rounding.
 _ROUNDING = 1e-6
 
@@ -65,15 +88,24 @@ def check_run(run: FaultRun) -> Verdict:
     verdict = Verdict()
     records = _read_records(run, verdict)
     for process in run.processes:
+        if process.name == run.schedule.liar:
+            if "Traceback" in process.stderr:
+                verdict.findings.append(Finding(BROKEN, f"the liar {process.name} crashed"))
+            verdict.outcomes["lied"] += 1
+            continue
         verdict.findings += _check_process(run, process)
         verdict.outcomes[_name_outcome(process, records.get(process.name))] += 1
-    verdict.findings += _check_accusations(run)
+    verdict.findings += [*_check_accusations(run), *_check_centers(run, records)]
     ends, neighbors = _replay_runs(run, records, verdict)
     successes = {n: r for n, r in records.items() if r["status"]["name"].startswith("converged")}
     for name, record in successes.items():
         for what in _check_success(run, name, record, records):
             verdict.findings.append(Finding(FALSE_SUCCESS, f"{name} converged, but {what}"))
-    for what in [*_check_partitions(successes), *_check_residuals(run, successes, ends, neighbors)]:
+    for what in [
+        *_check_partitions(successes),
+        *_check_joint_record(records),
+        *_check_residuals(run, successes, ends, neighbors),
+    ]:
         verdict.findings.append(Finding(FALSE_SUCCESS, what))
     return verdict
 
@@ -81,7 +113,7 @@ def check_run(run: FaultRun) -> Verdict:
 def _read_records(run: FaultRun, verdict: Verdict) -> dict[str, dict[str, Any]]:
     """Read all certificates, and check that each result is complete."""
     records = {}
-    for i, name in enumerate(NAMES):
+    for name in run.honest:
         out = run.out(name)
         if not (out / "certificate.json").exists():
             continue
@@ -95,7 +127,7 @@ def _read_records(run: FaultRun, verdict: Verdict) -> dict[str, dict[str, Any]]:
                 centers.shape == (K, d + 1)
                 and np.isfinite(centers).all()
                 and np.array_equal(centers[:, 1:], solution.consensus)
-                and len(labels) == 1 + len(run.schedule.parts[i])
+                and len(labels) == 1 + len(run.schedule.parts[NAMES.index(name[:2])])
             )
         except (OSError, ValueError, PeerclustError) as error:
             verdict.findings.append(Finding(BROKEN, f"{name}'s result cannot be read: {error}"))
@@ -115,6 +147,11 @@ def _check_process(run: FaultRun, process: PeerProcess) -> Iterator[Finding]:
         if line and line not in logged and not _PROGRESS.fullmatch(line)
     ]
     name, code = process.name, process.code
+    if "Traceback" not in process.stderr and run.disk_failures(name):
+        # What could not be written to the log is not known as such.
+        errors = [line for line in errors if _LAST_LINE in line]
+        if any(each in line for each in _DISK_ERRORS for line in errors if "out-" not in line):
+            yield Finding(BROKEN, f"{name} does not name the file: {' / '.join(errors)}")
     if code is None:
         yield Finding(HANG, f"{name} did not end: {process.status}")
     elif code < 0 and -code not in process.signals:
@@ -127,14 +164,46 @@ def _check_process(run: FaultRun, process: PeerProcess) -> Iterator[Finding]:
         missing = [file for file in RESULT if not (run.out(name) / file).exists()]
         if missing:
             yield Finding(BROKEN, f"{name} ended with {code} without {missing}")
+    kept = "The result is kept in" in process.stderr
+    if kept and not (run.out(name) / "certificate.json").exists():
+        yield Finding(BROKEN, f"{name} kept its result, but did not write it later")
 
 
 def _check_accusations(run: FaultRun) -> Iterator[Finding]:
-    """Check that no peer was dropped for misbehaving."""
-    for name in NAMES:
+    """Check that no honest peer was dropped for misbehaving, or convicted."""
+    for name in run.honest:
         for line in _read_log(run, name):
-            if any(reason in line for reason in _ACCUSATIONS):
-                yield Finding(BROKEN, f"{name} dropped a peer that did nothing wrong: {line}")
+            dropped = _DROPPED.match(line)
+            if dropped and dropped[1] in run.honest and _ACCUSATIONS.search(dropped[2]):
+                yield Finding(BLAMED, f"{name} dropped a peer that did nothing wrong: {line}")
+        file = run.out(name) / "evidence.json"
+        for each in json.loads(file.read_text()) if file.exists() else []:
+            if each["peer"] in run.honest:
+                yield Finding(BLAMED, f"{name} has evidence against {each['peer']}")
+
+
+def _check_centers(run: FaultRun, records: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+    """Check that all results are near the rows."""
+    rows = np.concatenate(run.schedule.parts)
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    for name, record in records.items():
+        centers = np.loadtxt(run.out(name) / "centers.csv", delimiter=",", skiprows=1, ndmin=2)
+        outside = np.maximum(low - centers[:, 1:], centers[:, 1:] - high) / (high - low)
+        if outside.max() > _OUTSIDE[_is_success(record)]:
+            what = f"{name} ended as {record['status']['name']!r} with centers far from all rows"
+            yield Finding(FORGED, what)
+
+
+def _is_success(record: dict[str, Any]) -> bool:
+    status = str(record["status"]["name"])
+    return status.startswith("converged") or status == "joined late"
+
+
+def _check_joint_record(records: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield what is wrong if two peers report success by different records."""
+    found = {name: each["record"][:8] for name, each in records.items() if _is_success(each)}
+    if len(set(found.values())) > 1:
+        yield f"the records of successes differ: {found}"
 
 
 def _read_log(run: FaultRun, name: str) -> list[str]:
@@ -173,7 +242,7 @@ def _check_success(
     unmentioned = set(NAMES) - set(heard) - set(re.findall(r"\bp\d\b", explained))
     if unmentioned:
         yield f"it does not mention {', '.join(sorted(unmentioned))}"
-    if 2 * len(heard) <= PEERS or name not in heard:
+    if 2 * len(heard) <= PEERS or name[:2] not in heard:
         yield f"it hears only {', '.join(heard)}"
     for other in heard:
         # A process that returned after the end reports the result of a neighbor.
@@ -198,8 +267,16 @@ def _check_partitions(successes: dict[str, dict[str, Any]]) -> Iterator[str]:
 def _replay_runs(
     run: FaultRun, records: dict[str, dict[str, Any]], verdict: Verdict
 ) -> tuple[dict[str, replay.Replayed], dict[str, list[str]]]:
-    """Replay each run of the journals; return each peer's end and the neighbors it heard last."""
+    """Replay each run of the journals; return each peer's end and the neighbors it heard last.
+
+    None can be replayed if a journal could not be written, or if two processes were one peer.
+    """
     contract = run.contract
+    copies = [name for name in run.honest if name not in NAMES]
+    if any(_took_part(run, name) for name in copies) or any(
+        "journal" in run.disk_failures(name) for name in NAMES
+    ):
+        return {}, {}
     journals = {}
     for i, name in enumerate(NAMES):
         path = run.out(name) / "journal.jsonl"
@@ -223,7 +300,7 @@ def _replay_runs(
             verdict.findings.append(Finding(BROKEN, f"the replay of {run_id} failed: {error}"))
             continue
         for i, end in replayed.items():
-            if not end.same:
+            if not end.same and NAMES[i] != run.schedule.liar:
                 what = f"the replay of {NAMES[i]} to round {end.round} has different centers"
                 verdict.findings.append(Finding(BROKEN, what))
             if journals[i][-1]["event"] == "end" and of_run[i][-1] is journals[i][-1]:
@@ -237,6 +314,11 @@ def _replay_runs(
     return ends, neighbors
 
 
+def _took_part(run: FaultRun, name: str) -> bool:
+    path = run.out(name) / "journal.jsonl"
+    return path.exists() and any(event["event"] == "agreed" for event in read_journal(path))
+
+
 def _check_residuals(
     run: FaultRun,
     successes: dict[str, dict[str, Any]],
@@ -245,9 +327,8 @@ def _check_residuals(
 ) -> Iterator[str]:
     """Check the residual of each success whose peers all ended in the same round.
 
-    It is computed from the rows: max |gradient + rho sum_j (x_i - x_j)| / (stiffness s), where j
-    are the neighbors heard last, and min(Hm(k), H_i(k) + f(k) rho lambda_2) is the stiffness
-    (`theory.Curvature`).
+    It is computed from the rows, with a penalty by `_penalized_residual`, else by
+    `_pooled_residual`.
     """
     contract, tol = run.contract, run.contract.tol
     for name, record in successes.items():
@@ -255,6 +336,11 @@ def _check_residuals(
         if any(j not in ends or ends[j].round != record["rounds"] for j in heard):
             continue
         agreed = Agreed(**record["agreed"])
+        if not contract.spec.penalized:
+            residual = _pooled_residual(run, agreed, {i: ends[i].x for i in heard})
+            if residual > tol * (1 + _ROUNDING):
+                yield f"{name} converged, but the residual is {residual:g} computed again"
+            continue
         after = {
             word
             for each in successes.values()
@@ -264,28 +350,58 @@ def _check_residuals(
         }
         if any(after & set(neighbors[i]) for i in heard):
             continue  # the certificate is that of all
-        lengths, curvatures = [], []
-        L = np.zeros((len(heard), len(heard)))
-        for n, i in enumerate(heard):
+        for i in heard:
             near = neighbors[i]
             if not set(near) <= set(heard) or any(i not in neighbors[j] for j in near):
                 yield f"{name} converged, but {i} last heard {near} of {heard}"
                 break
-            L[n, n] = len(near)
-            L[n, [heard.index(j) for j in near]] = -1.0
-            table = tables.read([run.data(i)], columns=contract.features, may_be_empty=True)
-            users = commands.read_rows(contract, i, table).users(contract, agreed)
-            x = ends[i].x[None]
-            assignment = users.assign(x)
-            total = np.sum([x - ends[j].x for j in near], axis=0)
-            gradient = users.gradient(assignment, x) + agreed.rho * total
-            lengths.append(np.linalg.norm(gradient[0], axis=1))
-            curvatures.append(users.local_curvature(assignment, x)[0])
         else:
-            pull = agreed.rho * float(np.linalg.eigvalsh(L)[1])
-            H = np.array(curvatures)
-            curvature = theory.Curvature.of(H, H.mean(axis=0), (H * H).mean(axis=0))
-            stiffness = curvature.stiffness(pull)
-            residual = float((np.array(lengths) / stiffness).max()) / agreed.spread
+            x = {i: ends[i].x for i in heard}
+            residual = _penalized_residual(run, agreed, x, neighbors)
             if residual > tol * (1 + _ROUNDING):
                 yield f"{name} converged, but the residual is {residual:g} computed again"
+
+
+def _read_users(run: FaultRun, name: str, agreed: Agreed) -> Users:
+    table = commands.read_table(run.contract, run.data(name))
+    return commands.read_rows(run.contract, name, table).users(run.contract, agreed)
+
+
+def _penalized_residual(
+    run: FaultRun, agreed: Agreed, x: dict[str, Array], neighbors: dict[str, list[str]]
+) -> float:
+    """Return max |gradient + rho sum_j (x_i - x_j)| / (stiffness s), where j are the neighbors.
+
+    The stiffness is min(Hm(k), H_i(k) + f(k) rho lambda_2) (`theory.Curvature`).
+    """
+    names, lengths, curvatures = list(x), [], []
+    L = np.zeros((len(x), len(x)))
+    for n, i in enumerate(names):
+        L[n, n] = len(neighbors[i])
+        L[n, [names.index(j) for j in neighbors[i]]] = -1.0
+        users, own = _read_users(run, i, agreed), x[i][None]
+        assignment = users.assign(own)
+        total = np.sum([own - x[j] for j in neighbors[i]], axis=0)
+        gradient = users.gradient(assignment, own) + agreed.rho * total
+        lengths.append(np.linalg.norm(gradient[0], axis=1))
+        curvatures.append(users.local_curvature(assignment, own)[0])
+    pull, H = agreed.rho * float(np.linalg.eigvalsh(L)[1]), np.array(curvatures)
+    stiffness = theory.Curvature.of(H, H.mean(axis=0), (H * H).mean(axis=0)).stiffness(pull)
+    return float((np.array(lengths) / stiffness).max()) / agreed.spread
+
+
+def _pooled_residual(run: FaultRun, agreed: Agreed, x: dict[str, Array]) -> float:
+    """Return the larger one of two lengths, as a fraction of the spread.
+
+    They are twice the largest distance from the mean centers, and the largest pooled gradient
+    there over the sum of all curvatures.
+    """
+    mean = np.mean(list(x.values()), axis=0)
+    radius = max(float(np.linalg.norm(each - mean, axis=1).max()) for each in x.values())
+    gradient, curvature = np.zeros_like(mean), np.zeros(len(mean))
+    for name, own in x.items():
+        users = _read_users(run, name, agreed)
+        gradient += users.gradient(users.assign(mean[None]), mean[None])[0]
+        curvature += users.local_curvature(users.assign(own[None]), own[None])[0]
+    steps = np.linalg.norm(gradient, axis=1) / np.where(curvature > 0, curvature, np.inf)
+    return max(2.0 * radius, float(steps.max())) / agreed.spread

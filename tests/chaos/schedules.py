@@ -1,8 +1,7 @@
 """Random schedules of faults for six peers, each drawn completely from its seed. No I/O.
 
-A schedule has a graph, rows and settings, and events: which process is killed, terminated, stopped,
-continued or started, and which link is cut, stalled or restored, and when. `fault_runner` executes
-it.
+A schedule has a graph, rows and settings, in half of them a peer that lies, and events: which
+process, link, disk, clock or checkpoint is hit or repaired, and when. `fault_runner` executes it.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 from peerclust.arrays import Array
 from peerclust.graphs import Graph, erdos_renyi, from_edges, ring
 from peerclust.losses import LOSSES
+from peerclust.programs.solvers import SOLVERS
 
 Rng = np.random.Generator
 Pair = tuple[str, str]
@@ -28,6 +28,25 @@ NAMES = tuple(f"p{i}" for i in range(PEERS))
 # Seconds; peers wait for each other only briefly, so that a schedule takes a few seconds.
 TIMEOUTS = {"timeout": 1.0, "join_timeout": 6.0, "linger": 1.5, "checkpoint_every": 0.3}
 
+# What a peer lies about: functions of `lying_peers` and `misbehaving_peers`.
+LIES = (
+    "forges_the_end",
+    "signs_the_forged_end_many_times",
+    "contradicts_itself",
+    "states_views_far_ahead",
+    "states_ever_new_views",
+    "says_that_it_ended",
+    "invents_processes",
+    "offers_ever_new_links",
+    "weighs_too_much",
+    "is_too_stiff",
+    "says_far_off",
+    "says_nan",
+    "agrees_wildly",
+    "hurries",
+    "flips_a_bit",
+)
+
 # The order of the phases in which events occur.
 _PHASES: tuple[When, ...] = ("start", "near", "end")
 _DESCRIPTIONS = {
@@ -39,6 +58,13 @@ _DESCRIPTIONS = {
     "cut": "cut {0} - {1}",
     "restore": "restore {0} - {1}",
     "stall": "stall {0} to {1}",
+    "jitter": "jitter between {0} and {1}",
+    "fill": "the disk of {0} is full",
+    "unsync": "fsync fails at {0}",
+    "repair": "the disk of {0} is good again",
+    "clock": "the clock of {0} is off by {amount:.1f} hours",
+    "roll-back": "the oldest checkpoint of {0} is put back",
+    "copy": "start a second process of {0}",
 }
 # Relative frequency of each action where it is possible; "partition" cuts off a group of peers.
 _WEIGHTS = {
@@ -51,22 +77,41 @@ _WEIGHTS = {
     "stall": 1.5,
     "restore": 3,
     "partition": 1,
+    "jitter": 1,
+    "fill": 1.5,
+    "unsync": 1,
+    "repair": 2,
+    "clock": 1,
+    "roll-back": 2,
+    "copy": 1,
+}
+# What undoes an action.
+_UNDO = {
+    "kill": "start",
+    "terminate": "start",
+    "stop": "continue",
+    "cut": "restore",
+    "stall": "restore",
+    "jitter": "restore",
+    "fill": "repair",
+    "unsync": "repair",
 }
 
 
 @dataclass(frozen=True)
 class Event:
-    """A fault or a repair of a process or of the link between two peers.
+    """A fault or a repair of a process, its machine, or the link between two peers.
 
     The unit of `at` depends on `when`. "start": seconds after all started peers answer. "near": the
     largest residual in multiples of tol. "end": seconds after the first peer has ended. "after":
-    seconds after the previous event.
+    seconds after the previous event. `amount` is how many hours a clock is off.
     """
 
     when: When
     at: float
     action: str
     names: tuple[str, ...]
+    amount: float = 0.0
 
     def __str__(self) -> str:
         moments = {
@@ -75,7 +120,8 @@ class Event:
             "end": f"{self.at:.2f} s after the first peer has ended",
             "after": f"{self.at:.2f} s later",
         }
-        return f"{moments[self.when]}: {_DESCRIPTIONS[self.action].format(*self.names)}"
+        what = _DESCRIPTIONS[self.action].format(*self.names, amount=self.amount)
+        return f"{moments[self.when]}: {what}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +129,8 @@ class Schedule:
     """The setting of a run of six peers and its events in order.
 
     `delay` is the latency of a link in seconds; the peers in `absent` are not started with the
-    others; `rest` seconds after the last event all stopped processes are continued.
+    others; `rest` seconds after the last event all stopped processes are continued. The peer `liar`
+    tells the lie of `LIES`, unless both are "".
     """
 
     seed: int
@@ -94,6 +141,8 @@ class Schedule:
     absent: tuple[str, ...]
     events: tuple[Event, ...]
     rest: float
+    liar: str = ""
+    lie: str = ""
 
     @property
     def links(self) -> list[Pair]:
@@ -107,6 +156,7 @@ class Schedule:
         lines = [
             f"schedule {self.seed}: {links}; {rows} rows; {settings}",
             f"  latency {1e3 * self.delay:g} ms",
+            *([f"  {self.liar} {self.lie.replace('_', ' ')}"] if self.liar else []),
             *(f"  {name} is not started with the others" for name in self.absent),
             *(f"  {event}" for event in self.events),
             f"  {self.rest:.2f} s later: SIGCONT to all stopped processes",
@@ -123,18 +173,25 @@ def draw(seed: int) -> Schedule:
     rng = np.random.default_rng(seed)
     graph = _draw_graph(rng)
     absent = tuple(sorted(rng.choice(NAMES, rng.choice([0, 1, 2], p=[0.7, 0.2, 0.1]), False)))
+    liar, lie = str(rng.choice(NAMES)), str(rng.choice(LIES))
+    if rng.random() < 0.5:
+        liar = lie = ""
     settings = _draw_settings(rng)
-    parts = _draw_parts(rng, settings["n_clusters"], absent)
+    parts = _draw_parts(rng, settings["n_clusters"], absent, liar)
+    penalized = SOLVERS[settings["solver"]].penalized
     links = [(NAMES[i], NAMES[j]) for i, j in graph.pairs]
     return Schedule(
         seed=seed,
         graph=graph,
         parts=parts,
         settings=settings,
-        delay=float(rng.choice([0.001, 0.002, 0.003])),
+        # The others need fewer rounds, which faults would hardly hit.
+        delay=float(rng.choice([0.001, 0.002, 0.003])) * (1 if penalized else 10),
         absent=absent,
         events=tuple(_draw_events(rng, links, absent)),
         rest=float(rng.uniform(0, 3)),
+        liar=liar,
+        lie=lie,
     )
 
 
@@ -159,10 +216,15 @@ def _draw_graph(rng: Rng) -> Graph:
 
 
 def _draw_settings(rng: Rng) -> dict[str, Any]:
-    solver = str(rng.choice(["dgc", "accelerated"]))
+    solver = str(
+        rng.choice(
+            ["dgc", "accelerated", "admm", "group-lasso", "exact"], p=[0.3, 0.3, 0.15, 0.1, 0.15]
+        )
+    )
+    spec = SOLVERS[solver]
     # With momentum, the same number of rounds needs a larger rho.
     factor = 1.0 if solver == "dgc" else 100.0
-    return {
+    drawn = {
         "n_clusters": int(rng.integers(2, 5)),
         "loss": str(rng.choice(list(LOSSES))),
         "solver": solver,
@@ -176,9 +238,16 @@ def _draw_settings(rng: Rng) -> dict[str, Any]:
         "on_loss": str(rng.choice(["continue", "stop"], p=[0.9, 0.1])),
         **TIMEOUTS,
     }
+    if not spec.penalized:
+        drawn |= {"rho": "auto", "B": 1}
+    if not spec.survives_loss:
+        drawn["on_loss"] = "stop"
+    if spec.full_precision:
+        drawn["exchange"] = "float64"
+    return drawn
 
 
-def _draw_parts(rng: Rng, K: int, absent: tuple[str, ...]) -> tuple[Array, ...]:
+def _draw_parts(rng: Rng, K: int, absent: tuple[str, ...], liar: str) -> tuple[Array, ...]:
     """Draw the rows of each peer; those of absent peers mostly lie within the others' range."""
     d = int(rng.integers(2, 5))
     means = 3 * rng.standard_normal((K, d))
@@ -188,8 +257,9 @@ def _draw_parts(rng: Rng, K: int, absent: tuple[str, ...]) -> tuple[Array, ...]:
         n = 20 if small else int(rng.integers(20, 61))
         rows = means[rng.integers(0, K, n)] + rng.standard_normal((n, d))
         parts.append(0.4 * rows if small else rows)
-    if rng.random() < 0.15:
-        parts[int(rng.integers(PEERS))] = np.empty((0, d))
+    empty = NAMES[int(rng.integers(PEERS))]
+    if rng.random() < 0.15 and empty != liar:
+        parts[NAMES.index(empty)] = np.empty((0, d))
     return tuple(parts)
 
 
@@ -206,7 +276,10 @@ def _draw_events(rng: Rng, links: list[Pair], absent: tuple[str, ...]) -> list[E
     for when, at, late in sorted(moments, key=_order):
         actions: list[Action] = [("start", (late,))] if late else state.draw_actions()
         state.absent.discard(late)
-        events += [Event(when, at, action, names) for action, names in actions]
+        for action, names in actions:
+            # A clock is off by one hour to two days.
+            hours = float(rng.choice([-1, 1]) * np.exp(rng.uniform(0, np.log(48))))
+            events.append(Event(when, at, action, names, hours if action == "clock" else 0.0))
         if not late and rng.random() < 0.5:
             delay = float(rng.uniform(0.1, 2.5))
             for action, names in state.undo(actions):
@@ -235,7 +308,7 @@ class _State:
     def __init__(self, rng: Rng, links: list[Pair], absent: tuple[str, ...]) -> None:
         self.rng, self.links = rng, links
         self.absent, self.down, self.stopped = set(absent), set[str](), set[str]()
-        self.broken: set[Pair] = set()
+        self.broken, self.faulty, self.copied = set[Pair](), set[str](), False
 
     def draw_actions(self) -> list[Action]:
         """Draw the next action, or several where many links are cut or restored at once."""
@@ -252,35 +325,52 @@ class _State:
             "stall": working,
             "restore": sorted(self.broken),
             "partition": working,
+            "jitter": working,
+            "fill": [name for name in up if name not in self.faulty],
+            "unsync": [name for name in up if name not in self.faulty],
+            "repair": sorted(self.faulty),
+            "clock": up,
+            "roll-back": sorted(self.down),
+            "copy": [] if self.copied else active,
         }
         possible = [action for action, targets in choices.items() if targets]
         weights = np.array([_WEIGHTS[action] for action in possible])
         action = str(self.rng.choice(possible, p=weights / weights.sum()))
         target = choices[action][int(self.rng.integers(len(choices[action])))]
-        if action in ("cut", "stall", "restore", "partition"):
+        if action in ("cut", "stall", "restore", "partition", "jitter"):
             return self._change_links(action, target, working)
+        # A clock matters, and an old checkpoint is read, when a process starts.
+        actions = {"clock": ["clock", "kill"], "roll-back": ["roll-back", "start"]}
+        for each in actions.setdefault(action, [action]):
+            self._change_process(each, target)
+        return [(each, (target,)) for each in actions[action]]
+
+    def _change_process(self, action: str, name: str) -> None:
         if action == "stop":
-            self.stopped.add(target)
-        else:
-            self.stopped.discard(target)
+            self.stopped.add(name)
+        elif action in ("kill", "terminate", "continue"):
+            self.stopped.discard(name)
         if action in ("kill", "terminate"):
-            self.down.add(target)
-        else:
-            self.down.discard(target)
-        return [(action, (target,))]
+            self.down.add(name)
+        elif action == "start":
+            self.down.discard(name)
+        if action in ("fill", "unsync"):
+            self.faulty.add(name)
+        elif action == "repair":
+            self.faulty.discard(name)
+        self.copied |= action == "copy"
 
     def undo(self, actions: list[Action]) -> list[Action]:
         """Return the actions that undo others, where that is possible."""
-        undone = []
+        undone: list[Action] = []
         for action, names in actions:
-            if action in ("kill", "terminate", "stop"):
-                self.down.discard(names[0])
-                self.stopped.discard(names[0])
-                undone.append(("continue" if action == "stop" else "start", names))
-            elif action in ("cut", "stall"):
+            if len(names) == 2 and action in _UNDO:
                 link = min(names), max(names)
                 self.broken.discard(link)
                 undone.append(("restore", link))
+            elif action in _UNDO:
+                self._change_process(_UNDO[action], names[0])
+                undone.append((_UNDO[action], names))
         return undone
 
     def _change_links(self, action: str, target: Pair, working: list[Pair]) -> list[Action]:

@@ -1,10 +1,16 @@
 """Schedules are the same for the same seed, and a few of them run without a failure."""
 
+import inspect
+
 import numpy as np
 import pytest
 
+import lying_peers
+import misbehaving_peers
+from peerclust.programs.solvers import SOLVERS
+
 from .campaign import run_schedules
-from .schedules import NAMES, draw
+from .schedules import LIES, NAMES, draw
 
 # Peers that return, one that is too late, a graph that is partitioned, and on_loss = "stop".
 SEEDS = (404, 429, 431, 440, 464)
@@ -20,13 +26,33 @@ def test_the_schedule_of_a_seed_is_the_same_each_time():
 
 
 def test_schedules_have_every_kind_of_event_at_every_moment():
-    drawn = [event for seed in range(200) for event in draw(seed).events]
-    faults = {"kill", "terminate", "stop", "cut", "stall"}
-    repairs = {"start", "continue", "restore"}
+    drawn = [event for seed in range(400) for event in draw(seed).events]
+    faults = {
+        "kill", "terminate", "stop", "cut", "stall", "jitter", "fill", "unsync", "clock",
+        "roll-back", "copy",
+    }  # fmt: skip
+    repairs = {"start", "continue", "restore", "repair"}
     assert {event.action for event in drawn} == faults | repairs
     for action in faults | repairs:
         phases = {"start", "near", "end"} | ({"after"} if action in repairs else set())
         assert {event.when for event in drawn if event.action == action} == phases
+
+
+def test_half_of_the_schedules_have_a_liar_and_all_lies_and_solvers_occur():
+    drawn = [draw(seed) for seed in range(200)]
+    assert 80 <= sum(bool(schedule.liar) for schedule in drawn) <= 120
+    assert {schedule.lie for schedule in drawn if schedule.liar} == set(LIES)
+    assert {schedule.settings["solver"] for schedule in drawn} == set(SOLVERS)
+
+
+def test_every_lie_of_the_peers_that_lie_is_told():
+    told = {name for name, each in vars(lying_peers).items() if inspect.isfunction(each)}
+    told = {name for name in told if vars(lying_peers)[name].__module__ == "lying_peers"}
+    # An old record needs an earlier run, of which these two are about.
+    needs_a_run_before = {"saves_its_reply", "serves_an_old_record"}
+    assert {name for name in told if name[0] != "_"} - needs_a_run_before <= set(LIES)
+    for lie in LIES:
+        assert hasattr(lying_peers, lie) or hasattr(misbehaving_peers, lie)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -39,7 +65,9 @@ def test_events_name_existing_links_and_processes_in_the_right_state(seed):
         elif event.action == "start":
             assert event.names[0] in down
             down.discard(event.names[0])
-        else:
+        elif event.action == "roll-back":
+            assert event.names[0] in down
+        elif event.action != "repair":
             assert event.names[0] in set(NAMES) - down
             if event.action in ("kill", "terminate"):
                 down.add(event.names[0])

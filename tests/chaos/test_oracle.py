@@ -1,20 +1,23 @@
 """The oracle finds each kind of violation, and nothing else."""
 
+import json
 from collections import Counter
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from peerclust.testing.local_cluster import LocalCluster
 
 from .fault_runner import FaultRun, PeerProcess
-from .oracle import BROKEN, HANG, check_run
+from .oracle import BLAMED, BROKEN, FORGED, HANG, _check_centers, check_run
 from .schedules import NAMES, draw
 
 
 @pytest.fixture
 def run(tmp_path):
     """A run in which every peer was killed, which violates nothing."""
-    schedule = draw(0)
+    schedule = replace(draw(0), liar="", lie="")
     with LocalCluster(tmp_path, schedule.parts, schedule.graph, **schedule.settings) as cluster:
         contract = cluster.contract
     processes = [PeerProcess(name, None, 0, {9}, -9) for name in NAMES]
@@ -50,13 +53,79 @@ def test_a_process_that_ends_wrongly_is_found(run, ending, kind, what):
     assert sentence.startswith(what)
 
 
-@pytest.mark.parametrize("reason", ["it must not be ahead, but is by 2 exchanges", "it sent zeros"])
-def test_a_peer_that_is_dropped_for_misbehaving_is_found(run, reason):
-    with (run.out("p4") / "log.txt").open("a") as log:
-        log.write(f"2026-01-01T00:00:01Z p5 was lost in round 9: {reason}.\n")
+ACCUSATIONS = [
+    "it must not be ahead, but is by 2 exchanges",
+    "it sent zeros",
+    "A statement must be signed by its origin",
+    "it signed two different views as one",
+    "it left and rejoined too often",
+]
+FAULTS = [
+    "nothing was heard from it for 1 s",
+    "its process was restarted",
+    "it was asked to end",
+    "it is in another run, which started without this one's peers",
+]
+
+
+def write_log(run, name, line):
+    with (run.out(name) / "log.txt").open("a") as log:
+        log.write(f"2026-01-01T00:00:01Z {line}\n")
+
+
+@pytest.mark.parametrize("reason", ACCUSATIONS)
+@pytest.mark.parametrize("dropped", ["was lost in round 9", "is refused", "does not take part"])
+def test_an_honest_peer_that_is_dropped_for_misbehaving_is_found(run, reason, dropped):
+    write_log(run, "p4", f"p5 {dropped}: {reason}.")
     ((kind, what),) = findings(run)
-    assert kind == BROKEN
-    assert what == f"p4 dropped a peer that did nothing wrong: p5 was lost in round 9: {reason}."
+    assert kind == BLAMED
+    assert what == f"p4 dropped a peer that did nothing wrong: p5 {dropped}: {reason}."
+
+
+@pytest.mark.parametrize("reason", FAULTS)
+def test_a_peer_may_be_lost_for_a_fault_of_its_process_or_link(run, reason):
+    write_log(run, "p4", f"p5 was lost in round 9: {reason}.")
+    assert findings(run) == []
+
+
+@pytest.mark.parametrize("reason", ACCUSATIONS)
+def test_a_liar_may_be_dropped_and_may_drop_whom_it_likes(run, reason):
+    run = replace(run, schedule=replace(run.schedule, liar="p5", lie="contradicts_itself"))
+    write_log(run, "p4", f"p5 was lost in round 9: {reason}.")
+    write_log(run, "p4", f"p3 stopped the run: p5 was lost in round 9 ({reason}).")
+    write_log(run, "p5", f"p4 was lost in round 9: {reason}.")
+    (run.out("p4") / "evidence.json").write_text(json.dumps([{"peer": "p5"}]))
+    run.processes[5] = PeerProcess("p5", None, 0, set(), 2)
+    assert findings(run) == []
+
+
+def test_evidence_against_an_honest_peer_is_found(run):
+    (run.out("p4") / "evidence.json").write_text(json.dumps([{"peer": "p5"}]))
+    assert findings(run) == [(BLAMED, "p4 has evidence against p5")]
+
+
+@pytest.mark.parametrize(("status", "far"), [("converged", 2.0), ("ran out of rounds", 13.0)])
+def test_centers_far_from_all_rows_are_found(run, status, far):
+    rows = np.concatenate(run.schedule.parts)
+    widths = np.ptp(rows, axis=0)
+    for outside, found in ((far - 1.5, 0), (far, 1)):
+        x = np.column_stack([[0], [rows.max(axis=0) + outside * widths]])
+        np.savetxt(run.out("p1") / "centers.csv", x, delimiter=",", header="center")
+        record = {"p1": {"status": {"name": status}}}
+        assert [each.kind for each in _check_centers(run, record)] == [FORGED] * found
+
+
+def test_a_result_that_was_kept_must_be_written_later(run):
+    sentence = "out-p0/labels.csv cannot be written: No space left on device. The result is kept in"
+    run.processes[0] = PeerProcess("p0", None, 0, set(), 2, f"{sentence} (docs/exit-codes.md#x)")
+    assert findings(run) == [(BROKEN, "p0 kept its result, but did not write it later")]
+
+
+def test_an_error_of_a_disk_must_name_the_file(run):
+    (run.folder / "p0.failed").write_text("write out-p0/labels.csv")
+    sentence = "No space left on device (docs/exit-codes.md#x)"
+    run.processes[0] = PeerProcess("p0", None, 0, set(), 2, f"not logged\n{sentence}")
+    assert findings(run) == [(BROKEN, f"p0 does not name the file: {sentence}")]
 
 
 def test_a_result_that_cannot_be_read_is_findings(run):

@@ -6,6 +6,7 @@ It forwards bytes as they are; they are encrypted, so it cannot read the message
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -46,7 +47,7 @@ class FaultProxy:
     def __init__(self, loop: asyncio.AbstractEventLoop, target: tuple[str, int]) -> None:
         self._loop, self._target = loop, target
         self._cut = False
-        self._delay = 0.0
+        self._delay = self._jitter = 0.0
         self._stalled = {True: False, False: False}
         self._corrupt: Corrupt = lambda data, _: data
         self._open: set[asyncio.StreamWriter] = set()
@@ -63,15 +64,16 @@ class FaultProxy:
         """Forward everything again, unchanged and without delay."""
         self._cut = False
         self._stalled = {True: False, False: False}
-        self._delay, self._corrupt = 0.0, lambda data, _: data
+        self._delay = self._jitter = 0.0
+        self._corrupt = lambda data, _: data
 
     def stall(self, *, from_dialer: bool) -> None:
         """Forward nothing in one direction, from the dialing side or to it; stay connected."""
         self._stalled[from_dialer] = True
 
-    def delay(self, seconds: float) -> None:
-        """Forward everything with a delay."""
-        self._delay = seconds
+    def delay(self, seconds: float, jitter: float = 0.0) -> None:
+        """Forward everything with a delay, to which a random one is added, on average `jitter`."""
+        self._delay, self._jitter = seconds, jitter
 
     def corrupt(self, change: Corrupt) -> None:
         """Forward changed bytes."""
@@ -118,8 +120,8 @@ class FaultProxy:
         self._open.add(writer)
         with suppress(OSError, asyncio.CancelledError):
             while data := await reader.read(1 << 16):
-                if self._delay:
-                    await asyncio.sleep(self._delay)
+                if delay := self._delay + self._jitter * random.expovariate(1.0):
+                    await asyncio.sleep(delay)
                 if not self._stalled[from_dialer]:
                     writer.write(self._corrupt(data, from_dialer))
                     await writer.drain()

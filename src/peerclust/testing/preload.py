@@ -31,10 +31,13 @@ def warm_up() -> None:
     PublicBounds(rows[0].copy(), rows[1].copy()).refuse(rows)
 
 
-def run_peer(arguments: list[str], directory: Path) -> None:
-    """Run `peerclust` with these arguments in a directory, like a process of its own."""
+def run_peer(arguments: list[str], directory: Path, name: str = "") -> None:
+    """Run `peerclust` with these arguments in a directory, like a process of its own.
+
+    What it prints goes to two files, which are named after the peer by default.
+    """
     os.chdir(directory)
-    name = arguments[arguments.index("--me") + 1]
+    name = name or arguments[arguments.index("--me") + 1]
     for stream, suffix in ((sys.stdout, "out"), (sys.stderr, "err")):
         stream.flush()
         file = os.open(f"{name}.{suffix}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -84,18 +84,19 @@ class Watchdog:
             limit = contract.patience
             if self._waits.is_excused(link, now):
                 link.progress_at = now
-            elif now - link.progress_at > limit:
+            elif now - max(link.progress_at, self._lockstep.awaited_since) > limit:
                 stuck = f"it was alive but made no progress for {limit:g} s"
                 self._membership.drop(link, Cause.STUCK, stuck)
 
     def _has_other_views(self, link: Link, now: float) -> bool:
         """Return whether a neighbor is in an agreement with views that nobody has stated.
 
-        Views spread within moments, so honest neighbors soon have the same.
+        Views spread within moments, so honest neighbors send no frame with others long after a
+        change. One that has sent nothing since may be computing.
         """
-        if self._session.agreement is None or link.number not in self._lockstep.missing:
+        agreement, membership = self._session.agreement, self._membership
+        if agreement is None or link.number not in self._lockstep.missing:
             return False
-        view, received_at = link.agreement_view
-        since = max(received_at, self._membership.views_changed_at)
-        other = view != self._membership.views.checksum
-        return other and now - since > self._session.contract.timeout
+        timeout, (view, received_at) = self._session.contract.timeout, link.agreement_view
+        same = view in (membership.views.checksum, agreement.view)
+        return not same and membership.views_changed_at + timeout < received_at < now - timeout
