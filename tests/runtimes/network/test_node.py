@@ -206,52 +206,58 @@ def test_frames_that_come_early_twice_or_late_are_used_once_and_in_their_exchang
 
 
 def test_a_neighbor_is_not_blamed_for_the_time_before_this_peer_began_to_wait_for_it(node):
-    link, patience = node.links["2"], node.contract.patience
+    link, patience = node.session.links["2"], node.session.contract.patience
     # Another neighbor held up this peer, and so the next frame of this one, for long.
     link.progress_at -= 2 * patience
 
     async def wait():
-        exchange = node.loop.create_task(node.exchange(Kind.ROUND, X, lambda _: ""))
+        exchange = node.session.loop.create_task(
+            node.lockstep.exchange(Kind.ROUND, X, lambda _: "")
+        )
         await asyncio.sleep(0)
         for seconds, active in ((0, True), (patience - 1, True), (patience + 1, False)):
-            link.heard_at = node.loop.time() + seconds
-            node._check_link(link, link.heard_at)
+            link.heard_at = node.session.loop.time() + seconds
+            node.watchdog.check(link, link.heard_at)
             assert link.active is active
         exchange.cancel()
 
-    node.loop.run_until_complete(wait())
-    assert node.events[-1][1].endswith(f"it was alive but made no progress for {patience:g} s")
+    node.session.loop.run_until_complete(wait())
+    assert node.session.events[-1][1].endswith(
+        f"it was alive but made no progress for {patience:g} s"
+    )
 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_neighbor_that_is_slow_after_views_changed_is_not_accused_but_one_with_views_of_its_own(
     node, processes, late
 ):
-    link, timeout = node.links["2"], node.contract.timeout
+    link, timeout = node.session.links["2"], node.session.contract.timeout
 
     def answer(view, exchange=0):
-        frame = Frame(Kind.AGREE, node.network, X, RUN, exchange, s=1, view=view)
+        frame = Frame(Kind.AGREE, node.session.network, X, RUN, exchange, s=1, view=view)
         node.on_frame(link, frame)
 
     async def wait():
-        node.begin_agreement()
-        answer(node.views.checksum)
+        node.membership.begin_agreement()
+        answer(node.membership.views.checksum)
         changed = messages.View(0, processes["0"].incarnation.start, 1, 0, [])
         state(node, "0", processes["0"].sign("view", messages.pack(changed), RUN_ID))
-        node.views_changed_at -= 3 * timeout
+        node.membership.views_changed_at -= 3 * timeout
         if late:
             answer(5)
-        node.begin_agreement()
-        exchange = node.loop.create_task(node.exchange(Kind.AGREE, X, lambda _: ""))
+        node.membership.begin_agreement()
+        exchange = node.session.loop.create_task(
+            node.lockstep.exchange(Kind.AGREE, X, lambda _: "")
+        )
         await asyncio.sleep(0)
         # For the other one, the frame of the former views came before the change.
         view, received_at = link.agreement_view
         link.agreement_view = view, received_at - (1 if late else 4) * timeout
-        link.heard_at = link.progress_at = node.loop.time() + 1
-        node._check_link(link, link.heard_at)
+        link.heard_at = link.progress_at = node.session.loop.time() + 1
+        node.watchdog.check(link, link.heard_at)
         exchange.cancel()
 
-    node.loop.run_until_complete(wait())
+    node.session.loop.run_until_complete(wait())
     accused = "it takes part in agreements with other views than those stated"
     assert link.banned == (accused if late else "")
 

@@ -42,12 +42,15 @@ class Watchdog:
         self._checked = now
         self._waits.state(now)
         for link in links:
-            if link.connected:
-                self._check_connection(link, now)
-            if link.state is LinkState.ACTIVE and (
-                link.phase != "done" or self._session.phase == "agreeing"
-            ):
-                self._check_progress(link, now)
+            self.check(link, now)
+
+    def check(self, link: Link, now: float) -> None:
+        """Send a heartbeat, or drop a neighbor that is silent."""
+        if link.connected:
+            self._check_connection(link, now)
+        ended = link.phase == "done" and self._session.phase != "agreeing"
+        if link.state is LinkState.ACTIVE and not ended:
+            self._check_progress(link, now)
 
     def _check_connection(self, link: Link, now: float) -> None:
         """Send a heartbeat if it is due, and end a connection on which nothing comes."""
