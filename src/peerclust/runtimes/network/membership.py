@@ -689,7 +689,20 @@ class Membership(LockstepExchange):
             now = self.agreement
             if now is not None and view.peer in now.members and view.agreed < now.number:
                 self.interrupt(ViewChanged())
+            self.follow_neighbors()
             self.wake()
+
+    def follow_neighbors(self) -> None:
+        """Begin an agreement again if a neighbor has begun it in the present views.
+
+        They are not those of this peer's agreement if a peer that is no member changed its view.
+        The neighbor had not completed the agreement, so nobody has passed the barrier.
+        """
+        now, view = self.agreement, self.views.checksum
+        if now is not None and now.view != view:
+            links = self.links.values()
+            if any(link.has_begun(now.number, view) for link in links if link.active):
+                self.interrupt(ViewChanged())
 
     # The end
 

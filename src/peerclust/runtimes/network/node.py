@@ -201,6 +201,8 @@ class Node(Membership):
             self.ban(link, "its frames must be of this network")
         elif frame.kind in wire.ARRAYS:
             self.receive_array(link, frame)
+            if frame.kind is Kind.AGREE:
+                self.follow_neighbors()
         else:
             try:
                 self._receive_message(link, frame)
