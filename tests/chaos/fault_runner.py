@@ -113,6 +113,7 @@ class FaultRunner:
         self.events: Counter[str] = Counter()
         self._turn = 0
         self._residuals: dict[str, float] = {}
+        self._first_round: float | None = None
         self._first_end: float | None = None
 
     def run(self) -> FaultRun:
@@ -155,18 +156,21 @@ class FaultRunner:
 
     def _wait_for_event(self, event: Event) -> None:
         if event.when in ("start", "after"):
-            since = self._began if event.when == "start" else self._last_event
-            time.sleep(max(0.0, since + event.at - time.monotonic()))
+            self._sleep_until(self._began if event.when == "start" else self._last_event, event.at)
             return
         while time.monotonic() < self._began + _EVENT_TIMEOUT:
             if self._largest_residual() <= event.at and event.when == "near":
                 return
-            if self._first_end is not None:
-                time.sleep(max(0.0, self._first_end + event.at - time.monotonic()))
+            since = self._first_round if event.when == "running" else self._first_end
+            if since is not None:
+                self._sleep_until(since, event.at)
                 return
             if not self._active():
                 return
             time.sleep(_POLL)
+
+    def _sleep_until(self, since: float, seconds: float) -> None:
+        time.sleep(max(0.0, since + seconds - time.monotonic()))
 
     def _active(self) -> list[str]:
         """Return the peers that run and are not stopped."""
@@ -177,9 +181,11 @@ class FaultRunner:
         """Return the largest residual of active peers in multiples of tol; query one per call."""
         self._turn += 1
         name = NAMES[self._turn % len(NAMES)]
-        status = self._query(name)
+        status, now = self._query(name), time.monotonic()
         if status.get("phase") == "done" or (self.cluster.out(name) / "certificate.json").exists():
-            self._first_end = self._first_end or time.monotonic()
+            self._first_end = self._first_end or now
+        if self._first_end or status.get("phase") == "running":
+            self._first_round = self._first_round or now
         residual = status.get("residual") or float("inf")
         self._residuals[name] = residual / self.schedule.settings["tol"]
         active = self._active()

@@ -20,7 +20,7 @@ from peerclust.programs.solvers import SOLVERS
 Rng = np.random.Generator
 Pair = tuple[str, str]
 Action = tuple[str, tuple[str, ...]]
-When = Literal["start", "near", "end", "after"]
+When = Literal["start", "running", "near", "end", "after"]
 
 PEERS = 6
 NAMES = tuple(f"p{i}" for i in range(PEERS))
@@ -48,7 +48,7 @@ LIES = (
 )
 
 # The order of the phases in which events occur.
-_PHASES: tuple[When, ...] = ("start", "near", "end")
+_PHASES: tuple[When, ...] = ("start", "running", "near", "end")
 _DESCRIPTIONS = {
     "kill": "kill -9 {0}",
     "terminate": "SIGTERM to {0}",
@@ -102,9 +102,10 @@ _UNDO = {
 class Event:
     """A fault or a repair of a process, its machine, or the link between two peers.
 
-    The unit of `at` depends on `when`. "start": seconds after all started peers answer. "near": the
-    largest residual in multiples of tol. "end": seconds after the first peer has ended. "after":
-    seconds after the previous event. `amount` is how many hours a clock is off.
+    The unit of `at` depends on `when`. "start": seconds after all started peers answer. "running":
+    seconds after the first round. "near": the largest residual in multiples of tol. "end": seconds
+    after the first peer has ended. "after": seconds after the previous event. `amount` is how many
+    hours a clock is off.
     """
 
     when: When
@@ -116,6 +117,7 @@ class Event:
     def __str__(self) -> str:
         moments = {
             "start": f"{self.at:.2f} s after the start",
+            "running": f"{self.at:.2f} s after the first round",
             "near": f"once all residuals are below {self.at:.2f} tol",
             "end": f"{self.at:.2f} s after the first peer has ended",
             "after": f"{self.at:.2f} s later",
@@ -289,8 +291,9 @@ def _draw_events(rng: Rng, links: list[Pair], absent: tuple[str, ...]) -> list[E
 
 
 def _draw_moment(rng: Rng) -> tuple[When, float]:
-    when = _PHASES[rng.choice(3, p=[0.65, 0.2, 0.15])]
-    low, high = {"start": (0.0, 3.5), "near": (1.0, 1.6), "end": (0.0, 1.5)}[when]
+    when = _PHASES[rng.choice(4, p=[0.3, 0.4, 0.15, 0.15])]
+    spans = {"start": (0.0, 3.5), "running": (0.0, 3.5), "near": (1.0, 1.6), "end": (0.0, 1.5)}
+    low, high = spans[when]
     if when != "near" and rng.random() < 0.3:
         high = 0.3  # during the set-up, or before the last peer has ended
     return when, float(rng.uniform(low, high))

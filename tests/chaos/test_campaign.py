@@ -12,8 +12,9 @@ from peerclust.programs.solvers import SOLVERS
 from .campaign import run_schedules
 from .schedules import LIES, NAMES, draw
 
-# Peers that return, one that is too late, a graph that is partitioned, and on_loss = "stop".
-SEEDS = (404, 429, 431, 440, 464)
+# With different liars: restarts during the set-up and the run, a clock that is off, a link that is
+# cut, a disk that is full, and a second process of a site with the solver exact.
+SEEDS = (214, 226, 237, 274, 306)
 
 
 def test_the_schedule_of_a_seed_is_the_same_each_time():
@@ -26,7 +27,7 @@ def test_the_schedule_of_a_seed_is_the_same_each_time():
 
 
 def test_schedules_have_every_kind_of_event_at_every_moment():
-    drawn = [event for seed in range(400) for event in draw(seed).events]
+    drawn = [event for seed in range(1000) for event in draw(seed).events]
     faults = {
         "kill", "terminate", "stop", "cut", "stall", "jitter", "fill", "unsync", "clock",
         "roll-back", "copy",
@@ -34,7 +35,7 @@ def test_schedules_have_every_kind_of_event_at_every_moment():
     repairs = {"start", "continue", "restore", "repair"}
     assert {event.action for event in drawn} == faults | repairs
     for action in faults | repairs:
-        phases = {"start", "near", "end"} | ({"after"} if action in repairs else set())
+        phases = {"start", "running", "near", "end"} | ({"after"} if action in repairs else set())
         assert {event.when for event in drawn if event.action == action} == phases
 
 

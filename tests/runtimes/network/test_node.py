@@ -1,6 +1,7 @@
 """One peer's node, with fake connections that record what is sent."""
 
 import asyncio
+import copy
 import itertools
 from contextlib import suppress
 from dataclasses import replace
@@ -34,7 +35,12 @@ from peerclust.runtimes.network.messages import (
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import digest
 from peerclust.runtimes.network.rounds import RoundLoop
-from peerclust.runtimes.network.session import RestartSetup, StateReceived, Stopping
+from peerclust.runtimes.network.session import (
+    RestartSetup,
+    StateReceived,
+    Stopping,
+    ViewChanged,
+)
 from peerclust.runtimes.network.statements import Author, run_id
 from peerclust.runtimes.network.states import Cause, LinkState, RunEvent
 from peerclust.runtimes.network.wire import Frame, Kind
@@ -225,6 +231,29 @@ def test_a_neighbor_is_not_blamed_for_the_time_before_this_peer_began_to_wait_fo
     assert node.session.events[-1][1].endswith(
         f"it was alive but made no progress for {patience:g} s"
     )
+
+
+@pytest.mark.parametrize("heard_first", ["the view", "the neighbor"])
+def test_an_agreement_begins_again_with_neighbors_that_began_it_with_a_peer_that_rejoined(
+    node, processes, heard_first
+):
+    start = processes["2"].incarnation.start
+    gone, back = (messages.View(2, start, seq, 0, counts) for seq, counts in ((1, []), (2, [1])))
+    state(node, "2", processes["2"].sign("view", messages.pack(gone), RUN_ID))
+    assert node.membership.begin_agreement() == (0, 1)
+    later = copy.deepcopy(node.membership.views)
+    later.update(back)
+    frame = Frame(Kind.AGREE, node.session.network, X, RUN, 0, s=1, view=later.checksum)
+    events = [
+        lambda: state(node, "2", processes["2"].sign("view", messages.pack(back), RUN_ID)),
+        lambda: node.on_frame(node.session.links["0"], frame),
+    ]
+    for event in events if heard_first == "the view" else events[::-1]:
+        node.session.check_interrupt()
+        event()
+    with pytest.raises(ViewChanged):
+        node.session.check_interrupt()
+    assert node.membership.begin_agreement() == (0, 1, 2)
 
 
 @pytest.mark.parametrize("late", [False, True])

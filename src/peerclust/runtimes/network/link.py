@@ -142,6 +142,13 @@ class Link:
         frames = self.inbox.values()
         return max((frame.s for frame in frames if frame.kind is Kind.AGREE), default=0)
 
+    def has_begun(self, number: int, view: int) -> bool:
+        """Return whether a frame of this agreement, begun in these views, is stored."""
+        frames = self.inbox.values()
+        return any(
+            each.kind is Kind.AGREE and (each.s, each.view) == (number, view) for each in frames
+        )
+
     def _drop(self, useless: Callable[[Frame], bool]) -> None:
         for key, old in list(self.inbox.items()):
             if old.kind is Kind.AGREE and useless(old):

@@ -325,7 +325,21 @@ class Membership:
         now = session.agreement
         if now is not None and view.peer in now.members and view.agreed < now.number:
             session.interrupt(ViewChanged())
+        self.follow_neighbors()
         session.wake()
+
+    def follow_neighbors(self) -> None:
+        """Begin an agreement again if a neighbor has begun it in the present views.
+
+        They are not those of this peer's agreement if a peer that is no member changed its view.
+        The neighbor had not completed the agreement, so nobody has passed the barrier.
+        """
+        session, view = self._session, self.views.checksum
+        now, links = session.agreement, session.links.values()
+        if now is None or now.view == view:
+            return
+        if any(link.has_begun(now.number, view) for link in links if link.active):
+            session.interrupt(ViewChanged())
 
     def _check_majority(self) -> None:
         """Say so at once if the peers that are left cannot end the run, and if they can again."""

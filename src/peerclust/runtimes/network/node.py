@@ -188,6 +188,8 @@ class Node:
             return
         elif frame.kind in wire.ARRAYS:
             self.lockstep.receive_array(link, frame)
+            if frame.kind is Kind.AGREE:
+                self.membership.follow_neighbors()
         else:
             try:
                 self._receive_message(link, frame)
