@@ -200,9 +200,9 @@ class Site:
         try:
             joined = self._join.run()
             outcome = self._run_program(joined)
+            signed = self._sign_record(joined.agreed, outcome)
         except StateReceived as late:
             return self._keep(self._adopt_result(late))
-        signed = self._sign_record(joined.agreed, outcome)
         verdict = judge(
             self.contract,
             signed,

@@ -820,6 +820,18 @@ def test_a_loss_stops_the_run_where_the_network_file_says_so(node):
         node.session.check_interrupt()
 
 
+def test_nothing_stops_a_peer_that_has_its_result_and_signs_it(node, processes):
+    node.session.contract = replace(node.session.contract, on_loss="stop")
+    node.session.move(RunEvent.SIGN)
+    bye = messages.pack(Bye("stops", "a late whim"))
+    node.on_frame(node.session.links["0"], Frame(Kind.BYE, node.session.network, bye, RUN, 0))
+    for link in node.session.links.values():
+        node.membership.drop(link, Cause.SILENT, "it was silent")
+    record = make_record()
+    assert not offer(node, "0", record.agreed, record, processes.values())
+    node.session.check_interrupt()
+
+
 def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
     m, d = 60, 2000
     peers = []

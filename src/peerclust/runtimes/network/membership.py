@@ -263,7 +263,7 @@ class Membership:
         gone = f"{link.name} was lost in round {round_}: {reason}"
         session.record_event(round_, gone, "lost", link.name)
         self._publish_view(f"lost {link.name}: {reason}")
-        if session.contract.on_loss == "stop" and session.phase == "running":
+        if session.contract.on_loss == "stop" and not session.has_result:
             why = f"{link.name} was lost in round {round_} ({reason}), and the network file"
             session.interrupt(Stopping(f'{why} says on_loss = "stop".'))
 

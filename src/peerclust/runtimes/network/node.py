@@ -262,7 +262,7 @@ class Node:
         must = refuse_state(session.contract, reply.agreed, reply.round, reply.centers)
         if must:
             raise WireError(f"A message of kind StateReply must {must}.")
-        alone = session.phase == "running" and not session.active_links()
+        alone = session.state is RunState.ROUNDS and not session.active_links()
         done = reply.record is not None
         if not (link.state_requested and (session.phase == "agreeing" or (alone and done))):
             return
@@ -299,7 +299,7 @@ class Node:
         session, reason = self.session, messages.sanitize(bye.reason)
         if bye.why == "done":
             link.phase = "done"
-        elif bye.why == "stops" and session.phase != "done":
+        elif bye.why == "stops" and not session.has_result:
             self._stop_with(link, bye)
         elif bye.why == "refuses":
             link.refusal = f"it refused this peer: {reason}"

@@ -26,7 +26,8 @@ class RunState(Enum):
     ROUNDS = auto()
     AGREEMENT = auto()  # it takes part in an agreement, such as a certificate
     AGREEMENT_BARRIER = auto()  # it has the result of the agreement; others may not yet
-    ENDED = auto()  # it has signed the record of the run
+    SIGNING = auto()  # it has its result, and makes the record of the run with the others
+    ENDED = auto()  # it has signed the record
     SERVING = auto()  # it takes part in no run, and serves the record of one that is over
 
 
@@ -39,6 +40,7 @@ class RunEvent(Enum):
     START = auto()  # the rounds start, or a neighbor has sent the state of a run that has started
     AGREE = auto()  # an agreement begins, or begins again
     RESUME = auto()  # the rounds go on
+    SIGN = auto()  # the rounds are over
     END = auto()
     SERVE = auto()
 
@@ -62,7 +64,7 @@ RUN = {
     RunState.ROUNDS: {
         RunEvent.AGREE: RunState.AGREEMENT,
         RunEvent.RESUME: RunState.ROUNDS,
-        RunEvent.END: RunState.ENDED,
+        RunEvent.SIGN: RunState.SIGNING,
     },
     RunState.AGREEMENT: {
         RunEvent.AGREE: RunState.AGREEMENT,
@@ -73,6 +75,7 @@ RUN = {
         RunEvent.AGREE: RunState.AGREEMENT,
         RunEvent.RESUME: RunState.ROUNDS,
     },
+    RunState.SIGNING: {RunEvent.END: RunState.ENDED},
     RunState.ENDED: {},
     RunState.SERVING: {},
 }
