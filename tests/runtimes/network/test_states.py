@@ -87,7 +87,7 @@ def test_the_docs_say_who_is_dropped_for_what():
     expected = {}
     for cause in Cause:
         outcome = "it may return" if cause.returns else "banned for the rest of the run"
-        if cause.everywhere:
+        if cause is Cause.CONTRADICTION:
             outcome += ", by all peers"
         expected[cause.name] = cause.description, outcome
     assert {name: listed.get(name) for name in expected} == expected

@@ -143,15 +143,14 @@ LINK = {
 
 
 class _Consequence(NamedTuple):
-    """What follows from a cause: whether the neighbor may return, and who drops it."""
+    """What follows from a cause: whether the neighbor may return, and has to connect again."""
 
     returns: bool
     disconnects: bool = True
-    everywhere: bool = False
 
 
 class Cause(Enum):
-    """Why a neighbor is dropped. Only contradictions have effects beyond the peer that saw it.
+    """Why a neighbor is dropped; for a contradiction it is by all peers, as it is evidence.
 
     A neighbor that may return does so in a restarted set-up by a new process, and in a run by
     LINK_UP. One that may not is banned for the rest of the run.
@@ -162,7 +161,10 @@ class Cause(Enum):
     SILENT = "nothing was heard from it in time", _Consequence(True)
     STUCK = "it made no progress, and waits for nobody", _Consequence(True)
     LEFT = "it said that it leaves, or refuses this peer", _Consequence(True)
-    DIFFERS = "its network file differs", _Consequence(True)
+    MISMATCH = (
+        "it cannot take part: by its network file, its certificate or its own word",
+        _Consequence(True),
+    )
     UNCONFIRMED = "it has a result of a run that is over, which too few signed", _Consequence(True)
     # The link goes on, and the neighbor may rejoin over it.
     ENDED = "it has ended the run", _Consequence(True, disconnects=False)
@@ -176,8 +178,8 @@ class Cause(Enum):
     OTHER_RUN = "it is in another run", _Consequence(False)
     OTHER_VIEWS = "it takes part in agreements with views that nobody stated", _Consequence(False)
     # It signed two different statements as one, which proves its lie to everybody.
-    CONTRADICTION = "it contradicts itself", _Consequence(False, everywhere=True)
+    CONTRADICTION = "it contradicts itself", _Consequence(False)
 
     def __init__(self, description: str, consequence: _Consequence) -> None:
         self.description = description
-        self.returns, self.disconnects, self.everywhere = consequence
+        self.returns, self.disconnects = consequence
