@@ -345,7 +345,7 @@ class Membership:
                 f" converge unless {more} return{'s' * (more == 1)}."
             )
         event = "majority-lost" if lost else "majority-back"
-        session.log(LogEvent(event, sentence, peers=here))
+        session.log(LogEvent(event, sentence, connected=here))
 
 
 def check_view(view: View, contract: Contract) -> None:
