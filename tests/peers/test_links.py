@@ -63,5 +63,8 @@ def test_partitions_claim_no_success(tmp_path):
                 record = peers.certificate(name)
                 assert record["status"]["name"] == "partitioned"
                 assert record["heard"] == part
+                # That is known, and said, as soon as the links are lost.
+                lost = "The majority is lost: 3 of 6 peers are left"
+                assert f"{lost}, and the run cannot converge unless 1 returns." in peers.log(name)
                 assert "partitioned" in (peers.directory / f"{name}.out").read_text()
         check_replay(peers, ["p0", "p1", "p2"])

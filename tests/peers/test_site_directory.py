@@ -13,6 +13,7 @@ from peerclust.errors import DataError, ParameterError
 from peerclust.log_events import LogEvent
 from peerclust.peers.site_directory import RESULT, SiteDirectory, read_status, status_socket
 from peerclust.runtimes.network.journal import read_journal
+from peerclust.runtimes.network.messages import Evidence, Incarnation, Statement
 
 
 def test_a_directory_is_locked_by_one_process(tmp_path):
@@ -38,6 +39,20 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "a").write_text("")
     with pytest.raises(ParameterError, match="cannot be a directory"):
         SiteDirectory(tmp_path / "a")
+
+
+def test_evidence_that_cannot_be_kept_is_named_in_the_log(tmp_path):
+    (tmp_path / "elsewhere").write_text("[]")
+    (tmp_path / "evidence.json").symlink_to("elsewhere")
+    said = []
+    directory = SiteDirectory(tmp_path, on_log=said.append)
+    process = Incarnation(1, 2, bytes(33), b"")
+    statement = Statement(process, b"", "view", 1, b"", b"")
+    directory.save_evidence("b", Evidence(statement, statement))
+    directory.close()
+    assert [each.event for each in said] == ["file-failed"]
+    assert f"{tmp_path / 'evidence.json'} cannot be used: it must be a regular file" in said[0]
+    assert (tmp_path / "elsewhere").read_text() == "[]"
 
 
 def test_a_socket_s_path_is_short_however_deep_the_directory_is(tmp_path):

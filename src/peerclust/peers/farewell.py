@@ -14,8 +14,9 @@ from peerclust.files import explain
 from peerclust.log_events import LogEvent
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import Identity
-from peerclust.runtimes.network.messages import Bye, sanitize
+from peerclust.runtimes.network.messages import Bye
 from peerclust.runtimes.network.probe import Probe
+from peerclust.text import sanitize
 
 # Seconds in which neighbors are told. A neighbor that dials pauses for at most 3.75 s.
 _SECONDS = 4.0

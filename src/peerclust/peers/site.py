@@ -41,7 +41,6 @@ from peerclust.runtimes.network.messages import (
     StateReply,
     pack,
     pack_centers,
-    sanitize,
     unpack,
     unpack_centers,
 )
@@ -53,6 +52,7 @@ from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.status import StatusSocket
 from peerclust.runtimes.network.wire import TAG_BYTES
 from peerclust.runtimes.protocol import Snapshot
+from peerclust.text import sanitize
 from peerclust.users import Users
 
 # Seconds between two reports of progress.
@@ -200,9 +200,9 @@ class Site:
         try:
             joined = self._join.run()
             outcome = self._run_program(joined)
+            signed = self._sign_record(joined.agreed, outcome)
         except StateReceived as late:
             return self._keep(self._adopt_result(late))
-        signed = self._sign_record(joined.agreed, outcome)
         verdict = judge(
             self.contract,
             signed,

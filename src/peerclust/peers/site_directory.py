@@ -37,6 +37,7 @@ from peerclust.clustering.result import Certificate, Status
 from peerclust.clustering.solution import Solution
 from peerclust.errors import DataError, ParameterError, WireError
 from peerclust.files import (
+    explain,
     make_private_directory,
     open_private,
     read_private,
@@ -196,9 +197,12 @@ class SiteDirectory:
         """Write the two statements that convict a peer; a full disk does not stop a run."""
         found = {"peer": name, **to_json(evidence)}
         path = self.path / "evidence.json"
-        with suppress(OSError, ValueError):
+        try:
             before = json.loads(read_private(path)) if path.exists() else []
             write_durably(path, json.dumps([*before, found], indent=2).encode())
+        except (OSError, TypeError, ValueError) as error:
+            why = explain(error) if isinstance(error, OSError) else str(error)
+            self.log(LogEvent("file-failed", f"Evidence was not kept: {why}", file=str(path)))
 
     def close(self) -> None:
         """Close the log and release the lock."""

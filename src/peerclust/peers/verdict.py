@@ -16,12 +16,12 @@ from peerclust.runtimes.network.messages import (
     Record,
     SignedRecord,
     pack_centers,
-    sanitize,
 )
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import Span, is_majority
 from peerclust.runtimes.network.rounds import Outcome
 from peerclust.runtimes.network.statements import run_id
+from peerclust.text import sanitize
 
 
 @dataclass(frozen=True, eq=False)

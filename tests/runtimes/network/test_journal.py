@@ -132,6 +132,7 @@ def test_a_bad_disk_is_reported_once_and_what_was_written_stays(path, monkeypatc
     assert said == [
         f"The journal {path} cannot be written: {os.strerror(code)}; a replay will not be possible."
     ]
+    assert (said[0].event, said[0].fields) == ("file-failed", {"file": str(path)})
     assert [event["exchange"] for event in read_journal(path)] == [0]
     Journal(path, pytest.fail).heard(9, [1])
     assert [event["exchange"] for event in read_journal(path)] == [0, 9]

@@ -849,6 +849,33 @@ def test_a_loss_stops_the_run_where_the_network_file_says_so(node):
         node.session.check_interrupt()
 
 
+def test_nothing_stops_a_peer_that_has_its_result_and_signs_it(node, processes):
+    node.session.contract = replace(node.session.contract, on_loss="stop")
+    node.session.move(RunEvent.SIGN)
+    bye = messages.pack(Bye("stops", "a late whim"))
+    node.on_frame(node.session.links["0"], Frame(Kind.BYE, node.session.network, bye, RUN, 0))
+    for link in node.session.links.values():
+        node.membership.drop(link, Cause.SILENT, "it was silent")
+    record = make_record()
+    assert not offer(node, "0", record.agreed, record, processes.values())
+    node.session.check_interrupt()
+
+
+def test_a_lost_majority_is_announced_and_so_is_its_return(node, processes):
+    said = []
+    node.session.log = said.append
+    for name in ("0", "2"):
+        link = node.session.links[name]
+        node.membership.drop(link, Cause.SILENT, "it was silent")
+        link.detach()
+    greet(node, processes["2"], phase="running", counts=False)
+    link_up(node, node.session.links["2"], 0)
+    lost, back = (each for each in said if each.event.startswith("majority"))
+    assert "1 of 3 peers are left, and the run cannot converge unless 1 returns." in lost
+    assert (lost.event, lost.fields) == ("majority-lost", {"connected": 1})
+    assert (back.event, back.fields) == ("majority-back", {"connected": 2})
+
+
 def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
     m, d = 60, 2000
     peers = []

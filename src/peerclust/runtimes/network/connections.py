@@ -31,6 +31,7 @@ from peerclust.runtimes.network.transport import (
     explain,
 )
 from peerclust.runtimes.network.wire import Frame, Kind
+from peerclust.text import sanitize
 
 # Backoff between attempts to dial, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
@@ -285,7 +286,7 @@ class ConnectionManager:
             bye = messages.unpack(frame.message, Bye)
         except WireError:
             return
-        reason = messages.sanitize(bye.reason).removesuffix(".")
+        reason = sanitize(bye.reason).removesuffix(".")
         link.refusal = f"it refused this peer: {reason}"
         self.refusals.note_neighbor(link.name, f"refused this peer: {reason}")
         if bye.why == "differs":
@@ -294,7 +295,7 @@ class ConnectionManager:
     def _refuse(
         self, connection: Connection, reason: str, why: Literal["refuses", "differs"] = "refuses"
     ) -> None:
-        bye = messages.pack(Bye(why, messages.sanitize(reason)))
+        bye = messages.pack(Bye(why, sanitize(reason)))
         connection.send(wire.encode(Frame(Kind.BYE, self._contract.digest[: wire.TAG_BYTES], bye)))
         connection.close(reason, refused=True)
 

@@ -27,10 +27,12 @@ class Gossip:
         The latest process of each peer that is known.
     liars : dict of int to Evidence
         The peers that contradicted themselves; nothing that they state counts any more.
+    verifier : Verifier
+        Checks what others have signed.
     """
 
     def __init__(self, contract: Contract, author: Author) -> None:
-        self._verifier, self._author = Verifier(contract), author
+        self.verifier, self._author = Verifier(contract), author
         self._latest: dict[tuple[int, Subject], Statement] = {}
         self._kept: dict[tuple[int, Subject], OrderedDict[tuple[object, ...], Statement]] = {}
         # What the statement received last has taken the place of.
@@ -94,7 +96,7 @@ class Gossip:
         before = self._latest.get(key)
         if peer in self.liars or (before is not None and before == statement):
             return False
-        self._verifier.check_statement(statement)
+        self.verifier.check_statement(statement)
         if peer == self._author.incarnation.peer:
             # Of an earlier process of this peer, or of another one with a copy of its key.
             return False
@@ -138,11 +140,6 @@ class Gossip:
         peer = evidence.first.origin.peer
         if peer in self.liars:
             return None
-        self._verifier.check_evidence(evidence)
+        self.verifier.check_evidence(evidence)
         self.liars[peer] = evidence
         return peer
-
-    @property
-    def verifier(self) -> Verifier:
-        """Checks what others have signed."""
-        return self._verifier

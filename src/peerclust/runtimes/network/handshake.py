@@ -117,7 +117,7 @@ class Handshake:
         link.run, link.at = frame.run, frame.exchange
         self._flooding.send_all(link)
         if session.phase == "running" and link.active and not (resumed and hello.counts):
-            self._membership.drop(link, Cause.FORGOT, "it had dropped this peer")
+            self._membership.drop(link, Cause.FORGOT)
         if link.active and not session.is_pending(RestartSetup):
             # A set-up that restarts needs no more frames.
             for data in link.outbox:
@@ -130,7 +130,7 @@ class Handshake:
         """Handle another process of a neighbor than before; return False if it is dropped."""
         if self._session.phase != "agreeing":
             if link.active:
-                self._membership.drop(link, Cause.RESTARTED, "its process was restarted")
+                self._membership.drop(link, Cause.RESTARTED)
             return True
         if link.process is not None:
             self._attempts.on_new_process(link, process)

@@ -31,6 +31,7 @@ import numpy as np
 from peerclust.arrays import Array
 from peerclust.errors import DataError
 from peerclust.files import append_durably, open_private, read_private
+from peerclust.log_events import LogEvent
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Count, Number
 
@@ -148,10 +149,9 @@ class Journal:
             append_durably(self._path, json.dumps(event).encode() + b"\n")
         except OSError as error:
             self._complete = False
-            self._log(
-                f"The journal {self._path} cannot be written: {error.strerror}; a replay will not"
-                " be possible."
-            )
+            failed = f"The journal {self._path} cannot be written: {error.strerror}"
+            sentence = f"{failed}; a replay will not be possible."
+            self._log(LogEvent("file-failed", sentence, file=str(self._path)))
 
 
 def read_journal(path: Path, contract: Contract | None = None) -> list[Event]:

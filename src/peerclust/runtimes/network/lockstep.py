@@ -157,7 +157,7 @@ class Lockstep:
         for link in missing:
             # During the set-up, a neighbor that has ended is awaited: it sends the result.
             if link.phase == "done" and session.phase != "agreeing":
-                self._drop(link, Cause.ENDED, "it has ended")
+                self._drop(link, Cause.ENDED, Cause.ENDED.description)
         missing = [link for link in missing if link.active and not link.leaving]
         now = session.agreed if session.agreement is None else session.agreement.number
         if session.phase == "running" and any(link.agreement > now for link in missing):

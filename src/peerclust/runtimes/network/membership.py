@@ -33,7 +33,6 @@ from peerclust.runtimes.network.messages import (
     Statement,
     StateRequest,
     View,
-    sanitize,
 )
 from peerclust.runtimes.network.record import Span, digest, is_majority, merge
 from peerclust.runtimes.network.session import (
@@ -46,6 +45,7 @@ from peerclust.runtimes.network.session import (
 from peerclust.runtimes.network.states import Cause, LinkEvent, LinkState, RunEvent, RunState
 from peerclust.runtimes.network.views import MembershipViews
 from peerclust.runtimes.network.wire import TAG_BYTES, Kind
+from peerclust.text import sanitize
 
 # Maximum number of changes of a peer's own neighbors of which it reports the rounds.
 MAX_SPANS = 64
@@ -223,16 +223,16 @@ class Membership:
         if session.phase != "running":
             return
         if link.active:
-            self.drop(link, Cause.FORGOT, "it had dropped this peer")
+            self.drop(link, Cause.FORGOT)
         link.phase, link.offer_received = "running", up.round
         self.offer_rejoin(link)
         session.wake()
 
     # Losses
 
-    def drop(self, link: Link, cause: Cause, reason: str) -> None:
+    def drop(self, link: Link, cause: Cause, reason: str = "") -> None:
         """Go on without a neighbor, for the rest of the run unless it may return."""
-        session = self._session
+        session, reason = self._session, reason or cause.description
         if not cause.returns:
             link.banned = reason
         if session.phase == "agreeing":
@@ -263,7 +263,7 @@ class Membership:
         gone = f"{link.name} was lost in round {round_}: {reason}"
         session.record_event(round_, gone, "lost", link.name)
         self._publish_view(f"lost {link.name}: {reason}")
-        if session.contract.on_loss == "stop" and session.phase == "running":
+        if session.contract.on_loss == "stop" and not session.has_result:
             why = f"{link.name} was lost in round {round_} ({reason}), and the network file"
             session.interrupt(Stopping(f'{why} says on_loss = "stop".'))
 
@@ -359,7 +359,7 @@ class Membership:
                 f" converge unless {more} return{'s' * (more == 1)}."
             )
         event = "majority-lost" if lost else "majority-back"
-        session.log(LogEvent(event, sentence, peers=here))
+        session.log(LogEvent(event, sentence, connected=here))
 
 
 def check_view(view: View, contract: Contract) -> None:

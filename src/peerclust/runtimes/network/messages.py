@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerclust.errors import WireError
-from peerclust.text import sanitize as sanitize
+from peerclust.text import sanitize
 
 Phase = Literal["agreeing", "running", "done"]
 Name = Annotated[str, msgspec.Meta(max_length=64)]

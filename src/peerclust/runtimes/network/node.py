@@ -41,6 +41,7 @@ from peerclust.runtimes.network.states import Cause, RunEvent, RunState
 from peerclust.runtimes.network.waits import WaitsFor
 from peerclust.runtimes.network.watchdog import Watchdog
 from peerclust.runtimes.network.wire import Frame, Kind
+from peerclust.text import sanitize
 
 # Seconds that a process which was asked to exit waits for a call in a thread.
 _GRACE = 0.5
@@ -168,7 +169,7 @@ class Node:
     def close(self, why: Literal["leaves", "fails", "stops", "done"], reason: str) -> None:
         """Send BYE and close all connections."""
         session = self.session
-        session.broadcast(Kind.BYE, Bye(why, messages.sanitize(reason)))
+        session.broadcast(Kind.BYE, Bye(why, sanitize(reason)))
         if self._ticker is not None:
             self._ticker.cancel()
         session.loop.run_until_complete(self._connections.close())
@@ -206,7 +207,7 @@ class Node:
         # If a process of this neighbor is connected, another one with its key says nothing for it.
         if self.session.phase == "agreeing" and not known and not link.connected:
             link.refusal = reason
-            self.membership.drop(link, Cause.DIFFERS, reason)
+            self.membership.drop(link, Cause.MISMATCH, reason)
 
     def on_farewell(self, link: Link, bye: Bye) -> None:
         """Drop a neighbor that connects only to say why it does not take part, or stop with it."""
@@ -216,7 +217,7 @@ class Node:
         if bye.why == "stops":
             self._stop_with(link, bye)
         else:
-            self.on_mismatch(link, messages.sanitize(bye.reason))
+            self.on_mismatch(link, sanitize(bye.reason))
 
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
@@ -264,7 +265,7 @@ class Node:
         must = refuse_state(session.contract, reply.agreed, reply.round, reply.centers)
         if must:
             raise WireError(f"A message of kind StateReply must {must}.")
-        alone = session.phase == "running" and not session.active_links()
+        alone = session.state is RunState.ROUNDS and not session.active_links()
         done = reply.record is not None
         if not (link.state_requested and (session.phase == "agreeing" or (alone and done))):
             return
@@ -298,10 +299,10 @@ class Node:
         self.membership.sync_phase(link)
 
     def _receive_bye(self, link: Link, bye: Bye) -> None:
-        session, reason = self.session, messages.sanitize(bye.reason)
+        session, reason = self.session, sanitize(bye.reason)
         if bye.why == "done":
             link.phase = "done"
-        elif bye.why == "stops" and session.phase != "done":
+        elif bye.why == "stops" and not session.has_result:
             self._stop_with(link, bye)
         elif bye.why == "refuses":
             link.refusal = f"it refused this peer: {reason}"
@@ -318,5 +319,5 @@ class Node:
     def _stop_with(self, link: Link, bye: Bye) -> None:
         """Stop, as a neighbor does, and tell the others."""
         self.session.broadcast(Kind.BYE, bye, but=link)
-        reason = messages.sanitize(bye.reason)
+        reason = sanitize(bye.reason)
         self.session.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))

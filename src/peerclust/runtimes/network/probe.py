@@ -32,6 +32,7 @@ from peerclust.runtimes.network.transport import (
     explain,
 )
 from peerclust.runtimes.network.wire import Frame, Kind
+from peerclust.text import sanitize
 
 # Backoff between attempts to dial, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
@@ -255,7 +256,7 @@ class Probe:
         try:
             frame = wire.decode(data, limit=_LIMIT)
             if frame.kind is Kind.BYE:
-                connection.close(messages.sanitize(messages.unpack(frame.message, Bye).reason))
+                connection.close(sanitize(messages.unpack(frame.message, Bye).reason))
                 return
             if frame.kind is not Kind.HELLO:
                 connection.close("its first frame must be HELLO", refused=True)

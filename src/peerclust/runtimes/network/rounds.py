@@ -193,6 +193,7 @@ class RoundLoop:
 
         `make` returns it, from the members of the last agreement and the rounds of every peer.
         """
+        self._session.move(RunEvent.SIGN)
         rounds = outcome.state.round
         assert self._living is not None
         members = self._living[1].members

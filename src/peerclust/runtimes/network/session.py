@@ -124,6 +124,11 @@ class Session:
         return states.phase_of(self.state)
 
     @property
+    def has_result(self) -> bool:
+        """Whether the rounds are over, so that no loss can stop the run any more."""
+        return self.state in (RunState.SIGNING, RunState.ENDED, RunState.SERVING)
+
+    @property
     def round(self) -> int:
         """The current round of this peer."""
         return 0 if self.phase == "agreeing" else self.at // self.contract.B

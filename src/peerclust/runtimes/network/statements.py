@@ -158,12 +158,10 @@ def _incarnation_bytes(network: bytes, peer: int, start: int, key: bytes) -> byt
     return b"peerclust incarnation 1" + msgspec.msgpack.encode((network, peer, start, key))
 
 
-# A peer may certify the key of another one's process, so its own number is signed, too.
-
-
 def _statement_bytes(
     network: bytes, origin: Incarnation, run: bytes, kind: str, seq: int, body: bytes
 ) -> bytes:
+    # A peer may certify the key of another one's process, so its own number is signed, too.
     parts = network, origin.peer, origin.key, run, kind, seq, body
     return b"peerclust statement 1" + msgspec.msgpack.encode(parts)
 

@@ -26,7 +26,8 @@ class RunState(Enum):
     ROUNDS = auto()
     AGREEMENT = auto()  # it takes part in an agreement, such as a certificate
     AGREEMENT_BARRIER = auto()  # it has the result of the agreement; others may not yet
-    ENDED = auto()  # it has signed the record of the run
+    SIGNING = auto()  # it has its result, and makes the record of the run with the others
+    ENDED = auto()  # it has signed the record
     SERVING = auto()  # it takes part in no run, and serves the record of one that is over
 
 
@@ -39,6 +40,7 @@ class RunEvent(Enum):
     START = auto()  # the rounds start, or a neighbor has sent the state of a run that has started
     AGREE = auto()  # an agreement begins, or begins again
     RESUME = auto()  # the rounds go on
+    SIGN = auto()  # the rounds are over
     END = auto()
     SERVE = auto()
 
@@ -62,7 +64,7 @@ RUN = {
     RunState.ROUNDS: {
         RunEvent.AGREE: RunState.AGREEMENT,
         RunEvent.RESUME: RunState.ROUNDS,
-        RunEvent.END: RunState.ENDED,
+        RunEvent.SIGN: RunState.SIGNING,
     },
     RunState.AGREEMENT: {
         RunEvent.AGREE: RunState.AGREEMENT,
@@ -73,6 +75,7 @@ RUN = {
         RunEvent.AGREE: RunState.AGREEMENT,
         RunEvent.RESUME: RunState.ROUNDS,
     },
+    RunState.SIGNING: {RunEvent.END: RunState.ENDED},
     RunState.ENDED: {},
     RunState.SERVING: {},
 }
@@ -140,15 +143,14 @@ LINK = {
 
 
 class _Consequence(NamedTuple):
-    """What follows from a cause: whether the neighbor may return, and who drops it."""
+    """What follows from a cause: whether the neighbor may return, and has to connect again."""
 
     returns: bool
     disconnects: bool = True
-    everywhere: bool = False
 
 
 class Cause(Enum):
-    """Why a neighbor is dropped. Only contradictions have effects beyond the peer that saw it.
+    """Why a neighbor is dropped; for a contradiction it is by all peers, as it is evidence.
 
     A neighbor that may return does so in a restarted set-up by a new process, and in a run by
     LINK_UP. One that may not is banned for the rest of the run.
@@ -159,7 +161,10 @@ class Cause(Enum):
     SILENT = "nothing was heard from it in time", _Consequence(True)
     STUCK = "it made no progress, and waits for nobody", _Consequence(True)
     LEFT = "it said that it leaves, or refuses this peer", _Consequence(True)
-    DIFFERS = "its network file differs", _Consequence(True)
+    MISMATCH = (
+        "it cannot take part: by its network file, its certificate or its own word",
+        _Consequence(True),
+    )
     UNCONFIRMED = "it has a result of a run that is over, which too few signed", _Consequence(True)
     # The link goes on, and the neighbor may rejoin over it.
     ENDED = "it has ended the run", _Consequence(True, disconnects=False)
@@ -173,8 +178,8 @@ class Cause(Enum):
     OTHER_RUN = "it is in another run", _Consequence(False)
     OTHER_VIEWS = "it takes part in agreements with views that nobody stated", _Consequence(False)
     # It signed two different statements as one, which proves its lie to everybody.
-    CONTRADICTION = "it contradicts itself", _Consequence(False, everywhere=True)
+    CONTRADICTION = "it contradicts itself", _Consequence(False)
 
     def __init__(self, description: str, consequence: _Consequence) -> None:
         self.description = description
-        self.returns, self.disconnects, self.everywhere = consequence
+        self.returns, self.disconnects = consequence

@@ -59,7 +59,7 @@ class Watchdog:
         if now - link.heard_at > timeout:
             link.connection.abort(f"it was silent for {timeout:g} s")
         elif link.state is LinkState.OFFERED and now - link.offered_at > timeout:
-            self._membership.drop(link, Cause.MUTE, "it did not answer LINK_UP")
+            self._membership.drop(link, Cause.MUTE)
         elif self._has_other_views(link, now):
             reason = "it takes part in agreements with other views than those stated"
             self._membership.drop(link, Cause.OTHER_VIEWS, reason)
