@@ -352,6 +352,15 @@ def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refus
     assert greet(node, processes["0"])[1] == "a later process of 0 was here before"
 
 
+def test_hello_names_the_latest_process_of_which_others_have_told(agreeing, start_process):
+    node, link = agreeing, agreeing.session.links["0"]
+    later = start_process("0")
+    state(node, "2", lost(later))
+    # A process with a clock that was set back learns from it that it must be later.
+    sent = wire.decode(node.handshake.hello(link, bytes(32)), limit=1 << 20)
+    assert messages.unpack(sent.message, Hello).known == later.incarnation
+
+
 def test_a_process_whose_proof_is_that_of_another_is_refused(node, start_process):
     node.on_disconnect(node.session.links["0"], "it broke")
     honest, thief = start_process("0"), start_process("0")

@@ -47,10 +47,14 @@ class Handshake:
     def hello(self, link: Link, nonce: bytes) -> bytes:
         """Return the HELLO frame for a neighbor."""
         session = self._session
+        known, told = link.process, self._gossip.processes.get(link.number)
+        if session.phase == "agreeing" and told is not None:
+            # Another peer may have told of a later process than the last one that was connected.
+            known = told if known is None or told.order > known.order else known
         hello = Hello(
             session.name,
             self._author.incarnation,
-            link.process,
+            known,
             nonce,
             session.phase,
             link.active,
