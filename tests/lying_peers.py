@@ -4,7 +4,7 @@ import numpy as np
 from msgspec import structs
 
 from peerclust.peers import site
-from peerclust.runtimes.network import lockstep, messages, node
+from peerclust.runtimes.network import handshake, lockstep, messages, node, wire
 from peerclust.runtimes.network.messages import (
     Ended,
     Heartbeat,
@@ -214,3 +214,23 @@ def serves_an_old_record(arguments, directory):
     """Answers with the record of an earlier run of the same network file, signed by all."""
     old = messages.unpack((directory / "old").read_bytes(), StateReply)
     _says_done(arguments, directory, lambda _: old)
+
+
+def says_a_process_back(arguments, directory):
+    """Says that it is the process of its peer that its neighbor names in HELLO."""
+    hello, refuse, seen = handshake.Handshake.hello, handshake.Handshake.refuse, []
+
+    def listen(self, greeting):
+        seen.append(greeting.hello.known)
+        refuse(self, greeting)
+        return ""
+
+    def repeat(self, link, nonce):
+        frame = wire.decode(hello(self, link, nonce), limit=1 << 20)
+        said = messages.unpack(frame.message, Hello)
+        if seen and seen[-1] is not None:
+            said = structs.replace(said, process=seen[-1], phase="running", counts=True)
+        return wire.encode(frame._replace(payload=messages.pack(said)))
+
+    handshake.Handshake.hello, handshake.Handshake.refuse = repeat, listen
+    preload.run_peer(arguments, directory)

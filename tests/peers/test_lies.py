@@ -7,7 +7,7 @@ import pytest
 
 import lying_peers as lies
 import peerclust as pc
-from peer_runs import make_cluster
+from peer_runs import check_ended, make_cluster, start_paced
 
 pytestmark = pytest.mark.peers
 
@@ -92,3 +92,20 @@ def test_the_record_of_an_earlier_run_is_not_taken_for_that_of_a_new_one(tmp_pat
             certificate = peers.certificate(name)
             assert not certificate["status"]["name"].startswith("joined late")
             assert certificate["record"] not in before
+
+
+def test_a_copied_key_and_what_hello_says_do_not_take_the_place_of_a_running_process(tmp_path):
+    with make_cluster(tmp_path, rho=400.0, join_timeout=3.0) as peers:
+        start_paced(peers)
+        peers.wait_for_round("p2", 50)
+        first = peers.processes["p2"]
+        elsewhere = ("--out", "again", "--listen", "127.0.0.1:19997")
+        peers.start("p2", options=elsewhere, run=lies.says_a_process_back)
+        assert peers.wait("p2", seconds=40)["p2"] == 2
+        peers.processes["p2"] = first
+        assert set(peers.wait().values()) == {0}
+        check_ended(peers, peers.names)
+        # p1 dials p2 where the network file says; p2 dials p3.
+        assert "p2 was not accepted: A proof must be signed by its origin" in peers.log("p3")
+        for name in peers.names:
+            assert peers.certificate(name)["events"] == []

@@ -83,7 +83,7 @@ class Evidence(Message, frozen=True, forbid_unknown_fields=True):
 class Hello(Message, frozen=True, forbid_unknown_fields=True):
     """The first message of each side: its identity, phase and settings.
 
-    `process` is the sender's, and `known` the receiver's that it was last connected to. `nonce` is
+    `process` is the sender's, and `known` the latest one of the receiver that it knows. `nonce` is
     fresh, for the `Proof` of the other side. `counts` is whether the sender considers the receiver
     active. `settings` are those of its network file as JSON, so that differences can be named. With
     `visits` the sender is only a `probe`: it receives a HELLO and does not take part. A `farewell`
