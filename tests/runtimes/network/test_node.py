@@ -20,6 +20,7 @@ from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.handshake import Greeting
 from peerclust.runtimes.network.identity import make_identity, private_key, read_certificate
 from peerclust.runtimes.network.journal import Journal
+from peerclust.runtimes.network.lockstep import Called
 from peerclust.runtimes.network.membership import MAX_SPANS
 from peerclust.runtimes.network.messages import (
     Bye,
@@ -225,6 +226,124 @@ def test_a_neighbor_is_not_blamed_for_the_time_before_this_peer_began_to_wait_fo
     assert node.session.events[-1][1].endswith(
         f"it was alive but made no progress for {patience:g} s"
     )
+
+
+def test_a_neighbor_that_only_says_that_it_makes_progress_is_dropped(node, processes, monkeypatch):
+    link, patience = node.session.links["2"], node.session.contract.patience
+    clock = itertools.count(node.session.loop.time(), patience / 8)
+    monkeypatch.setattr(node.session.loop, "time", lambda: now)
+    said = messages.pack(messages.Heartbeat("running", True))
+
+    async def wait():
+        nonlocal now
+        exchange = node.session.loop.create_task(
+            node.lockstep.exchange(Kind.ROUND, X, lambda _: "")
+        )
+        await asyncio.sleep(0)
+        # It also connects again and again.
+        for n, now in zip(range(12), clock, strict=False):
+            beat = Frame(Kind.HEARTBEAT, node.session.network, said, RUN, n % 2)
+            node.on_frame(link, beat)
+            node.on_frame(link, beat._replace(run=bytes([n] * 8)))
+            link.detach()
+            greet(node, processes["2"], phase="running")
+            node.watchdog.check(link, now)
+        exchange.cancel()
+
+    now = next(clock)
+    node.session.loop.run_until_complete(wait())
+    gone = [what for _, what in node.session.events if "made no progress" in what]
+    assert gone == [f"2 was lost in round 0: it was alive but made no progress for {patience:g} s"]
+
+
+def test_a_neighbor_that_calls_again_and_again_in_one_exchange_is_not_followed(node):
+    link = node.session.links["2"]
+
+    async def hear_call(number):
+        exchange = node.session.loop.create_task(
+            node.lockstep.exchange(Kind.ROUND, X, lambda _: "")
+        )
+        node.on_frame(link, round_frame(node, kind=Kind.AGREE, exchange=0, s=number))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        called = exchange.done() and isinstance(exchange.exception(), Called)
+        exchange.cancel()
+        node.session.agreed = number
+        return called
+
+    heeded = [node.session.loop.run_until_complete(hear_call(n)) for n in range(1, 40)]
+    assert heeded[:4] == [True] * 4
+    assert heeded[-4:] == [False] * 4
+    assert link.number in node.lockstep.missing
+
+
+def test_a_neighbor_whose_view_changes_ever_again_in_an_agreement_is_dropped(node, processes):
+    node.membership.begin_agreement()
+    process, link = processes["2"], node.session.links["2"]
+    here = node.session.number
+    for n in range(1, 50):
+        view = messages.View(
+            link.number, process.incarnation.start, n, 0, [here][: n % 2], agreed=0
+        )
+        state(node, "2", process.sign("view", messages.pack(view), RUN_ID))
+    assert link.banned == "its view changed 9 times in an agreement"
+    assert node.session.links["0"].active
+
+
+def test_a_neighbor_that_connects_but_states_nothing_is_not_awaited_for_ever(agreeing, processes):
+    timeout = agreeing.session.contract.timeout
+    state(agreeing, "0", lost(processes["0"]))
+    for link in agreeing.session.links.values():
+        for seconds in (timeout / 2, timeout + 1):
+            link.heard_at = link.seen_at + seconds
+            agreeing.watchdog.check(link, link.heard_at)
+    assert agreeing.session.links["0"].active
+    assert not agreeing.session.links["2"].active
+    assert agreeing.session.events[-1][1].endswith("its process stated nothing")
+
+
+def test_a_neighbor_that_states_other_losses_again_and_again_is_dropped(agreeing, processes):
+    for n in range(97):
+        assert not agreeing.session.links["2"].banned
+        state(agreeing, "2", lost(processes["2"], *[agreeing.session.number][: n % 2]))
+    assert agreeing.session.links["2"].banned == "A process must not state its losses 97 times."
+
+
+@pytest.mark.parametrize("kind", ["presence", "record"])
+def test_a_neighbor_that_states_an_end_twice_is_dropped_and_the_first_one_is_kept(
+    node, processes, kind
+):
+    first, second = (processes["2"].sign(kind, body, RUN_ID) for body in (b"one", b"other"))
+    state(node, "2", first)
+    state(node, "0", second)
+    assert not node.session.links["0"].banned
+    state(node, "2", second)
+    assert node.session.links["2"].banned == f"A process must state its {kind} only once."
+    assert node.flooding.gossip.latest(node.session.links["2"].number, kind) == first
+
+
+def test_the_reason_of_a_neighbor_that_stops_is_passed_on_with_its_name(node):
+    say_bye(node, "2", "stops", "0 sent forged rows")
+    (bye,) = (
+        messages.unpack(frame.message, Bye)
+        for frame in node.session.links["0"].connection.said
+        if frame.kind is Kind.BYE
+    )
+    assert bye == Bye("stops", "2 says: 0 sent forged rows")
+
+
+def test_no_start_is_so_late_that_a_peer_states_what_nobody_can_read(base, identities, processes):
+    node = Node(base, "10", identities["10"])
+    pinned = private_key(identities["10"])
+    latest = Author(base, base.number("10"), pinned, (1 << 62) - 1).incarnation
+    line, refused = greet(node, processes["0"])
+    assert not refused
+    before = len(line.said)
+    _, refused = greet(node, processes["2"], known=latest)
+    assert refused == "it knows a later process of 10"
+    for frame in line.said[before:]:
+        messages.unpack(frame.message, Statement)
+    node.session.loop.close()
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -562,6 +681,8 @@ def offer(node, by, agreed, record=None, signers=()):
     node.session.links[by].state_requested = True
     signed = None
     if record is not None:
+        for each in signers:
+            each._seqs["record"] = 0  # it has signed no other
         signatures = [each.sign("record", digest(record), record.run) for each in signers]
         signed = SignedRecord(record, signatures)
     said = messages.pack(StateReply(agreed, 2, messages.pack_centers(X), signed))
@@ -582,7 +703,7 @@ def test_a_result_needs_the_signatures_of_more_than_half_of_all_listed_peers(
     zero, two = processes.values()
     for members in (EVERYONE, (0,), (0, 1)):
         record = make_record(members)
-        for signers in ((), (zero,), (zero, zero), (zero, start_process("0"))):
+        for signers in ((), (zero,), (zero, start_process("0"))):
             assert not offer(agreeing, "0", record.agreed, record, signers)
         assert offer(agreeing, "0", record.agreed, record, (zero, two))
     assert all(link.banned == "" for link in agreeing.session.links.values())

@@ -50,6 +50,10 @@ from peerclust.runtimes.network.wire import TAG_BYTES, Kind
 # Maximum number of changes of a peer's own neighbors of which it reports the rounds.
 MAX_SPANS = 64
 
+# The view of a peer may change so many times in an agreement, for each of its links, before its
+# neighbors drop it: the agreement begins again each time.
+_MAX_CHANGES = 8
+
 # A neighbor may rejoin so many times in `timeout` seconds before it is dropped.
 _MAX_REJOINS = 10
 
@@ -325,7 +329,16 @@ class Membership:
         now = session.agreement
         if now is not None and view.peer in now.members and view.agreed < now.number:
             session.interrupt(ViewChanged())
+            self._count_change(view.peer, now.number)
         session.wake()
+
+    def _count_change(self, peer: int, agreement: int) -> None:
+        """Drop a neighbor whose views make an agreement begin again and again."""
+        contract = self._session.contract
+        limit = _MAX_CHANGES * len(contract.graph.neighbors(peer))
+        link = self._session.links.get(contract.names[peer])
+        if link is not None and link.count_changes(agreement) > limit:
+            self.drop(link, Cause.EXCESS, f"its view changed {limit + 1} times in an agreement")
 
     def _check_majority(self) -> None:
         """Say so at once if the peers that are left cannot end the run, and if they can again."""
