@@ -35,7 +35,12 @@ from peerclust.runtimes.network.messages import (
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import digest
 from peerclust.runtimes.network.rounds import RoundLoop
-from peerclust.runtimes.network.session import RestartSetup, StateReceived, Stopping
+from peerclust.runtimes.network.session import (
+    RestartSetup,
+    StateReceived,
+    Stopping,
+    ViewChanged,
+)
 from peerclust.runtimes.network.statements import Author, run_id
 from peerclust.runtimes.network.states import Cause, LinkState, RunEvent
 from peerclust.runtimes.network.wire import Frame, Kind
@@ -288,6 +293,24 @@ def test_a_neighbor_whose_view_changes_ever_again_in_an_agreement_is_dropped(nod
         state(node, "2", process.sign("view", messages.pack(view), RUN_ID))
     assert link.banned == "its view changed 9 times in an agreement"
     assert node.session.links["0"].active
+
+
+def test_an_agreement_begins_again_with_a_neighbor_that_knew_the_view_of_a_lost_peer_before(
+    node, processes
+):
+    zero, two = node.session.links["0"], node.session.links["2"]
+    node.membership.drop(zero, Cause.SILENT, "it was silent")
+    node.membership.begin_agreement()
+    process = processes["0"]
+    view = messages.View(zero.number, process.incarnation.start, 1, 0, [])
+    state(node, "2", process.sign("view", messages.pack(view), RUN_ID))
+    node.watchdog.check_links(node.session.loop.time())
+    node.session.check_interrupt()  # it may be complete already
+    frame = round_frame(node, kind=Kind.AGREE, exchange=0, s=1)
+    node.on_frame(two, frame._replace(view=node.membership.views.checksum))
+    node.watchdog.check_links(node.session.loop.time())
+    with pytest.raises(ViewChanged):
+        node.session.check_interrupt()
 
 
 def test_a_neighbor_that_connects_but_states_nothing_is_not_awaited_for_ever(agreeing, processes):

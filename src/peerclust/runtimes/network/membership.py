@@ -122,6 +122,21 @@ class Membership:
         )
         return members
 
+    def follow_neighbors(self) -> None:
+        """Begin an agreement again if a neighbor has, in views that this peer has as well by now.
+
+        The view of a peer that is not a member makes nobody begin again, but some may have begun
+        before they received it.
+        """
+        session, view = self._session, self.views.checksum
+        now = session.agreement
+        if now is not None and now.view != view:
+            frames = (frame for link in session.active_links() for frame in link.inbox.values())
+            if any(
+                (each.kind, each.s, each.view) == (Kind.AGREE, now.number, view) for each in frames
+            ):
+                session.interrupt(ViewChanged())
+
     def end_agreement(self) -> None:
         """Return to the rounds."""
         session = self._session

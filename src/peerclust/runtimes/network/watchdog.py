@@ -52,6 +52,7 @@ class Watchdog:
             for link in links:
                 link.heard_at = link.progress_at = now if link.seen else 0.0
         self._checked = now
+        self._membership.follow_neighbors()
         self._waits.state(now)
         for link in links:
             self.check(link, now)
