@@ -1,10 +1,12 @@
 """Peer processes that lie to their neighbors: apart from it, each is `peerclust peer run`."""
 
+import itertools
+
 import numpy as np
 from msgspec import structs
 
 from peerclust.peers import site
-from peerclust.runtimes.network import handshake, lockstep, messages, node, wire
+from peerclust.runtimes.network import flooding, handshake, lockstep, messages, node, wire
 from peerclust.runtimes.network.messages import (
     Ended,
     Heartbeat,
@@ -18,7 +20,7 @@ from peerclust.runtimes.network.messages import (
 )
 from peerclust.runtimes.network.record import digest
 from peerclust.runtimes.network.statements import run_id
-from peerclust.runtimes.network.wire import Kind
+from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.testing import preload
 
 # The centers of a forged result.
@@ -196,6 +198,37 @@ def offers_ever_new_links(arguments, directory):
             again()
 
     _during_the_run(arguments, directory, act)
+
+
+def pretends_to_make_progress(arguments, directory):
+    """Sends no more arrays, but heartbeats of ever another exchange."""
+
+    def act(self, n):
+        if n == 50:
+            session, send = self.session, self.session.send_frame
+            beats = itertools.count()
+
+            def again():
+                beat = messages.pack(Heartbeat("running", True))
+                at = session.at + next(beats) % 2
+                frame = wire.encode(Frame(Kind.HEARTBEAT, session.network, beat, session.run, at))
+                for link in session.links.values():
+                    send(link, frame)
+                session.loop.call_later(0.1, again)
+
+            again()
+            session.send_frame = lambda link, data: (
+                None if data[5] in wire.ARRAYS else send(link, data)
+            )
+            self.membership.drop = lambda *_: None
+
+    _during_the_run(arguments, directory, act)
+
+
+def states_nothing(arguments, directory):
+    """Connects to its neighbors in the set-up, but its process is known to nobody."""
+    flooding.Flooding.publish = flooding.Flooding.send_all = lambda *_: None
+    preload.run_peer(arguments, directory)
 
 
 def saves_its_reply(arguments, directory):

@@ -78,6 +78,16 @@ def test_a_peer_that_rejoins_again_and_again_is_dropped_and_nobody_else(tmp_path
         assert "p5 is refused: it left and rejoined too often" in found[name][1]
 
 
+@pytest.mark.parametrize(
+    "liar", [lies.pretends_to_make_progress, lies.states_nothing], ids=lambda f: f.__name__
+)
+def test_nobody_waits_for_ever_for_a_liar_and_only_its_neighbors_drop_it(tmp_path, liar):
+    found = run_beside(tmp_path, liar, timeout=1.0)
+    for name, (certificate, log) in found.items():
+        assert "p5" not in certificate["heard"]
+        assert not any(f"{other} was lost" in log for other in HONEST), name
+
+
 def test_the_record_of_an_earlier_run_is_not_taken_for_that_of_a_new_one(tmp_path):
     with make_cluster(tmp_path, 6, GRAPH, join_timeout=6.0, rounds=20, tol=1e-1) as peers:
         peers.start(*HONEST)

@@ -18,6 +18,10 @@ from peerclust.runtimes.network.session import RestartSetup, Session, Stopping
 from peerclust.runtimes.network.states import LinkEvent, RunEvent, RunState
 from peerclust.runtimes.network.views import Pair, reachable_peers
 
+# A process may state its losses so many times for each peer of the network. It does so when it
+# starts, when it loses a neighbor, and when others start or lose theirs.
+_MAX_LOSSES = 32
+
 # What distinguishes attempts: the lost links, and the processes of the members.
 _Description = tuple[set[Pair], list[tuple[int, bytes]]]
 
@@ -160,7 +164,10 @@ class SetupAttempts:
     # Statements
 
     def _read_losses(self, statement: Statement) -> None:
-        near = self._session.contract.graph.neighbors(statement.origin.peer).tolist()
+        graph = self._session.contract.graph
+        if statement.seq > _MAX_LOSSES * graph.m:
+            raise WireError(f"A process must not state its losses {statement.seq} times.")
+        near = graph.neighbors(statement.origin.peer).tolist()
         if not set(messages.unpack(statement.body, Losses).neighbors) <= set(near):
             raise WireError("A statement of losses must list only neighbors of its peer.")
 

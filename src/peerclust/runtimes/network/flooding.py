@@ -19,6 +19,9 @@ from peerclust.runtimes.network.wire import Kind
 # A neighbor may state so much in `timeout` seconds for each of its links before it is dropped.
 _MAX_STATEMENTS = 100
 
+# What a process states only once. So if it signs two of them, they contradict each other.
+_ONCE: tuple[Subject, ...] = ("presence", "record")
+
 # Statements of one origin are forwarded with at least this pause in between, in seconds; then only
 # the latest ones are.
 _MIN_PAUSE = 0.05
@@ -99,6 +102,8 @@ class Flooding:
             if origin.count_statements(now, contract.timeout) > limit:
                 often = f"more than {limit} times in {contract.timeout:g} s"
                 return Cause.EXCESS, f"A peer must not state {often}."
+        if statement.kind in _ONCE and statement.seq != 1:
+            return Cause.INVALID, f"A process must state its {statement.kind} only once."
         try:
             if reader := self.readers.get(statement.kind):
                 reader(statement)

@@ -19,6 +19,9 @@ from peerclust.runtimes.network.wire import Frame, Kind
 # A neighbor may start so many processes during the set-up before it is dropped.
 _MAX_PROCESSES = 16
 
+# No process can start later than one of its peer that started then, in the year 2116.
+_LATEST_START = (1 << 62) - 1
+
 
 class Greeting(NamedTuple):
     """A connection of a neighbor that has sent HELLO: the message, its frame, and our nonce."""
@@ -82,7 +85,7 @@ class Handshake:
         known, mine = hello.known, self._author.incarnation
         if known is not None and known.peer == mine.peer and known.order > mine.order:
             # The clock of this machine was set back, or another process runs with this key.
-            if self._session.phase == "agreeing":
+            if self._session.phase == "agreeing" and known.start < _LATEST_START:
                 self._author.start_after(known)
                 self._gossip.meet(self._author.incarnation)
                 self._attempts.state_losses()
@@ -118,7 +121,7 @@ class Handshake:
         link.attach(connection, session.loop.time())
         link.refusal = ""
         link.process, link.phase, link.counts_me = hello.process, hello.phase, hello.counts
-        link.run, link.at = frame.run, frame.exchange
+        link.run = frame.run
         self._flooding.send_all(link)
         if session.phase == "running" and link.active and not (resumed and hello.counts):
             self._membership.drop(link, Cause.FORGOT)

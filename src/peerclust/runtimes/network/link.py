@@ -36,16 +36,20 @@ class Link:
         one. `offered_at` is when this peer sent its own, in the state OFFERED.
     process : Incarnation or None
         The neighbor's process that was last connected.
-    phase, run, at, counts_me
-        The neighbor's last known phase, run and exchange, and whether it considers this peer
-        active; `progress_at` is when its run or exchange last changed.
+    phase, run, counts_me
+        The neighbor's last known phase and run, and whether it considers this peer active.
+    furthest, progress_at, excused_at, stuck
+        Its furthest exchange in a run, when it got there, when it was last seen to wait for others,
+        and how often it was dropped as it made no progress.
     heard_at, sent_at : float
         When a frame was last received from it, and last sent to it.
     agreement_view : tuple of int and float
         The checksum of the views in its last frame of an agreement, and when it was received.
-    seen, processes, stated_at, rejoined_at
-        Whether it was ever connected, how many of its processes were, and when it lately stated
-        something about itself or rejoined.
+    seen, seen_at, processes, stated_at, rejoined_at
+        Whether it was ever connected, when first, how many of its processes were, and when it
+        lately stated something about itself or rejoined.
+    changes : tuple of int and int
+        The number of an agreement, and how often the neighbor's view changed in it.
     state_requested : bool
         Whether this peer sent STATE_REQUEST over this connection; `state_sent_at` is when it last
         answered one.
@@ -70,13 +74,17 @@ class Link:
     offer_received: int | None = None
     phase: Phase = "agreeing"
     run: bytes = NO_RUN
-    at: int = -1
     counts_me: bool = False
+    furthest: tuple[bytes, int] = (NO_RUN, -1)
     progress_at: float = 0.0
+    excused_at: float = 0.0
+    stuck: int = 0
+    changes: tuple[int, int] = (0, 0)
     heard_at: float = 0.0
     sent_at: float = 0.0
     agreement_view: tuple[int, float] = (0, np.inf)
     seen: bool = False
+    seen_at: float = 0.0
     processes: int = 0
     stated_at: deque[float] = field(default_factory=deque)
     rejoined_at: deque[float] = field(default_factory=deque)
@@ -112,6 +120,17 @@ class Link:
         """Return whether this round cannot start before the neighbor's LINK_UP has come."""
         offered = self.state is LinkState.OFFERED
         return offered and self.offered < round_ and self.phase == "running"
+
+    def note_progress(self, run: bytes, exchange: int) -> None:
+        """Note that the neighbor is at an exchange of this peer's run, which is no step back."""
+        if run != self.furthest[0] or exchange > self.furthest[1]:
+            self.furthest, self.progress_at = (run, exchange), self.heard_at
+
+    def count_changes(self, agreement: int) -> int:
+        """Count one more change of its view; return how many there were in this agreement."""
+        number, count = self.changes
+        self.changes = agreement, count + 1 if number == agreement else 1
+        return self.changes[1]
 
     def count_rejoins(self, now: float, seconds: float) -> int:
         """Count one more rejoin; return how many there were in the last seconds."""
@@ -161,8 +180,8 @@ class Link:
         self.connection = connection
         if old is not None:
             old.abort("another connection replaced it")
-        self.seen = True
-        self.heard_at = self.progress_at = now
+        self.seen_at = self.seen_at if self.seen else now
+        self.seen, self.heard_at = True, now
 
     def detach(self) -> None:
         """Note that the connection is gone."""

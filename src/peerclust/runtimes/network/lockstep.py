@@ -34,6 +34,10 @@ from peerclust.runtimes.stopping import NEVER
 # A peer that joins late adopts the number of its neighbors' agreement, up to this.
 _MAX_NUMBER = 1 << 40
 
+# A peer takes part in so many agreements that neighbors call for in one exchange. After that it
+# waits for their frames of the exchange, so that a neighbor that sends none is noticed.
+_MAX_CALLS = 16
+
 # Returns the reason why a received array cannot be used, or "".
 Check = Callable[[Array], str]
 
@@ -63,6 +67,8 @@ class Lockstep:
         self.awaited: Key | None = None
         self.awaited_since = 0.0
         self.missing: set[int] = set()
+        # The last exchange of rounds in which a neighbor called, and how often.
+        self._calls = -1, 0
 
     async def exchange(
         self,
@@ -160,11 +166,18 @@ class Lockstep:
                 self._drop(link, Cause.ENDED, Cause.ENDED.description)
         missing = [link for link in missing if link.active and not link.leaving]
         now = session.agreed if session.agreement is None else session.agreement.number
-        if session.phase == "running" and any(link.agreement > now for link in missing):
+        called = session.phase == "running" and any(link.agreement > now for link in missing)
+        if called and (session.agreement is not None or self._heeds_call()):
             self.awaited = None
             raise Called
         self.missing = {link.number for link in missing}
         return self.missing
+
+    def _heeds_call(self) -> bool:
+        """Count a call in this exchange; return whether this peer takes part."""
+        at, calls = self._calls
+        self._calls = self._session.at, calls + 1 if at == self._session.at else 1
+        return self._calls[1] <= _MAX_CALLS
 
     def receive_array(self, link: Link, frame: Frame) -> None:
         """Store an array until its exchange; duplicates and late frames are dropped."""

@@ -50,6 +50,10 @@ from peerclust.text import sanitize
 # Maximum number of changes of a peer's own neighbors of which it reports the rounds.
 MAX_SPANS = 64
 
+# The view of a peer may change so many times in an agreement, for each of its links, before its
+# neighbors drop it: the agreement begins again each time.
+_MAX_CHANGES = 8
+
 # A neighbor may rejoin so many times in `timeout` seconds before it is dropped.
 _MAX_REJOINS = 10
 
@@ -117,6 +121,19 @@ class Membership:
             session.agreed + 1, self.views.checksum, frozenset(members), frozenset(near)
         )
         return members
+
+    def follow_neighbors(self) -> None:
+        """Begin an agreement again if a neighbor has begun it in the present views.
+
+        They are not those of this peer's agreement if a peer that is no member changed its view.
+        The neighbor had not completed the agreement, so nobody has passed the barrier.
+        """
+        session, view = self._session, self.views.checksum
+        now, links = session.agreement, session.links.values()
+        if now is None or now.view == view:
+            return
+        if any(link.has_begun(now.number, view) for link in links if link.active):
+            session.interrupt(ViewChanged())
 
     def end_agreement(self) -> None:
         """Return to the rounds."""
@@ -325,21 +342,17 @@ class Membership:
         now = session.agreement
         if now is not None and view.peer in now.members and view.agreed < now.number:
             session.interrupt(ViewChanged())
+            self._count_change(view.peer, now.number)
         self.follow_neighbors()
         session.wake()
 
-    def follow_neighbors(self) -> None:
-        """Begin an agreement again if a neighbor has begun it in the present views.
-
-        They are not those of this peer's agreement if a peer that is no member changed its view.
-        The neighbor had not completed the agreement, so nobody has passed the barrier.
-        """
-        session, view = self._session, self.views.checksum
-        now, links = session.agreement, session.links.values()
-        if now is None or now.view == view:
-            return
-        if any(link.has_begun(now.number, view) for link in links if link.active):
-            session.interrupt(ViewChanged())
+    def _count_change(self, peer: int, agreement: int) -> None:
+        """Drop a neighbor whose views make an agreement begin again and again."""
+        contract = self._session.contract
+        limit = _MAX_CHANGES * len(contract.graph.neighbors(peer))
+        link = self._session.links.get(contract.names[peer])
+        if link is not None and link.count_changes(agreement) > limit:
+            self.drop(link, Cause.EXCESS, f"its view changed {limit + 1} times in an agreement")
 
     def _check_majority(self) -> None:
         """Say so at once if the peers that are left cannot end the run, and if they can again."""

@@ -88,7 +88,13 @@ class Node:
         self.waits = WaitsFor(session, self.flooding, self.lockstep, self.membership.connected)
         self.signing = RecordSigning(session, self.flooding, self.membership)
         self.handshake = Handshake(session, self.flooding, self.attempts, self.membership)
-        self.watchdog = Watchdog(session, self.membership, self.lockstep, self.waits)
+        self.watchdog = Watchdog(
+            session,
+            self.membership,
+            self.lockstep,
+            self.waits,
+            self.flooding.gossip.processes.__contains__,
+        )
         self.state_reply: Callable[[], StateReply] | None = None
         # The neighbors whose results were doubted.
         self._doubted: set[Link] = set()
@@ -181,8 +187,9 @@ class Node:
         """Handle a frame from a neighbor."""
         session = self.session
         link.heard_at = session.loop.time()
-        if (frame.run, frame.exchange) != (link.run, link.at):
-            link.run, link.at, link.progress_at = frame.run, frame.exchange, link.heard_at
+        link.run = frame.run
+        if frame.run == session.run and frame.exchange <= session.at + 1:
+            link.note_progress(frame.run, frame.exchange)
         if frame.network != session.network:
             self.on_invalid(link, "its frames must be of this network")
         elif session.state is RunState.SERVING and frame.kind not in _WHILE_SERVING:
@@ -318,6 +325,8 @@ class Node:
 
     def _stop_with(self, link: Link, bye: Bye) -> None:
         """Stop, as a neighbor does, and tell the others."""
-        self.session.broadcast(Kind.BYE, bye, but=link)
         reason = sanitize(bye.reason)
+        # Nobody signed the reason, so they are told who gave it.
+        told = sanitize(f"{link.name} says: {reason}")
+        self.session.broadcast(Kind.BYE, Bye("stops", told), but=link)
         self.session.interrupt(Stopping(f"{link.name} stopped the run: {reason}"))

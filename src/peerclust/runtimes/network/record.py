@@ -43,7 +43,8 @@ def check_signed(signed: SignedRecord, contract: Contract, verifier: Verifier) -
     stated = digest(record)
     signers = set()
     for statement in signed.signatures:
-        if (statement.kind, statement.body, statement.run) != ("record", stated, record.run):
+        said = statement.kind, statement.seq, statement.body, statement.run
+        if said != ("record", 1, stated, record.run):
             raise WireError("The signatures of a record must be those of this record.")
         verifier.check_statement(statement)
         signers.add(statement.origin.peer)

@@ -43,23 +43,22 @@ class WaitsFor:
         waits = Waits(session.run, number, at, sorted(lockstep.missing))
         self._flooding.publish("waits", messages.pack(waits))
 
-    def is_excused(self, link: Link, now: float) -> bool:
-        """Return whether a neighbor whose frame is missing waits for others in its turn.
+    def count_awaited(self, link: Link, now: float) -> int:
+        """Return for how many others a neighbor waits whose frame is missing, by what peers say.
 
-        It does not if it says to wait for this peer, which has sent its frame, or for peers of
-        which one waits for it: in a cycle somebody lies, and each neighbor leaves the cycle by
-        itself. Nor does it if it waits for peers that are lost.
+        It counts those for which these wait in turn. It is 0 if the neighbor says to wait for this
+        peer, which has sent its frame. A peer waits longer for one that waits for others than these
+        wait for each other, so that those next to a liar, or to a peer that is stuck, drop it.
         """
+        me = {self._session.number}
         edge = self._awaited_by(link.number, now)
-        if not edge:
-            return False
+        if edge & me:
+            return 0
         seen: set[int] = set()
         while edge:
-            if edge & {link.number, self._session.number}:
-                return False
             seen |= edge
-            edge = set().union(*(self._awaited_by(i, now) for i in edge)) - seen
-        return True
+            edge = set().union(*(self._awaited_by(i, now) for i in edge)) - seen - me
+        return len(seen)
 
     def _awaited_by(self, peer: int, now: float) -> set[int]:
         """Return the peers for which a peer says to wait, but those that are lost."""

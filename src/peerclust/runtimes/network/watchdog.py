@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.lockstep import Lockstep
@@ -13,14 +14,25 @@ from peerclust.runtimes.network.states import Cause, LinkState
 from peerclust.runtimes.network.waits import WaitsFor
 from peerclust.runtimes.network.wire import Kind
 
+# A neighbor that made no progress may return so many times.
+_MAX_STUCK = 3
+
 
 class Watchdog:
-    """Sends heartbeats, and drops neighbors of which too little is heard."""
+    """Sends heartbeats, and drops neighbors of which too little is heard.
+
+    `is_known` returns whether a process of a peer has stated something.
+    """
 
     def __init__(
-        self, session: Session, membership: Membership, lockstep: Lockstep, waits: WaitsFor
+        self,
+        session: Session,
+        membership: Membership,
+        lockstep: Lockstep,
+        waits: WaitsFor,
+        is_known: Callable[[int], bool],
     ) -> None:
-        self._session, self._membership = session, membership
+        self._session, self._membership, self._is_known = session, membership, is_known
         self._lockstep, self._waits = lockstep, waits
         self._began = self._checked = session.loop.time()
 
@@ -60,6 +72,9 @@ class Watchdog:
             link.connection.abort(f"it was silent for {timeout:g} s")
         elif link.state is LinkState.OFFERED and now - link.offered_at > timeout:
             self._membership.drop(link, Cause.MUTE)
+        elif self._is_unknown(link, now):
+            silent = "it has connected, but its process stated nothing"
+            self._membership.drop(link, Cause.STUCK, silent)
         elif self._has_other_views(link, now):
             reason = "it takes part in agreements with other views than those stated"
             self._membership.drop(link, Cause.OTHER_VIEWS, reason)
@@ -85,11 +100,25 @@ class Watchdog:
         elif link.number in self._lockstep.missing and self._lockstep.awaited is not None:
             # It is alive but makes no progress.
             limit = contract.patience
-            if self._waits.is_excused(link, now):
-                link.progress_at = now
-            elif now - max(link.progress_at, self._lockstep.awaited_since) > limit:
+            since = max(link.progress_at, self._lockstep.awaited_since)
+            others = self._waits.count_awaited(link, now)
+            if others and now - since <= limit * (1 + others):
+                link.excused_at = now
+            elif now - max(since, link.excused_at) > limit:
+                link.stuck += 1
                 stuck = f"it was alive but made no progress for {limit:g} s"
-                self._membership.drop(link, Cause.STUCK, stuck)
+                cause = Cause.STUCK if link.stuck <= _MAX_STUCK else Cause.EXCESS
+                self._membership.drop(link, cause, stuck)
+
+    def _is_unknown(self, link: Link, now: float) -> bool:
+        """Return whether all wait for a process which has stated nothing since it connected.
+
+        One that serves the result of a run never does, and has more time to send it.
+        """
+        contract = self._session.contract
+        limit = contract.join_timeout if link.phase == "done" else contract.timeout
+        late = link.state is LinkState.ACTIVE and now - link.seen_at > limit
+        return late and self._session.phase == "agreeing" and not self._is_known(link.number)
 
     def _has_other_views(self, link: Link, now: float) -> bool:
         """Return whether a neighbor is in an agreement with views that nobody has stated.
