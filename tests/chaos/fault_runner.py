@@ -48,7 +48,7 @@ class PeerProcess:
 
     `name` is that of its files: p3, or p3-copy for a second process of p3. `code` is its exit code,
     None if it did not end by itself; `stderr` what it wrote there, from byte `stderr_begin` of its
-    file on; `signals` those sent to it; `status` its status if it hung.
+    file on; `signals` those sent to it; `status` its status if it hung, and did not just run on.
     """
 
     name: str
@@ -317,20 +317,25 @@ class FaultRunner:
 
     def _wait(self) -> None:
         """Wait for every honest process to end, and record the status of those that hang."""
-        begin = last_progress = time.monotonic()
-        last_rounds: dict[str, Any] = {}
+        begin = time.monotonic()
+        # The last round seen of each, and when it was first seen.
+        seen: dict[str, tuple[Any, float]] = {}
         while honest := set(self._active()) - {self.schedule.liar}:
             now = time.monotonic()
-            rounds = {name: self._query(name).get("round") for name in honest}
-            if rounds != last_rounds:
-                last_rounds, last_progress = rounds, now
-            if now - last_progress > _HANG_TIMEOUT or now - begin > _TOTAL_TIMEOUT:
+            for name in honest:
+                round_ = self._query(name).get("round")
+                if name not in seen or seen[name][0] != round_:
+                    seen[name] = round_, now
+            last = max(seen[name][1] for name in honest)
+            if now - last > _HANG_TIMEOUT or now - begin > _TOTAL_TIMEOUT:
                 break
             time.sleep(0.2)
         for i, each in enumerate(self.processes):
             each.code = each.process.exitcode
-            if each.code is None:
-                each.status = str(self._query(each.name))
+            # A search may take longer than all else; it has an end, as rounds are limited.
+            stands = time.monotonic() - seen.get(each.name, ("", begin))[1]
+            if each.code is None and stands > _HANG_TIMEOUT:
+                each.status = str(self._query(each.name)) or "no answer"
             later = [p.stderr_begin for p in self.processes[i + 1 :] if p.name == each.name]
             file = self.folder / f"{each.name}.err"
             text = file.read_bytes() if file.exists() else b""

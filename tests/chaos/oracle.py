@@ -152,11 +152,11 @@ def _check_process(run: FaultRun, process: PeerProcess) -> Iterator[Finding]:
         errors = [line for line in errors if _LAST_LINE in line]
         if any(each in line for each in _DISK_ERRORS for line in errors if "out-" not in line):
             yield Finding(BROKEN, f"{name} does not name the file: {' / '.join(errors)}")
-    if code is None:
+    if code is None and process.status:
         yield Finding(HANG, f"{name} did not end: {process.status}")
-    elif code < 0 and -code not in process.signals:
+    elif code is not None and code < 0 and -code not in process.signals:
         yield Finding(BROKEN, f"{name} was ended by signal {-code}, which was not sent")
-    elif code > 3:
+    elif code is not None and code > 3:
         yield Finding(BROKEN, f"{name} ended with exit code {code}")
     if len(errors) != (code in (2, 3)):
         yield Finding(BROKEN, f"{name} ended with {code} and wrote {' / '.join(errors)!r}")
@@ -215,7 +215,7 @@ def _read_log(run: FaultRun, name: str) -> list[str]:
 
 def _name_outcome(process: PeerProcess, record: dict[str, Any] | None) -> str:
     if process.code is None:
-        return "hung"
+        return "hung" if process.status else "still running after 5 minutes"
     if process.code < 0:
         return "killed"
     if process.code > 1 or record is None:
