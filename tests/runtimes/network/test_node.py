@@ -549,6 +549,20 @@ def test_what_a_process_lost_before_it_started_a_run_does_not_keep_a_late_peer_o
     node.session.loop.close()
 
 
+def test_a_set_up_restarts_if_a_process_whose_losses_it_counts_has_started_a_run(
+    agreeing, processes
+):
+    node = agreeing
+    begin_setup(node, processes)
+    state(node, "0", lost(processes["0"], 1))
+    with pytest.raises(RestartSetup):
+        node.session.check_interrupt()
+    start_setup(node, b"setup 2", (1, 2))
+    state(node, "2", processes["0"].sign("agreed", bytes(32), RUN_ID))
+    with pytest.raises(RestartSetup):
+        node.session.check_interrupt()
+
+
 @pytest.mark.parametrize("phase", ["agreeing", "running", "done"])
 def test_which_links_are_lost_does_not_depend_on_what_a_neighbor_calls_its_phase(
     base, identities, processes, phase

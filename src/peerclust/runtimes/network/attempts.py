@@ -177,3 +177,6 @@ class SetupAttempts:
             took_part = self._attempt is not None and (origin.peer, origin.key) in self._attempt[1]
             self._recalled |= took_part
             self.restart_if_outdated(tell=not took_part)
+        elif statement.kind == "agreed":
+            # What it has lost counts no more.
+            self.restart_if_outdated(tell=False)
