@@ -54,7 +54,7 @@ class JoinProcedure:
             try:
                 return self._agree()
             except RestartSetup:
-                self.directory.log(LogEvent("setup-restarted", "The setup starts again."))
+                self.directory.log(LogEvent("setup-restarted", "The set-up starts again."))
             except StateReceived as received:
                 if received.reply.record is not None:
                     raise
@@ -165,7 +165,7 @@ class JoinProcedure:
         return self.directory.load_checkpoint(self.contract, self.rows.digest)
 
     def _check_majority(self, members: Sequence[int]) -> None:
-        """Raise PeerError for at most half of all peers: nobody can join them, nor they converge."""
+        """Raise PeerError for half of all peers or fewer: they cannot converge, nor be joined."""
         session, m = self.node.session, len(self.contract.peers)
         if is_majority(len(members), m):
             return
