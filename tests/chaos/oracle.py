@@ -42,6 +42,7 @@ _REASONS = {
     "The run was stopped": "stopped by the network file",
     "lost contact with all": "partitioned",
     "could reach none": "reached no peer",
+    "could reach only": "reached too few peers",
     "it can take part only if": "rows out of range",
     "must not contain a result": "had a result",
 }

@@ -236,6 +236,6 @@ def test_rows_outside_of_the_ranges_are_bad_before_anything_is_sent(net):
     net.agree(max_weight=2)
     data.write_text("x,y\n0,0\n0,1\n0,2\n")
     assert (
-        "rows of at most max_weight = 2 of the network file. Got 3;"
+        "must have at most 2 rows, the max_weight of the network file. Got 3;"
         in (bad(net.check("a", seconds=0.1))["data"])
     )

@@ -30,7 +30,7 @@ def test_a_check_before_the_start_changes_nothing_of_the_run(net):
         record = json.loads((net.path / name / "out" / "certificate.json").read_text())
         assert record["status"]["name"] == "converged"
         assert record["events"] == []
-        assert "The setup starts again" not in (net.path / name / "out" / "log.txt").read_text()
+        assert "The set-up starts again" not in (net.path / name / "out" / "log.txt").read_text()
 
 
 def test_a_check_while_others_run_without_this_peer_changes_nothing_of_the_run(net):

@@ -23,6 +23,7 @@ def test_a_killed_peer_rejoins_from_its_checkpoint(tmp_path):
         check_ended(peers, peers.names)
         assert "the checkpoint of round" in peers.log("p3")
         assert "p3 was lost" in peers.log("p2")
+        assert "majority" not in peers.log("p3")
         assert len(peers.certificate("p0")["contributed"]["p3"]) >= 2
 
 

@@ -103,6 +103,14 @@ def test_a_peer_that_no_neighbor_joins_names_all_its_neighbors(tmp_path):
         assert "Nor did p4 connect." in peers.error("p0")
 
 
+def test_half_of_all_peers_start_no_run_since_nobody_could_join_it(tmp_path):
+    with make_cluster(tmp_path, 4, join_timeout=1.5) as peers:
+        peers.start("p0", "p1")
+        assert set(peers.wait(seconds=30).values()) == {2}
+        for name in ("p0", "p1"):
+            assert "a run needs more than half of all 4 peers" in peers.error(name)
+
+
 def test_a_listed_peer_with_another_contract_is_refused_and_named(tmp_path):
     with make_cluster(tmp_path, join_timeout=3.0) as peers:
         others = ["p0", "p1", "p3", "p4"]

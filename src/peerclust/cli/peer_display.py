@@ -115,10 +115,10 @@ def status_table(status: dict[str, Any]) -> Table:
 
 
 def replay_table(replayed: dict[str, Any]) -> Table:
-    """Return the table of a replay: each site's last round, and whether its centers are equal."""
+    """Return the table of a replay: each site's rounds, and whether its centers are equal."""
     table = Table(box=SIMPLE)
-    for name in ("site", "last round", "replay"):
-        table.add_column(name, justify="right" if name == "last round" else "left")
+    for name in ("site", "rounds", "replay"):
+        table.add_column(name, justify="right" if name == "rounds" else "left")
     for name, site in replayed.items():
         same = "equal to the last bit" if site["same"] else "DIFFERENT"
         table.add_row(name, str(site["rounds"]), same)

@@ -252,7 +252,7 @@ class _Printer:
         if self.code == exit_codes.LEFT and not self._failed:
             if sys.stderr.isatty():
                 sys.stderr.write("\r\x1b[K\x1b[?25h")  # a progress line may hide the cursor
-            resumes = "the same command goes on from its last checkpoint, if there is one."
+            resumes = "the same command resumes from its last checkpoint, if there is one."
             self.fail(f"{self.me} was asked to end; {resumes}", "asked to end", self.code)
         os._exit(self.code)
 

@@ -6,6 +6,7 @@ joins after the others have started gets the settings and the current round from
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from peerclust.arrays import Array
@@ -19,6 +20,7 @@ from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed, StateReply, unpack_centers
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.record import is_majority
 from peerclust.runtimes.network.session import RestartSetup, StateReceived, Stopping
 from peerclust.runtimes.network.setup import SetupRuntime
 from peerclust.runtimes.network.statements import run_id
@@ -52,7 +54,7 @@ class JoinProcedure:
             try:
                 return self._agree()
             except RestartSetup:
-                self.directory.log(LogEvent("setup-restarted", "The setup starts again."))
+                self.directory.log(LogEvent("setup-restarted", "The set-up starts again."))
             except StateReceived as received:
                 if received.reply.record is not None:
                     raise
@@ -68,12 +70,7 @@ class JoinProcedure:
     def _agree(self) -> JoinResult:
         """Agree on scale, step and start, or on resuming from the checkpoints of all sites."""
         runtime = SetupRuntime(self.node)
-        if len(runtime.members) == 1:
-            raise PeerError(
-                f"{self.node.session.name} could reach none of its neighbors:"
-                f" {self._list_absent()}. Start all sites within `join_timeout`; if their run is"
-                " over, one of them can send its result with `peerclust peer serve`."
-            )
+        self._check_majority(runtime.members)
         saved, round_ = self._agree_to_resume(runtime)
         if saved is None:
             try:
@@ -167,8 +164,22 @@ class JoinProcedure:
     def _load_checkpoint(self) -> Checkpoint | None:
         return self.directory.load_checkpoint(self.contract, self.rows.digest)
 
-    def _list_absent(self) -> str:
-        links = self.node.session.links.values()
-        return "; ".join(
-            f"{link.name}: {link.banned or link.refusal or 'no answer'}" for link in links
+    def _check_majority(self, members: Sequence[int]) -> None:
+        """Raise PeerError for half of all peers or fewer: they cannot converge, nor be joined."""
+        session, m = self.node.session, len(self.contract.peers)
+        if is_majority(len(members), m):
+            return
+        others = [self.contract.names[i] for i in members if i != session.number]
+        reached = "none of its neighbors"
+        if others:
+            reached = f"only {', '.join(others)}, and a run needs more than half of all {m} peers"
+        absent = "; ".join(
+            f"{link.name}: {link.banned or link.refusal or 'no answer'}"
+            for link in session.links.values()
+            if link.number not in members
+        )
+        raise PeerError(
+            f"{session.name} could reach {reached}{': ' * bool(absent)}{absent}. Start all sites"
+            " within `join_timeout`; if their run is over, one of them can send its result with"
+            " `peerclust peer serve`."
         )

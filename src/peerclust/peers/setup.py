@@ -200,12 +200,11 @@ def check_public_bounds(contract: Contract, table: Table) -> None:
             )
     total = float(len(table.rows) if table.weights is None else table.weights.sum())
     if total > contract.max_weight:
-        what = "rows" if table.weights is None else "a total weight"
-        rule = (
-            f"must have {what} of at most max_weight = {contract.max_weight:g} of the network file"
-        )
+        most = f"at most {contract.max_weight:g}"
+        what = f"{most} rows" if table.weights is None else f"a total weight of {most}"
+        rule = f"must have {what}, the max_weight of the network file"
         raise SiteDataError(
-            f"{table.files[0]} {rule}. Got {total:g}; all sites need a file with a larger one.",
+            f"{table.files[0]} {rule}. Got {total:g}; all sites need one with a larger max_weight.",
             f"it {rule}",
         )
 

@@ -85,12 +85,7 @@ class Membership:
         session.agreement, session.agreed = None, 0
         self.views, self.first_round = views, round_
         self._flooding.publish("agreed", digest(agreed))
-        # Others may have started before.
         gossip.drop_other_runs("view", run)
-        for peer in range(session.contract.graph.m):
-            statement = gossip.latest(peer, "view")
-            if statement is not None and peer != session.number:
-                self._read_view(statement)
         session.cancel_interrupt(RestartSetup)
         session.cancel_join()
         mine = views[session.number].counts
@@ -103,6 +98,11 @@ class Membership:
         active = [link.number for link in session.links.values() if link.active]
         self._spans.append((round_, tuple(active)))
         self._publish_view()
+        # Others may have started before.
+        for peer in range(session.contract.graph.m):
+            statement = gossip.latest(peer, "view")
+            if statement is not None and peer != session.number:
+                self._read_view(statement)
         for link in session.links.values():
             session.send(link, Kind.HEARTBEAT, Heartbeat(session.phase, link.active))
         self.sync_phases()
