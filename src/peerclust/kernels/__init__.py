@@ -37,7 +37,7 @@ from peerclust.kernels.constants import (
     VARYING,
 )
 from peerclust.kernels.exact_sums import CachedSums
-from peerclust.kernels.kernel import Kernel, compile_mode, may_compile, use_mode
+from peerclust.kernels.kernel import Kernel, compile_mode, import_compiler, may_compile, use_mode
 from peerclust.kernels.plain import arrays, assignment, centers, exact_sums as sums, small_users
 from peerclust.kernels.plain.arrays import all_in_box, by_user, hashes, sparse_hashes, weighted_sum
 from peerclust.kernels.plain.boxes import transpose_boxes
@@ -124,6 +124,7 @@ __all__ = [
     "gradient",
     "gradient_step",
     "hashes",
+    "import_compiler",
     "matvec",
     "may_compile",
     "nearest",

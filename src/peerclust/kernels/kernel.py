@@ -35,6 +35,8 @@ from peerclust.kernels.cache_directory import cache_directory, existing_cache
 MODES = ("auto", "always", "never")
 # Seconds to load a loop from the cache, and to import numba.
 LOADING, IMPORTING = 0.01, 0.3
+# A loop is due soon if numpy's version has taken this fraction of the time of compiling.
+_SOON = 0.9
 # Compilation that takes longer than this is logged.
 _LONG = 1.0
 
@@ -95,8 +97,19 @@ def _announce(kernel: Kernel) -> None:
         _log.warning("compiling kernels, once: about %.0f s", Kernel.compiling + others)
 
 
+def import_compiler() -> None:
+    """Import numba in a thread if there are loops in the cache.
+
+    These then run as soon as loading them pays, without the time of the import. A process that has
+    to wait anyway can do so.
+    """
+    directory = existing_cache()
+    if compile_mode() == "auto" and directory is not None and any(directory.glob("*.types")):
+        threading.Thread(target=import_module, args=("numba",), daemon=True).start()
+
+
 def may_compile() -> bool:
-    """Return whether one of the next calls of a kernel may compile a loop, or load it.
+    """Return whether one of the next calls of a kernel may compile a loop.
 
     A process that must answer meanwhile makes such a call in a thread.
     """
@@ -234,9 +247,10 @@ class Kernel:
         if types not in self._on_disk:
             marker = self._marker(types, existing_cache())
             self._on_disk[types] = _read(marker) == types.encode()
-        price = LOADING if self._on_disk[types] else self._seconds
+        on_disk = self._on_disk[types]
+        price = LOADING if on_disk else self._seconds
         price += 0.0 if "numba" in sys.modules else IMPORTING
-        if spent >= 0.5 * price:
+        if spent >= _SOON * price and not on_disk:
             Kernel.due_soon.add(self)
         return spent >= price
 

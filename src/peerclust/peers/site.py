@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.clustering.problem import draw_seed
 from peerclust.clustering.search import Searched, search
@@ -149,6 +150,7 @@ class Site:
         try:
             node.open()
             failing = "an error at its site"
+            kernels.import_compiler()
             node.session.loop.run_until_complete(self._status.open())
             return self._take_part()
         except Leaving:
