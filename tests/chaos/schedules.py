@@ -38,6 +38,8 @@ LIES = (
     "says_that_it_ended",
     "invents_processes",
     "offers_ever_new_links",
+    "pretends_to_make_progress",
+    "states_nothing",
     "weighs_too_much",
     "is_too_stiff",
     "says_far_off",

@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -197,8 +198,8 @@ def test_a_small_fit_needs_no_numba_and_has_the_same_bits(n, users, tmp_path):
 
 def test_a_kernel_that_is_due_soon_is_known_until_it_is_compiled(tmp_path, monkeypatch, clock):
     monkeypatch.setattr(Kernel, "due_soon", set())
-    kernel, calls = make_kernel(tmp_path, monkeypatch, clock, seconds=5.0)
-    for _ in range(3):
+    kernel, calls = make_kernel(tmp_path, monkeypatch, clock, seconds=20.0)
+    for _ in range(18):
         kernel(X)
     assert not kernels.may_compile()
     kernel(X)
@@ -206,3 +207,32 @@ def test_a_kernel_that_is_due_soon_is_known_until_it_is_compiled(tmp_path, monke
     while "compile" not in calls:
         kernel(X)
     assert not kernels.may_compile()
+
+
+def test_a_loop_in_the_cache_is_loaded_without_a_thread(tmp_path, monkeypatch, clock):
+    monkeypatch.setattr(Kernel, "due_soon", set())
+    kernel, calls = make_kernel(tmp_path, monkeypatch, clock, seconds=1.0)
+    while "compile" not in calls:
+        kernel(X)
+    again, calls = make_kernel(tmp_path, monkeypatch, clock, seconds=20.0)
+    again(X)
+    assert not kernels.may_compile()
+    again(X)
+    assert calls == ["numpy d", "compile", "compiled d"]
+
+
+@pytest.mark.parametrize("markers", [0, 1])
+def test_numba_is_imported_ahead_only_if_there_are_loops_in_the_cache(
+    tmp_path, monkeypatch, markers
+):
+    imported = []
+    monkeypatch.setattr(module, "existing_cache", lambda: tmp_path)
+    monkeypatch.setattr(module, "import_module", imported.append)
+    for i in range(markers):
+        (tmp_path / f"some.loop-{i}.types").write_text("d1")
+    with kernels.use_mode("auto"):
+        kernels.import_compiler()
+    for thread in threading.enumerate():
+        if thread.daemon and thread.name.endswith("(append)"):
+            thread.join()
+    assert imported == ["numba"] * markers
