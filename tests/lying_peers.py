@@ -48,9 +48,10 @@ def _forge(peer, copies):
         residual=0.0, pooled_residual=0.0, disagreement=0.0, cost=0.0, pooled_cost=0.0,
         used=contract.n_clusters, centers=messages.pack_centers(centers),
     )  # fmt: skip
-    signed = [
-        peer.flooding.author.sign("record", digest(record), record.run) for _ in range(copies)
-    ]
+    signed, author = [], peer.flooding.author
+    for _ in range(copies):
+        author._seqs["record"] = 0  # a process signs only one
+        signed.append(author.sign("record", digest(record), record.run))
     return StateReply(agreed, 10, record.centers, SignedRecord(record, signed))
 
 

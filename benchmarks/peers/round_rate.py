@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -76,10 +77,19 @@ def _under_connections(folder: Path, *, rounds: int, repeats: int) -> Measure:
     accepted = 0
     with _make_cluster(folder, K=3, d=4, rounds=rounds) as cluster:
 
+        def is_running() -> bool:
+            with suppress(PeerError):
+                return bool(cluster.status(cluster.names[0])["phase"] == "running")
+            return False
+
         def disturbed() -> float:
             nonlocal accepted
             with UnauthorizedClients(
-                cluster.contract, cluster.names[0], folder, per_second=_CONNECTIONS_PER_SECOND
+                cluster.contract,
+                cluster.names[0],
+                folder,
+                per_second=_CONNECTIONS_PER_SECOND,
+                is_running=is_running,
             ) as clients:
                 rate = _run(cluster)
             accepted += clients.accepted

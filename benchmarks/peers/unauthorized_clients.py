@@ -31,16 +31,26 @@ _TIMEOUT = 2.0
 class UnauthorizedClients:
     """Within its context, clients of each kind in turn connect to a peer at a given rate.
 
-    `directory` has the keys of all peers; the clients' own keys go to a subdirectory of it.
+    `directory` has the keys of all peers; the clients' own keys go to a subdirectory of it. They
+    wait until `is_running` returns True: two kinds have the key of a neighbor, which is believed as
+    long as that one is not connected.
     """
 
-    def __init__(self, contract: Contract, me: str, directory: Path, *, per_second: float) -> None:
+    def __init__(
+        self,
+        contract: Contract,
+        me: str,
+        directory: Path,
+        *,
+        per_second: float,
+        is_running: Callable[[], bool],
+    ) -> None:
         self._address: Address = contract.peers[contract.number(me)].endpoint
         self._interval = 1 / per_second
         self._kinds = make_kinds(contract, me, directory)
-        self._stop = threading.Event()
+        self._is_running, self._stop = is_running, threading.Event()
         self._thread = threading.Thread(target=self._connect)
-        # Connections that the peer accepted; it does not listen before it has started.
+        # Connections that the peer accepted.
         self.accepted = 0
 
     def __enter__(self) -> UnauthorizedClients:
@@ -52,6 +62,9 @@ class UnauthorizedClients:
         self._thread.join()
 
     def _connect(self) -> None:
+        while not self._is_running():
+            if self._stop.wait(self._interval):
+                return
         due = time.monotonic()
         for kind in cycle(self._kinds.values()):
             if self._stop.wait(max(0.0, due - time.monotonic())):

@@ -12,6 +12,7 @@ import pytest
 import peerclust as pc
 from network_fixture import trusting_context
 from peer_runs import make_cluster, wait_for_log
+from peerclust import kernels
 from peerclust.errors import PeerError
 from peerclust.runtimes.network.identity import load_identity, make_identity
 from peerclust.runtimes.network.probe import Probe
@@ -27,6 +28,12 @@ DELAY = 2.0
 def run_with_few_descriptors(arguments, directory):
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     preload.run_peer(arguments, directory)
+
+
+def run_without_numba(arguments, directory):
+    """Run a peer that does not import numba, which takes memory, while strangers come."""
+    with kernels.use_mode("never"):
+        preload.run_peer(arguments, directory)
 
 
 def start_middle(peers, run=None):
@@ -61,7 +68,7 @@ def resident_bytes(pid):
 def test_strangers_in_thousands_do_not_delay_a_neighbor_fill_memory_or_the_log(tmp_path, kind):
     with make_cluster(tmp_path, 3, pc.graphs.path(3), join_timeout=120.0) as peers:
         make_identity("stranger", tmp_path)
-        port, pid = start_middle(peers), peers.processes["p1"].pid
+        port, pid = start_middle(peers, run_without_numba), peers.processes["p1"].pid
         before = resident_bytes(pid)
         with flooding(tmp_path, port, kind):
             for _ in range(8):
