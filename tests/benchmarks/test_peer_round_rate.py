@@ -18,7 +18,7 @@ def test_peers_are_compared_with_a_bare_loop_and_with_unauthorized_clients(monke
     report = benchmarks.run("peers", lines.append, rounds=40, repeats=1)
     assert [measure.name for measure in report.measures] == ["rounds_96B", "with_strangers"]
     assert all(measure.value > 0 for measure in report.measures)
-    assert [measure.target for measure in report.measures] == [0.5, 0.9]
+    assert [measure.target for measure in report.measures] == [0.4, 0.9]
     assert len(lines) == 2
 
 
