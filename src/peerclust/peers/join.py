@@ -176,7 +176,7 @@ class JoinProcedure:
         absent = "; ".join(
             f"{link.name}: {link.banned or link.refusal or 'no answer'}"
             for link in session.links.values()
-            if link.number not in members
+            if link.number not in members or link.banned or link.refusal
         )
         raise PeerError(
             f"{session.name} could reach {reached}{': ' * bool(absent)}{absent}. Start all sites"
