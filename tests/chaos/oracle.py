@@ -36,6 +36,8 @@ FORGED, BLAMED = "forged result", "blamed"
 _PROGRESS = re.compile(
     r"round \d+, residual (?:\S+|not known yet), \d+ neighbors? alive"
     r"|compiling kernels, once: .*"
+    # The log of the directory belongs to the run that ended there.
+    r"|.* Telling p\d(?:, p\d)*\."
 )
 _REASONS = {
     "left the run": "left",
