@@ -7,7 +7,7 @@
     │   ├── ParameterError                 an argument or option
     │   ├── DataError                      rows, weights, labels or a file of them
     │   │   ├── FewRowsError               fewer distinct rows than clusters
-    │   │   └── SiteDataError              a site's file, of which other sites are told a rule
+    │   │   └── SiteDataError              a site's file, of which other sites learn the rule
     │   └── GraphError                     a graph that does not connect all users
     ├── DivergedError (ArithmeticError)    centers became infinite, or left a loss's domain
     ├── JobError (RuntimeError)            a job of an experiment failed

@@ -166,10 +166,12 @@ def _beside(path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def explain(error: OSError) -> str:
-    """Return an error sentence about a file that cannot be used.
+def explain(error: Exception) -> str:
+    """Return the sentence of an error; an OSError is about a file that cannot be used.
 
     >>> explain(OSError(28, "No space left on device", "labels.csv"))
     'labels.csv cannot be used: No space left on device.'
     """
+    if not isinstance(error, OSError):
+        return str(error)
     return f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."

@@ -145,9 +145,7 @@ def run(
             printer.fail(str(left), "asked to end", exit_codes.LEFT)
             # Python waits for threads when it ends, and one may still compile a kernel.
             printer.exit_now()
-        except PeerclustError as error:
-            printer.fail(str(error), "an error", exit_codes.ERROR)
-        except OSError as error:
+        except (PeerclustError, OSError) as error:
             printer.fail(explain(error), "an error", exit_codes.ERROR)
     raise typer.Exit(printer.code)
 
@@ -178,9 +176,7 @@ def serve(
                 end_request=end_request,
                 on_log=printer.log,
             )
-        except PeerclustError as error:
-            printer.fail(str(error), "an error", exit_codes.ERROR)
-        except OSError as error:
+        except (PeerclustError, OSError) as error:
             printer.fail(explain(error), "an error", exit_codes.ERROR)
     raise typer.Exit(printer.code)
 

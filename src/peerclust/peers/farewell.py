@@ -18,7 +18,7 @@ from peerclust.runtimes.network.messages import Bye
 from peerclust.runtimes.network.probe import Probe
 from peerclust.text import sanitize
 
-# Seconds in which neighbors are told. A neighbor that dials pauses for at most 3.75 s.
+# Seconds for informing neighbors. A neighbor that dials pauses for at most 3.75 s.
 _SECONDS = 4.0
 
 
@@ -55,7 +55,7 @@ def telling_neighbors(
         yield
     except (PeerclustError, OSError) as error:
         names = contract.neighbors(me)
-        sentence = explain(error) if isinstance(error, OSError) else str(error)
+        sentence = explain(error)
         log(LogEvent("note", f"{sentence} Telling {', '.join(names)}."))
         bye = Bye("fails", describe(error, reason))
         say_farewell(contract, me, identity, bye, names, listen=listen, dial=dial)
@@ -63,7 +63,7 @@ def telling_neighbors(
 
 
 def describe(error: Exception, reason: str) -> str:
-    """Return what neighbors are told of an error.
+    """Return what neighbors learn of an error.
 
     >>> age = SiteDataError("Got 210 in row 3.", "column 'age' must lie in its range")
     >>> describe(age, "its data cannot be used")

@@ -190,7 +190,7 @@ class Site:
         self.node.leave()
 
     def _close(self, why: Literal["leaves", "fails", "stops", "done"], reason: str) -> None:
-        """Disconnect; neighbors that are not connected yet are told why there is no run."""
+        """Disconnect; neighbors that are not connected yet learn why there is no run."""
         node, early = self.node, time.monotonic() < self._begun + self.contract.join_timeout
         untold = [link.name for link in node.session.links.values() if not link.heard_at]
         self._status.close()
@@ -360,7 +360,7 @@ class Site:
         try:
             checkpoint.save(path, Checkpoint(network, run, rows, agreed, round_, centers, end))
         except (OSError, PeerclustError) as error:
-            why = explain(error) if isinstance(error, OSError) else str(error)
+            why = explain(error)
             self.directory.log(
                 LogEvent(
                     "file-failed",

@@ -201,7 +201,7 @@ class SiteDirectory:
             before = json.loads(read_private(path)) if path.exists() else []
             write_durably(path, json.dumps([*before, found], indent=2).encode())
         except (OSError, TypeError, ValueError) as error:
-            why = explain(error) if isinstance(error, OSError) else str(error)
+            why = explain(error)
             self.log(LogEvent("file-failed", f"Evidence was not kept: {why}", file=str(path)))
 
     def close(self) -> None:

@@ -50,10 +50,10 @@ class Handshake:
     def hello(self, link: Link, nonce: bytes) -> bytes:
         """Return the HELLO frame for a neighbor."""
         session = self._session
-        known, told = link.process, self._gossip.processes.get(link.number)
-        if session.phase == "agreeing" and told is not None:
-            # Another peer may have told of a later process than the last one that was connected.
-            known = told if known is None or told.order > known.order else known
+        known, latest = link.process, self._gossip.processes.get(link.number)
+        if session.phase == "agreeing" and latest is not None:
+            # It may be known, from another peer, later than the last one that was connected.
+            known = latest if known is None or latest.order > known.order else known
         hello = Hello(
             session.name,
             self._author.incarnation,

@@ -93,7 +93,7 @@ class Node:
             self.membership,
             self.lockstep,
             self.waits,
-            self.flooding.gossip.processes.__contains__,
+            self.flooding.gossip,
         )
         self.state_reply: Callable[[], StateReply] | None = None
         # The neighbors whose results were doubted.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
+from peerclust.runtimes.network.gossip import Gossip
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.lockstep import Lockstep
 from peerclust.runtimes.network.membership import Membership
@@ -19,10 +19,7 @@ _MAX_STUCK = 3
 
 
 class Watchdog:
-    """Sends heartbeats, and drops neighbors of which too little is heard.
-
-    `is_known` returns whether a process of a peer has stated something.
-    """
+    """Sends heartbeats, and drops neighbors of which too little is heard."""
 
     def __init__(
         self,
@@ -30,9 +27,9 @@ class Watchdog:
         membership: Membership,
         lockstep: Lockstep,
         waits: WaitsFor,
-        is_known: Callable[[int], bool],
+        gossip: Gossip,
     ) -> None:
-        self._session, self._membership, self._is_known = session, membership, is_known
+        self._session, self._membership, self._gossip = session, membership, gossip
         self._lockstep, self._waits = lockstep, waits
         self._began = self._checked = session.loop.time()
 
@@ -118,7 +115,9 @@ class Watchdog:
         contract = self._session.contract
         limit = contract.join_timeout if link.phase == "done" else contract.timeout
         late = link.state is LinkState.ACTIVE and now - link.seen_at > limit
-        return late and self._session.phase == "agreeing" and not self._is_known(link.number)
+        return (
+            late and self._session.phase == "agreeing" and link.number not in self._gossip.processes
+        )
 
     def _has_other_views(self, link: Link, now: float) -> bool:
         """Return whether a neighbor is in an agreement with views that nobody has stated.
