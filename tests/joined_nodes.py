@@ -227,7 +227,7 @@ class Run:
         async def try_to_run(i, loop):
             with suppress(IsolatedError):
                 outcome = await loop._run(partial(plan, loop))
-                make = partial(make_record, self.net.contract, self.net.agreed, outcome, None)
+                make = partial(make_record, self.net.contract, self.net.agreed, outcome)
                 self.records[i] = await loop.sign_record(outcome, make)
                 return outcome
 

@@ -27,6 +27,29 @@ def test_a_killed_peer_rejoins_from_its_checkpoint(tmp_path):
         assert len(peers.certificate("p0")["contributed"]["p3"]) >= 2
 
 
+@pytest.mark.parametrize(
+    ("tol", "rounds", "status"),
+    [(1e-9, 30_000, "converged"), (1e-15, 2_000, "ran out of rounds")],
+    ids=["until it has converged", "until the last round"],
+)
+def test_a_peer_that_returns_in_a_search_ends_with_the_others(tmp_path, tol, rounds, status):
+    with make_cluster(tmp_path, search="auto", tol=tol, rounds=rounds) as peers:
+        peers.start()
+        # The first run has ended by then.
+        peers.wait_for_round("p3", 800)
+        peers.kill("p3")
+        peers.start("p3")
+        peers.wait()
+        ends = {name: peers.certificate(name) for name in peers.names}
+        assert {end["status"]["name"] for end in ends.values()} == {status}, peers.log("p3")
+        fields = ("rounds", "search_rounds", "moves", "moves_kept", "contributed", "signed_by")
+        assert all(ends[name][each] == ends["p0"][each] for name in ends for each in fields)
+        assert ends["p0"]["signed_by"] == peers.names
+        assert ends["p0"]["search_rounds"] > 0
+        assert len(ends["p0"]["contributed"]["p3"]) == 2
+        assert all(each["same"] for each in peers.replay().values())
+
+
 @pytest.mark.parametrize("damage", ["truncated", "short centers", "another round"])
 def test_a_peer_refuses_a_damaged_checkpoint_and_rejoins_once_it_is_moved_away(tmp_path, damage):
     with make_cluster(tmp_path) as peers:

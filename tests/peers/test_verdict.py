@@ -14,7 +14,7 @@ from peerclust.programs.certificate import Found
 from peerclust.runtimes.network.identity import private_key
 from peerclust.runtimes.network.messages import Presence, SignedRecord, View
 from peerclust.runtimes.network.record import digest, find_rounds
-from peerclust.runtimes.network.rounds import Outcome
+from peerclust.runtimes.network.rounds import Outcome, Place
 from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.views import MembershipViews
 
@@ -29,14 +29,14 @@ def outcome(residual=1e-7, stopped=True, rounds=END, radius=0.25):
         radius=np.full(3, radius), radius_stacked=0.4, weights=np.array([30.0, 0.0, 50.0]),
         curvature=np.ones(3), evenness=np.ones(3), mean=np.arange(12.0).reshape(3, 4),
     )  # fmt: skip
-    return Outcome(state, 1e-7, stopped, 1.0, found)
+    return Outcome(state, 1e-7, stopped, 1.0, found, Place(rounds))
 
 
 def sign(contract, signers, *, members, presences=None, spread=1.0, **given):
     """Return the record of a run on a ring, signed by some peers."""
     took_part = find_rounds(contract, members, presences or {}, END)
     agreed = make_agreed(range(5), spread=spread)
-    record = make_record(contract, agreed, outcome(**given), None, members, took_part)
+    record = make_record(contract, agreed, outcome(**given), members, took_part)
     signatures = [
         Author(contract, i, private_key(identity_of(f"p{i}")), 1).sign(
             "record", digest(record), record.run
@@ -178,5 +178,5 @@ def test_sites_with_other_residuals_of_their_own_make_the_same_record():
         make_agreed(range(5)),
         [outcome(), replace(outcome(), residual=1e-9, seconds=9.0)],
     )
-    records = [make_record(contract, agreed, end, None, range(5), [[]] * 5) for end in ends]
+    records = [make_record(contract, agreed, end, range(5), [[]] * 5) for end in ends]
     assert digest(records[0]) == digest(records[1])

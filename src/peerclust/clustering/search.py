@@ -55,7 +55,6 @@ def search(
     penalized: bool,
     threshold: float,
     coarse: float,
-    unchanged: Callable[[], bool] = lambda: True,
     on_move: Callable[[CheckedRun, int, bool], None] = lambda *_: None,
 ) -> Plan[Searched]:
     """Move centers of a coarse run as long as that lowers the cost; then finish the best run.
@@ -64,10 +63,8 @@ def search(
     centers (u, K, d) where costs have some curvature, after the present one, to a threshold: to
     `coarse` while runs are compared, to `threshold` in the end. Runs are compared by J_rho if the
     solver is `penalized`, else by the pooled cost. One whose residual is above the threshold is not
-    kept, and a first one is not searched. `unchanged` is whether the network was, in the last sum,
-    the one of the first run. If it was not, costs cannot be compared, and the run that was going on
-    is finished. `on_move` is called after each move: with the end of its run, the number of its
-    rounds, and whether it is kept.
+    kept, and a first one is not searched. `on_move` is called after each move: with the end of its
+    run, the number of its rounds, and whether it is kept.
     """
 
     def cost(found: Found) -> float:
@@ -78,7 +75,7 @@ def search(
     best, rounds, moves, kept, failures, sent = first, 0, 0, 0, 0, Traffic()
     split: set[int] = set()
     costs: Array | None = None
-    while failures < swaps.MAX_FAILURES and moves < swaps.MAX_MOVES and unchanged():
+    while failures < swaps.MAX_FAILURES and moves < swaps.MAX_MOVES:
         x = best.run.x
         if costs is None:
             own = users.swap_costs(users.assign(x), x)
@@ -88,7 +85,7 @@ def search(
         E, U = np.split(costs, 2)
         regardless = failures < swaps.MIN_FAILURES
         swap = swaps.choose_swap(E, U, split, regardless=regardless)
-        if swap is None or not unchanged():
+        if swap is None:
             break
         split.add(swap[1])
         centers = swaps.split_center(best.found.mean, swap, users.geometry, seed, moves)
@@ -97,12 +94,9 @@ def search(
         curvature = swaps.split_curvature(best.curvature, swap)
         end = yield from run(moved, curvature, swaps.ROUGH * coarse)
         rounds, sent = rounds + end.rounds, sent + end.run.traffic + end.checks
-        if cost(end.found) <= swaps.HOPELESS * cost(best.found) and unchanged():
+        if cost(end.found) <= swaps.HOPELESS * cost(best.found):
             end = yield from run(end.run.x, end.curvature, coarse)
             rounds, sent = rounds + end.rounds, sent + end.run.traffic + end.checks
-        if not unchanged():
-            best = end
-            break
         lower = cost(end.found) < (1.0 - swaps.MIN_DROP) * cost(best.found)
         is_kept = lower and end.has_converged(coarse)
         on_move(end, rounds - begun, is_kept)

@@ -30,12 +30,16 @@ from peerclust.users import Users
 
 @dataclass(frozen=True, eq=False)
 class JoinResult:
-    """What was agreed, the scaled rows, and the centers (1, K, d) and the round to start from."""
+    """What was agreed, the scaled rows, and the centers (1, K, d) and the round to start from.
+
+    `late` is whether the run had started before.
+    """
 
     agreed: Agreed
     users: Users
     x: Array
     round: int
+    late: bool = False
 
 
 class JoinProcedure:
@@ -151,7 +155,7 @@ class JoinProcedure:
         joins = f"The run is in round {reply.round}; joining with {source}."
         self.directory.log(LogEvent("joined", joins, round=reply.round))
         self._start(agreed, reply.round)
-        return JoinResult(agreed, users, x, reply.round)
+        return JoinResult(agreed, users, x, reply.round, late=True)
 
     def _start(self, agreed: Agreed, round_: int) -> None:
         """Set the node to a round of the run."""

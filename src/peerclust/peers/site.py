@@ -18,7 +18,7 @@ import numpy as np
 from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.clustering.problem import draw_seed
-from peerclust.clustering.search import Searched, search
+from peerclust.clustering.search import search
 from peerclust.errors import InputError, LeftError, PeerclustError, PeerError, WireError
 from peerclust.files import explain
 from peerclust.log_events import LogEvent
@@ -131,7 +131,6 @@ class Site:
         self._running: RoundLoop | None = None
         self._agreed: Agreed | None = None
         self._record: Record | None = None
-        self._searched: Searched | None = None
         self.node = Node(contract, me, identity, listen=listen, dial=dial, log=directory.log)
         self.node.flooding.on_evidence = directory.save_evidence
         self.node.signing.discarded_run = directory.discarded_run
@@ -219,7 +218,7 @@ class Site:
         """Sign the record of the run; return it with the signatures of the others."""
         assert self._running is not None
         node = self.node
-        make = partial(make_record, self.contract, agreed, outcome, self._searched)
+        make = partial(make_record, self.contract, agreed, outcome)
         self._record = node.session.loop.run_until_complete(
             self._running.sign_record(outcome, make)
         )
@@ -277,6 +276,7 @@ class Site:
             check=configuration.make_box(self.contract, joined.agreed).refuse,
             certify=configuration.make_certify(self.contract, joined.agreed),
             journal=self.directory.journal,
+            late=joined.late,
             on_round=self._on_round,
         )
         self.node.state_reply = self._state_reply
@@ -300,7 +300,8 @@ class Site:
         first = yield from running.plan_run(start)
         if not contract.searches:
             return first
-        self._searched = yield from search(
+        running.begin_search()
+        searched = yield from search(
             first,
             running.users,
             contract.graph.m,
@@ -309,9 +310,9 @@ class Site:
             penalized=contract.spec.penalized,
             threshold=running.threshold,
             coarse=running.coarse,
-            unchanged=lambda: running.is_unchanged,
+            on_move=lambda _end, _rounds, kept: running.count_move(kept),
         )
-        return self._searched.end
+        return searched.end
 
     def _on_round(self, state: State) -> None:
         """Report progress and save checkpoints between two rounds."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from peerclust.clustering.certificate import Measures
 from peerclust.clustering.result import Status
-from peerclust.clustering.search import Searched
 from peerclust.clustering.status import Ending, decide_peer_status, joined_late, partitioned
 from peerclust.runtimes.network.collectives import LARGEST
 from peerclust.runtimes.network.contract import Contract
@@ -101,12 +100,11 @@ def make_record(
     contract: Contract,
     agreed: Agreed,
     outcome: Outcome,
-    searched: Searched | None,
     members: Sequence[int],
     took_part: list[list[Span]],
 ) -> Record:
     """Return the joint record of a run, which has the same bits at all its members."""
-    found = Measures.of(outcome.found, agreed.spread)
+    found, place = Measures.of(outcome.found, agreed.spread), outcome.place
     return Record(
         run=run_id(contract, agreed),
         agreed=agreed,
@@ -114,9 +112,9 @@ def make_record(
         took_part=took_part,
         round=outcome.state.round,
         stopped=outcome.stopped,
-        search_rounds=searched.rounds if searched else 0,
-        moves=searched.moves if searched else 0,
-        moves_kept=searched.kept if searched else 0,
+        search_rounds=place.round - place.search_from if place.search_from else 0,
+        moves=place.moves,
+        moves_kept=place.kept,
         residual=found.residual,
         pooled_residual=found.pooled_residual,
         disagreement=found.disagreement / agreed.spread,

@@ -5,6 +5,11 @@ The loop over rounds is that of every runtime (`runtimes.loop`), and the plan is
 recorded (`journal`) before anything that depends on it is sent, so that a run can be replayed to
 the last bit. Tasks that are not solvers are agreements of all peers that are connected to this one;
 they begin again if that changes (`membership`).
+
+Once the network has changed, the plan is given up at the next agreement: costs of different
+networks cannot be compared, and a peer that joined late does not know where in the plan the others
+are. From then on, the solver runs until a certificate shows that it has converged, and with every
+certificate the peers agree on the `Place` where they are.
 """
 
 from __future__ import annotations
@@ -14,12 +19,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from peerclust import kernels
 from peerclust.arrays import Array
-from peerclust.programs.certificate import Certify, Found
+from peerclust.programs.certificate import Certify, CertifyState, Found
+from peerclust.programs.limits import Limits
 from peerclust.programs.protocol import (
     AnyProgram,
     Heard,
@@ -27,13 +34,21 @@ from peerclust.programs.protocol import (
     HeardSum,
     HeardTotal,
     Message,
+    NetworkMax,
     S,
     State,
     ToNeighbors,
     reduce_messages,
 )
-from peerclust.programs.swaps import TOL
-from peerclust.runtimes.convergence import CheckedRun, Plan, Task, converge, next_task
+from peerclust.programs.swaps import MAX_MOVES, TOL
+from peerclust.runtimes.convergence import (
+    FIRST_WAIT,
+    CheckedRun,
+    Plan,
+    Task,
+    converge,
+    next_task,
+)
 from peerclust.runtimes.loop import Conversation, advance, begin, converse
 from peerclust.runtimes.network import wire
 from peerclust.runtimes.network.collectives import (
@@ -78,6 +93,24 @@ class _Jumped(Exception):  # noqa: N818 - an event, not an error
     """The run continues from a later round."""
 
 
+class _NetworkChanged(Exception):  # noqa: N818 - an event, not an error
+    """The peers of an agreement are not, or not always were, those of the set-up."""
+
+
+class Place(NamedTuple):
+    """Where a peer is in the plan; a number that it does not know is 0.
+
+    `limit` is the maximum number of rounds, those before the present run included. `search_from` is
+    the round in which the search began, with its `moves` so far and those that were `kept`.
+    """
+
+    round: int = 0
+    limit: int = 0
+    search_from: int = 0
+    moves: int = 0
+    kept: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """The end of a run: the state, and what the peers that were connected found together.
@@ -92,13 +125,15 @@ class Outcome:
     stopped: bool
     seconds: float
     found: Found
+    place: Place
 
 
 class RoundLoop:
     """One peer's run of a program, from centers x, (1, K, d), at a round.
 
-    `curvature` is what all agreed on before the run; this site's own is computed from x.
-    `state` is the state after the last exchange.
+    `curvature` is what all agreed on before the run; this site's own is computed from x. `late` is
+    whether the run was under way before this process joined it. `state` is the state after the last
+    exchange.
     """
 
     def __init__(
@@ -114,6 +149,7 @@ class RoundLoop:
         check: Check,
         certify: Certify,
         journal: Journal,
+        late: bool = False,
         on_round: Callable[[State], None] = lambda _: None,
     ) -> None:
         self._node, self._session, self._membership = node, node.session, node.membership
@@ -125,6 +161,7 @@ class RoundLoop:
         self.threshold = contract.tol * spread if contract.tol > 0 else -1.0
         # The threshold of the first run, and of those that a search compares with it.
         self.coarse = max(contract.tol, TOL) * spread if contract.searches else self.threshold
+        self._late, self._place = late, Place()
         self._keep(begin(program, [users], [x], round_))
         # Where the last run after the first one began.
         self._anew: Snapshot[State] | None = None
@@ -142,9 +179,13 @@ class RoundLoop:
 
     def plan_run(self, start: Snapshot[State]) -> Plan[CheckedRun]:
         """Return the plan of the first run, until it has converged."""
+        if self._late:
+            # The others know how many rounds are left.
+            return self._plan_until(start, self._contract.max_round, self.threshold)
         begun, most = start.states[0].round, self._contract.rounds
         # A run that is resumed has the rounds that were left to it, unless it was a later one.
-        return self._plan_until(start, most if begun < most else begun + most, self.coarse)
+        self._set_limit(most if begun < most else begun + most)
+        return self._plan_until(start, self._place.limit, self.coarse)
 
     def plan_next(self, x: Array, curvature: Curvature, threshold: float) -> Plan[CheckedRun]:
         """Return the plan of a run after the present one, from centers x, (1, K, d).
@@ -155,17 +196,25 @@ class RoundLoop:
         stiffness = curvature.stiffness(self.certify.penalty_curvature)
         start = begin(self.program, [self.users], [x], begun, stiffness=[stiffness])
         self._anew = start
-        return self._plan_until(start, begun + self._contract.rounds, threshold)
+        self._set_limit(begun + self._contract.rounds)
+        return self._plan_until(start, self._place.limit, threshold)
+
+    def _set_limit(self, limit: int) -> None:
+        self._place = self._place._replace(limit=min(limit, self._contract.max_round))
+
+    def begin_search(self) -> None:
+        """Note that the search begins in this round."""
+        self._place = self._place._replace(search_from=self.state.round)
+
+    def count_move(self, kept: bool) -> None:
+        """Note a move of the search."""
+        moves, all_kept = self._place.moves + 1, self._place.kept + kept
+        self._place = self._place._replace(moves=moves, kept=all_kept)
 
     def _plan_until(
         self, start: Snapshot[State], rounds: int, threshold: float
     ) -> Plan[CheckedRun]:
         return converge(self.program, self.certify, start, rounds=rounds, threshold=threshold)
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the network was, in the last agreement, still that of the set-up."""
-        return self._living is not None and self._living[0] == 0
 
     def _keep(self, snapshot: Snapshot[State]) -> None:
         """Keep the state and the votes between two rounds."""
@@ -173,18 +222,19 @@ class RoundLoop:
 
     async def _run(self, plan: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> Outcome:
         begun = perf_counter()
-        end = await self._carry_out(plan)
+        run, found = await self._carry_out(plan)
         rounds = self.state.round
-        state = end.run.states[0].at_round(rounds)
+        state = run.states[0].at_round(rounds)
         if not np.array_equal(state.x, self.state.x):
             # The result is that of an earlier run.
             self.journal.start(rounds, state.x[0])
+        self.journal.end(self._session.at, rounds, state.x[0])
+        # After a change of the network, others may have been a round ahead.
+        place = self._place._replace(round=max(rounds, self._place.round))
+        state = state.at_round(place.round)
         self._keep(replace(self._snapshot, states=[state]))
         residual = min(state.max_residual / self.spread, LARGEST)  # an unknown one is larger
-        seconds = perf_counter() - begun
-        outcome = Outcome(state, residual, end.run.stopped, seconds, end.found)
-        self.journal.end(self._session.at, rounds, state.x[0])
-        return outcome
+        return Outcome(state, residual, run.stopped, perf_counter() - begun, found, place)
 
     async def sign_record(
         self, outcome: Outcome, make: Callable[[Sequence[int], list[list[Span]]], Record]
@@ -201,16 +251,39 @@ class RoundLoop:
         self._membership.end_run(rounds, outcome.residual)
         return record
 
-    async def _carry_out(self, make: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> CheckedRun:
-        """Carry out the plan of the run."""
+    async def _carry_out(
+        self, make: Callable[[Snapshot[State]], Plan[CheckedRun]]
+    ) -> tuple[Run[State], Found]:
+        """Carry out the plan of the run, as long as the network does not change."""
         # Some of its steps read all rows, and heartbeats must go on.
         in_thread = self._node.in_thread
         plan = make(await in_thread(self._first_snapshot))
         task = await in_thread(partial(next_task, plan))
-        while isinstance(task, Task):
-            run = await (self._run_rounds(task) if task.iterates else self._agree(task))
-            task = await in_thread(partial(next_task, plan, run))
-        return task.result
+        try:
+            while isinstance(task, Task):
+                run = await (self._run_rounds(task) if task.iterates else self._agree(task))
+                task = await in_thread(partial(next_task, plan, run))
+        except _NetworkChanged:
+            return await self._finish()
+        return task.result.run, task.result.found
+
+    async def _finish(self) -> tuple[Run[State], Found]:
+        """Run until a certificate of the peers that are left shows that they have converged.
+
+        All that is decided here follows from what they agree on, so all decide the same.
+        """
+        wait = FIRST_WAIT
+        while True:
+            end = await self._agree_on_place()
+            found, now = self.certify.read(end), self._place.round
+            stopped = found.residual <= self.threshold
+            if stopped or now >= self._place.limit:
+                return Run([self.state], now, stopped, Traffic()), found
+            state = self.state.with_stiffness(end.stiffness)
+            start = Snapshot([state], [first_vote(1)], Traffic(), vote_from=now + wait)
+            limit, threshold = self._place.limit, self.threshold
+            await self._run_rounds(Task(self.program, start, limit, threshold, iterates=True))
+            wait *= 2
 
     def _first_snapshot(self) -> Snapshot[State]:
         """Return the start, with the stiffness of this site's centers."""
@@ -240,14 +313,12 @@ class RoundLoop:
             self.journal.start(self.state.round, self.state.x[0])
         self._membership.resume_rounds()
         while True:
-            # A peer that was away does not know whether the others still search.
-            away = self._membership.views.checksum != 0
             rounds = converse(
                 task.program,
                 [self.users],
                 self._snapshot,
                 rounds=task.rounds,
-                threshold=self.threshold if away else task.threshold,
+                threshold=task.threshold,
                 on_checkpoint=on_checkpoint,
             )
             try:
@@ -387,28 +458,58 @@ class RoundLoop:
     # Agreements
 
     async def _agree(self, task: Task) -> Run[State]:
-        """Run a program that ends after a few exchanges, with all peers that are connected."""
-        assert not isinstance(task.start, Snapshot)
-        session, start = self._session, task.start
+        """Run a program that ends after a few exchanges, with all peers of the set-up."""
         while True:
             with suppress(ViewChanged, Called):
                 living = self._begin_agreement()
-                program = task.program
-                if isinstance(program, Certify) and self._membership.views.checksum:
-                    # The graph is no longer the one that all agreed on.
-                    program = replace(program, lambda_2=living.graph.lambda_2.value)
-                snapshot = begin(program, [self.users], [start])
-                conversation = converse(program, [self.users], snapshot, rounds=task.rounds)
-
-                async def deliver(said: Said, living: LivingGraph = living) -> Delivered:
-                    return Delivered([await self._answer(said.messages[0], living)])
-
-                # Some of its steps read all rows.
-                run = await self._drive(conversation, deliver, in_thread=True)
-                session.move(RunEvent.COMPLETE)
-                await pass_barrier(living, self._lockstep)
-                self._membership.end_agreement()
+                if self._membership.views.checksum:
+                    raise _NetworkChanged
+                run = await self._hold(task, living)
+                await self._end_agreement(living)
                 return run
+
+    async def _agree_on_place(self) -> CertifyState:
+        """Certify the present centers with all peers that are connected, and agree on the place."""
+        while True:
+            with suppress(ViewChanged, Called):
+                living = self._begin_agreement()
+                # The graph is no longer the one that all agreed on.
+                certify = replace(self.certify, lambda_2=living.graph.lambda_2.value)
+                run = await self._hold(Task(certify, self.state.x, certify.rounds), living)
+                place = await self._find_place(living)
+                await self._end_agreement(living)
+                self._place = place
+                return cast("CertifyState", run.states[0])
+
+    async def _find_place(self, living: LivingGraph) -> Place:
+        """Return the latest of the places of all peers."""
+        last, searches = self._contract.max_round, self._contract.searches
+        mine = self._place._replace(round=self.state.round)
+        limits = Limits.of(("place", 3, 0, last), ("number of moves", 2, 0, MAX_MOVES * searches))
+        said = NetworkMax(np.array([mine], dtype=float), limits)
+        heard = await reduce_over_network(said, living, self._lockstep)
+        assert isinstance(heard, HeardMax)
+        place = Place(*(int(each) for each in heard.v))
+        # If nobody is left that knows the limit, there is none but that of all runs.
+        return place._replace(limit=place.limit or last)
+
+    async def _hold(self, task: Task, living: LivingGraph) -> Run[State]:
+        """Run the program of an agreement."""
+        assert not isinstance(task.start, Snapshot)
+
+        async def deliver(said: Said) -> Delivered:
+            return Delivered([await self._answer(said.messages[0], living)])
+
+        snapshot = begin(task.program, [self.users], [task.start])
+        conversation = converse(task.program, [self.users], snapshot, rounds=task.rounds)
+        # Some of its steps read all rows.
+        return await self._drive(conversation, deliver, in_thread=True)
+
+    async def _end_agreement(self, living: LivingGraph) -> None:
+        """Wait until all have its result."""
+        self._session.move(RunEvent.COMPLETE)
+        await pass_barrier(living, self._lockstep)
+        self._membership.end_agreement()
 
     async def _answer(self, message: Message[Heard], living: LivingGraph) -> Heard:
         if not isinstance(message, ToNeighbors):
