@@ -38,9 +38,10 @@ class Link:
         The neighbor's process that was last connected.
     phase, run, counts_me
         The neighbor's last known phase and run, and whether it considers this peer active.
-    furthest, progress_at, excused_at, stuck
-        Its furthest exchange in a run, when it got there, when it was last seen to wait for others,
-        and how often it was dropped as it made no progress.
+    furthest, progress_at, excused, stalled, stuck
+        Its furthest exchange in a run, and when it got there. The time since when it is awaited,
+        and for how many others it has waited since. How long it made no progress without that
+        excuse, in seconds, and how often it was dropped or left after a long time of it.
     heard_at, sent_at : float
         When a frame was last received from it, and last sent to it.
     agreement_view : tuple of int and float
@@ -48,8 +49,8 @@ class Link:
     seen, seen_at, processes, stated_at, rejoined_at
         Whether it was ever connected, when first, how many of its processes were, and when it
         lately stated something about itself or rejoined.
-    changes : tuple of int and int
-        The number of an agreement, and how often the neighbor's view changed in it.
+    changes, rejoins : tuple of object and int
+        An agreement, and how often the neighbor's view changed in it, or it rejoined.
     state_requested : bool
         Whether this peer sent STATE_REQUEST over this connection; `state_sent_at` is when it last
         answered one.
@@ -77,9 +78,11 @@ class Link:
     counts_me: bool = False
     furthest: tuple[bytes, int] = (NO_RUN, -1)
     progress_at: float = 0.0
-    excused_at: float = 0.0
+    excused: tuple[float, int] = (0.0, 0)
+    stalled: float = 0.0
     stuck: int = 0
-    changes: tuple[int, int] = (0, 0)
+    changes: tuple[object, int] = (None, 0)
+    rejoins: tuple[object, int] = (None, 0)
     heard_at: float = 0.0
     sent_at: float = 0.0
     agreement_view: tuple[int, float] = (0, np.inf)
@@ -126,11 +129,21 @@ class Link:
         if run != self.furthest[0] or exchange > self.furthest[1]:
             self.furthest, self.progress_at = (run, exchange), self.heard_at
 
-    def count_changes(self, agreement: int) -> int:
+    def excuse(self, since: float, others: int) -> int:
+        """Return for how many others it has waited, at the most, since it is awaited."""
+        before = self.excused[1] if self.excused[0] == since else 0
+        self.excused = since, max(before, others)
+        return self.excused[1]
+
+    def count_changes(self, agreement: object) -> int:
         """Count one more change of its view; return how many there were in this agreement."""
-        number, count = self.changes
-        self.changes = agreement, count + 1 if number == agreement else 1
+        self.changes = _count_in(agreement, self.changes)
         return self.changes[1]
+
+    def count_rejoins_in(self, agreement: object) -> int:
+        """Count one more rejoin; return how many there were in this agreement."""
+        self.rejoins = _count_in(agreement, self.rejoins)
+        return self.rejoins[1]
 
     def count_rejoins(self, now: float, seconds: float) -> int:
         """Count one more rejoin; return how many there were in the last seconds."""
@@ -140,33 +153,28 @@ class Link:
         """Count one more statement; return how many there were in the last seconds."""
         return _count(self.stated_at, now, seconds)
 
-    def store(self, frame: Frame) -> None:
+    def store(self, frame: Frame, view: int | None = None) -> None:
         """Store a frame until its exchange; if there are too many, drop the oldest.
 
-        An agreement that begins again, in other views, makes its earlier frames useless.
+        A neighbor that is in an agreement has left those in other views, whose frames are of use
+        only if this peer is in that agreement itself, in these `view`s.
         """
         if frame.kind is Kind.AGREE:
-            self._drop(lambda old: old.s == frame.s and old.view != frame.view)
+            self._drop(lambda old: old.view not in (view, frame.view))
+            if frame.view == view:
+                self._drop(lambda old: old.view != view)
         self.inbox[frame.key] = frame
         while len(self.inbox) > _INBOX:
             self.inbox.popitem(last=False)
 
-    def end_agreement(self, number: int) -> None:
-        """Drop the frames of this agreement and of earlier ones."""
-        self._drop(lambda old: old.s <= number)
+    def end_agreement(self, number: int, view: int) -> None:
+        """Drop the frames of this agreement and of earlier ones in the same views."""
+        self._drop(lambda old: old.view == view and old.s <= number)
 
-    @property
-    def agreement(self) -> int:
-        """The number of the latest agreement of which a frame is stored, or 0."""
+    def is_elsewhere(self, view: int | None) -> bool:
+        """Return whether it is in an agreement, and that in other views than these."""
         frames = self.inbox.values()
-        return max((frame.s for frame in frames if frame.kind is Kind.AGREE), default=0)
-
-    def has_begun(self, number: int, view: int) -> bool:
-        """Return whether a frame of this agreement, begun in these views, is stored."""
-        frames = self.inbox.values()
-        return any(
-            each.kind is Kind.AGREE and (each.s, each.view) == (number, view) for each in frames
-        )
+        return any(frame.kind is Kind.AGREE and frame.view != view for frame in frames)
 
     def _drop(self, useless: Callable[[Frame], bool]) -> None:
         for key, old in list(self.inbox.items()):
@@ -215,3 +223,9 @@ def _count(times: deque[float], now: float, seconds: float) -> int:
     while times[0] < now - seconds:
         times.popleft()
     return len(times)
+
+
+def _count_in(place: object, counted: tuple[object, int]) -> tuple[object, int]:
+    """Return the place and a count increased by one, which starts anew in another place."""
+    before, count = counted
+    return place, count + 1 if before == place else 1

@@ -4,9 +4,10 @@ An exchange ends when its frame has come from every active neighbor, so no peer 
 one exchange ahead. `membership` decides which neighbors are active.
 
 Between exchanges of a run, its peers may come to an agreement, such as a certificate: a series of
-exchanges of its own, counted from 0. It has a number, and it belongs to the views with which it
-began. A peer that waits for a neighbor's round, and finds that this one is in an agreement, takes
-part as well (`Called`).
+exchanges of its own, counted from 0. It belongs to the views with which it began, and has a number
+among those in the same views, from 1. A peer that waits for a neighbor's round, and finds that this
+one is in an agreement, takes part as well (`Called`). So does a peer in an agreement in views that
+are outdated.
 """
 
 from __future__ import annotations
@@ -30,9 +31,6 @@ from peerclust.runtimes.network.wire import (
     Kind,
 )
 from peerclust.runtimes.stopping import NEVER
-
-# A peer that joins late adopts the number of its neighbors' agreement, up to this.
-_MAX_NUMBER = 1 << 40
 
 # A peer takes part in so many agreements that neighbors call for in one exchange. After that it
 # waits for their frames of the exchange, so that a neighbor that sends none is noticed.
@@ -59,10 +57,19 @@ class Flow(NamedTuple):
 
 
 class Lockstep:
-    """The exchanges of one peer; `drop` is called with a neighbor that violates the protocol."""
+    """The exchanges of one peer.
 
-    def __init__(self, session: Session, drop: Callable[[Link, Cause, str], None]) -> None:
-        self._session, self._drop = session, drop
+    `drop` is called with a neighbor that violates the protocol, and `view` returns the checksum of
+    the present views.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        drop: Callable[[Link, Cause, str], None],
+        view: Callable[[], int],
+    ) -> None:
+        self._session, self._drop, self._view = session, drop, view
         # The frame that is awaited from every active neighbor, since when, and who has not sent it.
         self.awaited: Key | None = None
         self.awaited_since = 0.0
@@ -155,8 +162,10 @@ class Lockstep:
     def _find_missing(self, key: Key, links: list[Link]) -> set[int]:
         """Return the neighbors whose frames have not come; those that have ended are dropped.
 
-        Raise `Called` if one of them is in a later agreement: frames come in order, so that the
-        awaited one will not come before this peer takes part.
+        Raise `Called` if one of them is in another agreement: frames come in order, so that the
+        awaited one will not come before this peer takes part. A peer in an agreement follows only
+        if its views are outdated, and then to the present ones; nobody has passed the barrier, as
+        that neighbor has not. So neighbors cannot call it without end: their views are counted.
         """
         session = self._session
         missing = [link for link in links if key not in link.inbox]
@@ -165,9 +174,11 @@ class Lockstep:
             if link.phase == "done" and session.phase != "agreeing":
                 self._drop(link, Cause.ENDED, Cause.ENDED.description)
         missing = [link for link in missing if link.active and not link.leaving]
-        now = session.agreed if session.agreement is None else session.agreement.number
-        called = session.phase == "running" and any(link.agreement > now for link in missing)
-        if called and (session.agreement is not None or self._heeds_call()):
+        now = session.agreement
+        called = session.phase == "running" and any(
+            link.is_elsewhere(None if now is None else now.view) for link in missing
+        )
+        if called and (self._heeds_call() if now is None else now.view != self._view()):
             self.awaited = None
             raise Called
         self.missing = {link.number for link in missing}
@@ -186,7 +197,8 @@ class Lockstep:
         if not link.active and session.phase != "agreeing":
             return
         if session.phase == "running" and frame.kind is Kind.AGREE:
-            if frame.run == session.run and frame.s > session.agreed:
+            late = frame.view == session.agreed_view and frame.s <= session.agreed
+            if frame.run == session.run and not late:
                 self._receive_agreement(link, frame)
             return
         if frame.run == session.run:
@@ -203,19 +215,24 @@ class Lockstep:
         session = self._session
         now = session.agreement
         link.agreement_view = frame.view, session.loop.time()
-        if now is None or (now.number, now.view) != (frame.s, frame.view):
-            if frame.s > max(session.agreed, _MAX_NUMBER) + 2:
-                self._drop(link, Cause.AHEAD, "its agreements must be numbered from 1")
-            elif frame.exchange == 0:  # others are of an agreement that has begun again
-                self._store(link, frame)
+        view, number = session.agreed_view, session.agreed
+        if now is not None:
+            view, number = now.view, now.number
+        if frame.view == view and frame.s > number + 1:
+            ahead = f"it must not be ahead, but is by {frame.s - number} agreements"
+            self._drop(link, Cause.AHEAD, ahead)
+        elif now is None or (view, number) != (frame.view, frame.s):
+            # An agreement in other views may have begun again, but not one before this in the same.
+            if frame.exchange == 0 and not (frame.view == view and frame.s < number):
+                self._store(link, frame, None if now is None else view)
                 session.wake()  # it may call this peer
         elif frame.exchange > now.at + 1:
             self._drop_ahead(link, frame.exchange - now.at)
         elif frame.exchange >= now.at:
-            self._store(link, frame)
+            self._store(link, frame, view)
 
-    def _store(self, link: Link, frame: Frame) -> None:
-        link.store(frame)
+    def _store(self, link: Link, frame: Frame, view: int | None = None) -> None:
+        link.store(frame, view)
         if self.awaited == frame.key:
             self.missing.discard(link.number)
             if not self.missing:

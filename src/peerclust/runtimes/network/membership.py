@@ -5,7 +5,7 @@
 - During the set-up, a lost link makes all peers restart it (`attempts`).
 - During the run, each peer publishes its active neighbors (`views`). A restored link becomes active
   after the later of its two ends' rounds; neither end passes its own round before it knows which.
-- An agreement of a run (`lockstep`) begins again if the view of a member changes. A barrier ends
+- An agreement of a run (`lockstep`) begins again if a member has lost a link of it. A barrier ends
   it: a peer that has passed it knows that all others have the result, too, so that none begins
   again. A neighbor that is lost at the barrier is therefore dropped only after it.
 
@@ -54,8 +54,14 @@ MAX_SPANS = 64
 # neighbors drop it: the agreement begins again each time.
 _MAX_CHANGES = 8
 
-# A neighbor may rejoin so many times in `timeout` seconds before it is dropped.
+# A neighbor may rejoin so many times in `timeout` seconds, and in one agreement, before it is
+# dropped. The latter change this peer's own view, at most twice each, so they must be fewer than
+# half of the changes that its other neighbors tolerate.
 _MAX_REJOINS = 10
+_MAX_REJOINS_IN_AGREEMENT = 3
+
+# A neighbor that made no progress, until it was dropped or left, may return so many times.
+_MAX_STUCK = 3
 
 
 class Membership:
@@ -66,7 +72,7 @@ class Membership:
         flooding.readers["view"] = self._read_view
         flooding.on_invalid, flooding.on_liar = self.drop, self._drop_liar
         graph = session.contract.graph
-        self.views = MembershipViews(graph, range(graph.m), ())
+        self.views = MembershipViews(graph, range(graph.m), (), session.number)
         self.views_changed_at = 0.0
         self.first_round = 0
         # Whether too few peers are left, and whether this peer ever had others in the run.
@@ -79,10 +85,11 @@ class Membership:
     def start_run(self, run: bytes, agreed: Agreed, round_: int) -> None:
         """Start a run, with the links that were agreed on and what others say of it, at a round."""
         session, gossip = self._session, self._flooding.gossip
-        views = MembershipViews(session.contract.graph, agreed.members, agreed.lost)
+        graph, me = session.contract.graph, session.number
+        views = MembershipViews(graph, agreed.members, agreed.lost, me)
         session.move(RunEvent.START)
         session.run_id, session.run, session.at = run, run[:TAG_BYTES], round_ * session.contract.B
-        session.agreement, session.agreed = None, 0
+        session.agreement, session.agreed, session.agreed_view = None, 0, 0
         self.views, self.first_round = views, round_
         self._flooding.publish("agreed", digest(agreed))
         gossip.drop_other_runs("view", run)
@@ -113,38 +120,25 @@ class Membership:
         session.cancel_interrupt(ViewChanged)
         self.resume_rounds()
         session.move(RunEvent.AGREE)
-        # A neighbor may be ahead of a peer that has joined late.
-        known = (link.agreement - 1 for link in session.links.values())
-        session.agreed = max([session.agreed, *known])
-        members, near = self.connected(), self.views.mutual(session.number)
+        view, near = self.views.checksum, self.views.near
+        number = session.agreed + 1 if view == session.agreed_view else 1
+        members = self.connected()
         session.agreement = Agreement(
-            session.agreed + 1, self.views.checksum, frozenset(members), frozenset(near)
+            number, view, {i: near[i] for i in members}, frozenset(near[session.number])
         )
         return members
-
-    def follow_neighbors(self) -> None:
-        """Begin an agreement again if a neighbor has begun it in the present views.
-
-        They are not those of this peer's agreement if a peer that is no member changed its view.
-        The neighbor had not completed the agreement, so nobody has passed the barrier.
-        """
-        session, view = self._session, self.views.checksum
-        now, links = session.agreement, session.links.values()
-        if now is None or now.view == view:
-            return
-        if any(link.has_begun(now.number, view) for link in links if link.active):
-            session.interrupt(ViewChanged())
 
     def end_agreement(self) -> None:
         """Return to the rounds."""
         session = self._session
         assert session.agreement is not None
-        session.agreed, session.agreement = session.agreement.number, None
+        done, session.agreement = session.agreement, None
+        session.agreed, session.agreed_view = done.number, done.view
         # Neighbors that were lost at the barrier are dropped when the next round begins.
         session.cancel_interrupt(ViewChanged)
         session.move(RunEvent.RESUME)
         for link in session.links.values():
-            link.end_agreement(session.agreed)
+            link.end_agreement(done.number, done.view)
 
     def resume_rounds(self) -> None:
         """Go on without the neighbors that were lost at the barrier of an agreement."""
@@ -220,7 +214,11 @@ class Membership:
             session.send(link, Kind.LINK_UP, LinkUp(session.round))
         if link.offer_received is None:
             return
-        if link.count_rejoins(session.loop.time(), session.contract.timeout) > _MAX_REJOINS:
+        often = link.count_rejoins(session.loop.time(), session.contract.timeout) > _MAX_REJOINS
+        if session.agreement is not None:
+            place = session.agreed, session.agreed_view
+            often |= link.count_rejoins_in(place) > _MAX_REJOINS_IN_AGREEMENT
+        if often:
             self.drop(link, Cause.EXCESS, "it left and rejoined too often")
             return
         link.active_from = max(link.offered, link.offer_received) + 1
@@ -250,6 +248,10 @@ class Membership:
     def drop(self, link: Link, cause: Cause, reason: str = "") -> None:
         """Go on without a neighbor, for the rest of the run unless it may return."""
         session, reason = self._session, reason or cause.description
+        if link.stalled > session.contract.patience / 2:
+            # It is no excuse that it left before it was dropped for that.
+            link.stalled, link.stuck = 0.0, link.stuck + 1
+            cause = cause if link.stuck <= _MAX_STUCK else Cause.EXCESS
         if not cause.returns:
             link.banned = reason
         if session.phase == "agreeing":
@@ -305,13 +307,13 @@ class Membership:
         counts = sorted(link.number for link in links if link.state is LinkState.ACTIVE)
         if counts == list(self.views[session.number].counts) and ended is None:
             return
-        agreed = session.agreed
+        agreed, agreed_view = session.agreed, session.agreed_view
         if session.state is RunState.AGREEMENT_BARRIER and session.agreement is not None:
-            agreed = session.agreement.number
+            agreed, agreed_view = session.agreement.number, session.agreement.view
         round_ = session.round if round_ is None else round_
         view = View(
             session.number, author.incarnation.start, author.next_seq("view"), round_,
-            counts, sanitize(reason), ended, agreed,
+            counts, sanitize(reason), ended, agreed, agreed_view,
         )  # fmt: skip
         self._flooding.publish("view", messages.pack(view))
         self._spans.append((round_, tuple(counts)))
@@ -340,18 +342,21 @@ class Membership:
         self.views_changed_at = session.loop.time()
         self._check_majority()
         now = session.agreement
-        if now is not None and view.peer in now.members and view.agreed < now.number:
-            session.interrupt(ViewChanged())
-            self._count_change(view.peer, now.number)
-        self.follow_neighbors()
+        if now is not None:
+            has_result = view.agreed_view == now.view and view.agreed >= now.number
+            gone = set(now.near.get(view.peer, ())) - set(view.counts)
+            if gone and not has_result:
+                session.interrupt(ViewChanged())
+            self._count_change(view.peer)
         session.wake()
 
-    def _count_change(self, peer: int, agreement: int) -> None:
+    def _count_change(self, peer: int) -> None:
         """Drop a neighbor whose views make an agreement begin again and again."""
-        contract = self._session.contract
+        session, contract = self._session, self._session.contract
         limit = _MAX_CHANGES * len(contract.graph.neighbors(peer))
-        link = self._session.links.get(contract.names[peer])
-        if link is not None and link.count_changes(agreement) > limit:
+        link = session.links.get(contract.names[peer])
+        last = session.agreed, session.agreed_view
+        if link is not None and not link.banned and link.count_changes(last) > limit:
             self.drop(link, Cause.EXCESS, f"its view changed {limit + 1} times in an agreement")
 
     def _check_majority(self) -> None:

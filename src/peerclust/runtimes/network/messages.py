@@ -147,7 +147,7 @@ class View(Message, frozen=True, forbid_unknown_fields=True):
     """A peer's active neighbors from a round on; the latest of its latest process is valid.
 
     `start` is that of the process. `agreed` is the number of the last agreement that the peer had
-    completed.
+    completed, among those in the views with the checksum `agreed_view`.
     """
 
     peer: Number
@@ -158,6 +158,7 @@ class View(Message, frozen=True, forbid_unknown_fields=True):
     reason: Text = ""
     ended: Ended | None = None
     agreed: Count = 0
+    agreed_view: Count = 0
 
 
 class Waits(Message, frozen=True, forbid_unknown_fields=True):

@@ -84,7 +84,8 @@ class Node:
         self.flooding = Flooding(session, author)
         self.attempts = SetupAttempts(session, self.flooding)
         self.membership = Membership(session, self.flooding, self.attempts)
-        self.lockstep = Lockstep(session, self.membership.drop)
+        membership = self.membership
+        self.lockstep = Lockstep(session, membership.drop, lambda: membership.views.checksum)
         self.waits = WaitsFor(session, self.flooding, self.lockstep, self.membership.connected)
         self.signing = RecordSigning(session, self.flooding, self.membership)
         self.handshake = Handshake(session, self.flooding, self.attempts, self.membership)
@@ -196,8 +197,6 @@ class Node:
             return
         elif frame.kind in wire.ARRAYS:
             self.lockstep.receive_array(link, frame)
-            if frame.kind is Kind.AGREE:
-                self.membership.follow_neighbors()
         else:
             try:
                 self._receive_message(link, frame)

@@ -62,9 +62,9 @@ class Agreement:
     Attributes
     ----------
     number, view : int
-        Its number, and the checksum of the views.
-    members : frozenset of int
-        The peers that take part.
+        Its number among those in the same views, and the checksum of the views.
+    near : dict of int to list of int
+        The peers that take part, each with its neighbors.
     neighbors : frozenset of int
         Those of this peer.
     at : int
@@ -73,7 +73,7 @@ class Agreement:
 
     number: int
     view: int
-    members: frozenset[int]
+    near: dict[int, list[int]]
     neighbors: frozenset[int]
     at: int = 0
 
@@ -88,8 +88,10 @@ class Session:
     run_id, run, at : bytes, bytes, int
         The run, its tag in the headers of frames, and the next exchange. In the set-up the tag is
         that of the attempt.
-    agreement, agreed : Agreement or None, int
-        The agreement in which this peer is, and the number of the last one that it completed.
+    agreement : Agreement or None
+        The agreement in which this peer is.
+    agreed, agreed_view : int
+        The number of the last one that it completed, and the checksum of the views of that one.
     events : deque
         What happened, with the rounds, for the result.
     """
@@ -107,7 +109,7 @@ class Session:
         self.state = RunState.MEETING
         self.run_id, self.run, self.at = b"", NO_RUN, 0
         self.agreement: Agreement | None = None
-        self.agreed = 0
+        self.agreed = self.agreed_view = 0
         self.events: deque[tuple[int, str]] = deque(maxlen=_MAX_EVENTS)
         self._waiter: asyncio.Future[None] | None = None
         self._interrupt: Interrupt | None = None

@@ -37,8 +37,10 @@ def reachable_peers(graph: Graph, lost: Iterable[Pair], me: int) -> tuple[int, .
 class MembershipViews:
     """The latest view of every peer, starting from the result of the set-up."""
 
-    def __init__(self, graph: Graph, members: Sequence[int], lost: Iterable[Pair]) -> None:
-        self.graph = graph
+    def __init__(
+        self, graph: Graph, members: Sequence[int], lost: Iterable[Pair], me: int = 0
+    ) -> None:
+        self.graph, self._me = graph, me
         self.members = frozenset(members)
         self.lost = tuple(lost)
         gone = set(self.lost)
@@ -48,6 +50,9 @@ class MembershipViews:
             counts = [j for j in near if (min(i, j), max(i, j)) not in gone]
             self._latest[i] = View(peer=i, start=0, seq=0, round=0, counts=counts)
         self._orders = [(0, 0)] * graph.m
+        # What follows from these views, once it was asked for.
+        self._near: dict[int, list[int]] | None = None
+        self._checksum: int | None = None
         # What others reported, with their rounds.
         self.reasons: deque[tuple[int, int, str]] = deque(maxlen=_MAX_REASONS)
 
@@ -63,7 +68,7 @@ class MembershipViews:
         last = self._latest.get(view.peer)
         if last is None or (view.start, view.seq) <= (last.start, last.seq):
             return False
-        self._latest[view.peer] = view
+        self._latest[view.peer], self._near, self._checksum = view, None, None
         seq = view.seq - (view.ended is not None)
         self._orders[view.peer] = (view.start, seq) if seq else (0, 0)
         if view.reason:
@@ -72,34 +77,44 @@ class MembershipViews:
 
     @property
     def checksum(self) -> int:
-        """A checksum of the views, which is equal at two peers only if their views are.
+        """A checksum of the views in this peer's component, equal at two only if their views are.
 
-        The end of a peer does not change it, as the others are about to end, too.
+        What peers outside of it state does not change it. The end of a peer does not, either, as
+        the others are about to end, too. It is 0 as long as nothing has changed since the set-up.
         """
-        changed = any(seq for _, seq in self._orders)
-        return zlib.crc32(repr(self._orders).encode()) if changed else 0
+        if self._checksum is None:
+            inside = set(self.component(self._me))
+            orders = [each if i in inside else None for i, each in enumerate(self._orders)]
+            changed = inside != self.members or any(self._orders[i][1] for i in inside)
+            self._checksum = zlib.crc32(repr(orders).encode()) if changed else 0
+        return self._checksum
 
     def component(self, me: int) -> tuple[int, ...]:
         """Return the peers reachable over links that are active at both ends, ascending."""
-        return tuple(sorted(_distances(self._mutual(), me)))
+        return tuple(sorted(_distances(self.near, me)))
 
     def mutual(self, me: int) -> list[int]:
         """Return the neighbors of `me` over links that are active at both ends."""
-        return self._mutual()[me]
+        return self.near[me]
 
     def lost_links(self, members: Sequence[int]) -> list[Pair]:
         """Return the links between these peers that are not active at both ends."""
-        near, inside = self._mutual(), set(members)
+        near, inside = self.near, set(members)
         return [(i, j) for i, j in self.graph.pairs if {i, j} <= inside and j not in near[i]]
 
     def diameter(self, me: int) -> int:
         """Return the diameter of the component of `me`, in links."""
-        near = self._mutual()
-        return max(max(_distances(near, i).values()) for i in self.component(me))
+        return max(max(_distances(self.near, i).values()) for i in self.component(me))
 
-    def _mutual(self) -> dict[int, list[int]]:
-        counts = {i: set(view.counts) for i, view in self._latest.items()}
-        return {i: [j for j in near if i in counts.get(j, ())] for i, near in counts.items()}
+    @property
+    def near(self) -> dict[int, list[int]]:
+        """The neighbors of each peer over links that are active at both ends."""
+        if self._near is None:
+            counts = {i: set(view.counts) for i, view in self._latest.items()}
+            self._near = {
+                i: [j for j in near if i in counts.get(j, ())] for i, near in counts.items()
+            }
+        return self._near
 
 
 def _distances(near: dict[int, list[int]], start: int) -> dict[int, int]:

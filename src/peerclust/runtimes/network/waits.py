@@ -37,38 +37,55 @@ class WaitsFor:
         if lockstep.awaited is None or now - since < session.contract.timeout / 2:
             return
         self._stated_at = now
-        number, at = 0, session.at
-        if session.agreement is not None:
-            number, at = session.agreement.number, session.agreement.at
-        waits = Waits(session.run, number, at, sorted(lockstep.missing))
+        waits = Waits(session.run, *self._place(), sorted(lockstep.missing))
         self._flooding.publish("waits", messages.pack(waits))
 
     def count_awaited(self, link: Link, now: float) -> int:
         """Return for how many others a neighbor waits whose frame is missing, by what peers say.
 
-        It counts those for which these wait in turn. It is 0 if the neighbor says to wait for this
-        peer, which has sent its frame. A peer waits longer for one that waits for others than these
-        wait for each other, so that those next to a liar, or to a peer that is stuck, drop it.
+        It counts those for which these wait in turn. A peer waits only for others that are in an
+        earlier exchange than itself, so what contradicts that is a lie and not counted. Thus the
+        count is smaller at the peers next to a liar, or to a peer that is stuck, than at those that
+        wait for them, and they drop it first.
         """
-        me = {self._session.number}
-        edge = self._awaited_by(link.number, now)
-        if edge & me:
-            return 0
+        number, exchange = self._place()
         seen: set[int] = set()
+        edge = {link.number: exchange}
         while edge:
-            seen |= edge
-            edge = set().union(*(self._awaited_by(i, now) for i in edge)) - seen - me
+            found: dict[int, int] = {}
+            for peer, before in edge.items():
+                waits = self._latest(peer, now)
+                if waits is None or waits.agreement != number or waits.exchange >= before:
+                    continue
+                for other in self._taking_part(waits.neighbors):
+                    if not self._is_at(other, number, waits.exchange, now):
+                        found[other] = max(waits.exchange, found.get(other, 0))
+            edge = {i: at for i, at in found.items() if i not in seen}
+            seen |= set(edge)
         return len(seen)
 
-    def _awaited_by(self, peer: int, now: float) -> set[int]:
-        """Return the peers for which a peer says to wait, but those that are lost."""
-        session = self._session
+    def _place(self) -> tuple[int, int]:
+        """Return the agreement, 0 if there is none, and the exchange in which this peer is."""
+        now = self._session.agreement
+        return (0, self._session.at) if now is None else (now.number, now.at)
+
+    def _is_at(self, peer: int, number: int, exchange: int, now: float) -> bool:
+        """Return whether a peer is known to be in this exchange already, or in a later one."""
+        if peer == self._session.number:
+            return self._place() >= (number, exchange)
+        waits = self._latest(peer, now)
+        return waits is not None and waits.agreement == number and waits.exchange >= exchange
+
+    def _latest(self, peer: int, now: float) -> Waits | None:
+        """Return what a peer said lately about this run."""
         waits, at = self._stated.get(peer, (None, 0.0))
-        fresh = now - at <= 2.0 * session.contract.timeout
-        if waits is None or not fresh or waits.run != session.run:
-            return set()
-        awaited = set(waits.neighbors)
-        return awaited & set(self._connected()) if session.phase == "running" else awaited
+        fresh = now - at <= 2.0 * self._session.contract.timeout
+        return waits if waits is not None and fresh and waits.run == self._session.run else None
+
+    def _taking_part(self, peers: list[int]) -> set[int]:
+        """Return those of some peers that are not lost."""
+        connected = self._connected() if self._session.phase == "running" else peers
+        return set(peers) & set(connected)
 
     def _read(self, statement: Statement) -> None:
         waits, peer = messages.unpack(statement.body, Waits), statement.origin.peer

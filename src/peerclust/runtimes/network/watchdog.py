@@ -14,9 +14,6 @@ from peerclust.runtimes.network.states import Cause, LinkState
 from peerclust.runtimes.network.waits import WaitsFor
 from peerclust.runtimes.network.wire import Kind
 
-# A neighbor that made no progress may return so many times.
-_MAX_STUCK = 3
-
 
 class Watchdog:
     """Sends heartbeats, and drops neighbors of which too little is heard."""
@@ -98,14 +95,13 @@ class Watchdog:
             # It is alive but makes no progress.
             limit = contract.patience
             since = max(link.progress_at, self._lockstep.awaited_since)
-            others = self._waits.count_awaited(link, now)
-            if others and now - since <= limit * (1 + others):
-                link.excused_at = now
-            elif now - max(since, link.excused_at) > limit:
-                link.stuck += 1
+            others = link.excuse(since, self._waits.count_awaited(link, now))
+            link.stalled = now - since - limit * others
+            if link.stalled > limit:
                 stuck = f"it was alive but made no progress for {limit:g} s"
-                cause = Cause.STUCK if link.stuck <= _MAX_STUCK else Cause.EXCESS
-                self._membership.drop(link, cause, stuck)
+                self._membership.drop(link, Cause.STUCK, stuck)
+        else:
+            link.stalled = 0.0
 
     def _is_unknown(self, link: Link, now: float) -> bool:
         """Return whether all wait for a process which has stated nothing since it connected.
