@@ -76,6 +76,7 @@ OPTIONAL = {
     (View, "reason"): "",
     (View, "ended"): None,
     (View, "agreed"): 0,
+    (View, "agreed_view"): 0,
 }
 
 

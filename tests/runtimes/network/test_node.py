@@ -21,6 +21,7 @@ from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.handshake import Greeting
 from peerclust.runtimes.network.identity import make_identity, private_key, read_certificate
 from peerclust.runtimes.network.journal import Journal
+from peerclust.runtimes.network.lockstep import Called
 from peerclust.runtimes.network.membership import MAX_SPANS
 from peerclust.runtimes.network.messages import (
     Bye,
@@ -39,7 +40,6 @@ from peerclust.runtimes.network.session import (
     RestartSetup,
     StateReceived,
     Stopping,
-    ViewChanged,
 )
 from peerclust.runtimes.network.statements import Author, run_id
 from peerclust.runtimes.network.states import Cause, LinkState, RunEvent
@@ -248,11 +248,19 @@ def test_an_agreement_begins_again_with_neighbors_that_began_it_with_a_peer_that
         lambda: state(node, "2", processes["2"].sign("view", messages.pack(back), RUN_ID)),
         lambda: node.on_frame(node.session.links["0"], frame),
     ]
-    for event in events if heard_first == "the view" else events[::-1]:
-        node.session.check_interrupt()
-        event()
-    with pytest.raises(ViewChanged):
-        node.session.check_interrupt()
+
+    async def wait():
+        exchange = node.session.loop.create_task(
+            node.lockstep.exchange(Kind.AGREE, X, lambda _: "")
+        )
+        for event in events if heard_first == "the view" else events[::-1]:
+            await asyncio.sleep(0.01)
+            assert not exchange.done()
+            event()
+        await exchange
+
+    with pytest.raises(Called):
+        node.session.loop.run_until_complete(asyncio.wait_for(wait(), 5))
     assert node.membership.begin_agreement() == (0, 1, 2)
 
 

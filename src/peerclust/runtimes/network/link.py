@@ -40,8 +40,8 @@ class Link:
         The neighbor's last known phase and run, and whether it considers this peer active.
     furthest, progress_at, excused, stalled, stuck
         Its furthest exchange in a run, and when it got there. The time since when it is awaited,
-        and for how many others it has waited since. How long it made no progress without that
-        excuse, in seconds, and how often it was dropped or left after a long time of it.
+        and the longest chain of peers for which it has waited since. How long it made no progress
+        without that excuse, in seconds, and how often it was dropped or left after long enough.
     heard_at, sent_at : float
         When a frame was last received from it, and last sent to it.
     agreement_view : tuple of int and float
@@ -130,7 +130,7 @@ class Link:
             self.furthest, self.progress_at = (run, exchange), self.heard_at
 
     def excuse(self, since: float, others: int) -> int:
-        """Return for how many others it has waited, at the most, since it is awaited."""
+        """Return the longest chain of others for which it has waited since it is awaited."""
         before = self.excused[1] if self.excused[0] == since else 0
         self.excused = since, max(before, others)
         return self.excused[1]

@@ -239,6 +239,8 @@ class Membership:
             return
         if link.active:
             self.drop(link, Cause.FORGOT)
+        if link.banned:
+            return
         link.phase, link.offer_received = "running", up.round
         self.offer_rejoin(link)
         session.wake()

@@ -367,15 +367,19 @@ class RoundLoop:
             active = session.active_links()
             if active and not any(link.blocks_round(now) for link in links):
                 break
+            if active:
+                # The watchdog drops a neighbor that does not answer.
+                await session.wait()
+                continue
             limit = limit or session.loop.time() + self._contract.join_timeout
             later = [link.active_from for link in links if link.active and link.active_from > now]
             # Another neighbor may still answer with an earlier round.
             first = min(later, default=now)
-            if later and not active and not any(link.blocks_round(first) for link in links):
+            if later and not any(link.blocks_round(first) for link in links):
                 self._jump(first)
                 continue
             for link in links:
-                if not active and not later and link.phase == "done":
+                if not later and link.phase == "done":
                     self._membership.request_state(link)
             if not await session.wait_until(limit) and not session.active_links():
                 raise IsolatedError

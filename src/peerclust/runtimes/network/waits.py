@@ -40,41 +40,32 @@ class WaitsFor:
         waits = Waits(session.run, *self._place(), sorted(lockstep.missing))
         self._flooding.publish("waits", messages.pack(waits))
 
-    def count_awaited(self, link: Link, now: float) -> int:
-        """Return for how many others a neighbor waits whose frame is missing, by what peers say.
+    def measure_chain(self, link: Link, now: float) -> int:
+        """Return how many peers wait for each other, one after the other, from a neighbor on.
 
-        It counts those for which these wait in turn. A peer waits only for others that are in an
-        earlier exchange than itself, so what contradicts that is a lie and not counted. Thus the
-        count is smaller at the peers next to a liar, or to a peer that is stuck, than at those that
-        wait for them, and they drop it first.
+        It is 0 if the neighbor waits for nobody. A peer waits only for others that are in an
+        earlier exchange than itself, so what says otherwise is a lie and ends the chain. Whatever a
+        liar says, a chain is longer by one for a peer that waits for a neighbor of the liar than
+        for that neighbor itself. So the neighbor, which is less patient, drops the liar first.
         """
         number, exchange = self._place()
-        seen: set[int] = set()
-        edge = {link.number: exchange}
-        while edge:
-            found: dict[int, int] = {}
-            for peer, before in edge.items():
-                waits = self._latest(peer, now)
-                if waits is None or waits.agreement != number or waits.exchange >= before:
-                    continue
-                for other in self._taking_part(waits.neighbors):
-                    if not self._is_at(other, number, waits.exchange, now):
-                        found[other] = max(waits.exchange, found.get(other, 0))
-            edge = {i: at for i, at in found.items() if i not in seen}
-            seen |= set(edge)
-        return len(seen)
+        known: dict[int, int] = {}
+
+        def measure(peer: int, before: int) -> int:
+            waits = self._latest(peer, now)
+            if waits is None or waits.agreement != number or waits.exchange >= before:
+                return 0
+            if peer not in known:
+                awaited = self._taking_part(waits.neighbors)
+                known[peer] = max((1 + measure(i, waits.exchange) for i in awaited), default=0)
+            return known[peer]
+
+        return measure(link.number, exchange)
 
     def _place(self) -> tuple[int, int]:
         """Return the agreement, 0 if there is none, and the exchange in which this peer is."""
         now = self._session.agreement
         return (0, self._session.at) if now is None else (now.number, now.at)
-
-    def _is_at(self, peer: int, number: int, exchange: int, now: float) -> bool:
-        """Return whether a peer is known to be in this exchange already, or in a later one."""
-        if peer == self._session.number:
-            return self._place() >= (number, exchange)
-        waits = self._latest(peer, now)
-        return waits is not None and waits.agreement == number and waits.exchange >= exchange
 
     def _latest(self, peer: int, now: float) -> Waits | None:
         """Return what a peer said lately about this run."""

@@ -95,7 +95,7 @@ class Watchdog:
             # It is alive but makes no progress.
             limit = contract.patience
             since = max(link.progress_at, self._lockstep.awaited_since)
-            others = link.excuse(since, self._waits.count_awaited(link, now))
+            others = link.excuse(since, self._waits.measure_chain(link, now))
             link.stalled = now - since - limit * others
             if link.stalled > limit:
                 stuck = f"it was alive but made no progress for {limit:g} s"
