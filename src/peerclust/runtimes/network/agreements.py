@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from peerclust.runtimes.network.collectives import (
 )
 from peerclust.runtimes.network.lockstep import Called, Check
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.plan import Place
 from peerclust.runtimes.network.session import ViewChanged
 from peerclust.runtimes.network.states import RunEvent
 from peerclust.runtimes.network.wire import Kind
@@ -48,21 +49,6 @@ from peerclust.users import Users
 
 class NetworkChanged(Exception):  # noqa: N818 - an event, not an error
     """The network of an agreement is not the one of the set-up, or was not all the time."""
-
-
-class Place(NamedTuple):
-    """Where a peer is in the plan of a run; a number that it does not know is 0.
-
-    `limit` is the maximum number of rounds, those of earlier runs of the plan included.
-    `search_from` is the round in which the search began; `moves` are its moves so far, `kept` those
-    that were kept.
-    """
-
-    round: int = 0
-    limit: int = 0
-    search_from: int = 0
-    moves: int = 0
-    kept: int = 0
 
 
 class Agreements:
