@@ -21,6 +21,7 @@ from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.identity import make_identity, read_certificate
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.plan import RunPlan
 from peerclust.runtimes.network.rounds import IsolatedError, RoundLoop
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.states import Cause
@@ -200,16 +201,19 @@ class Run:
         self.loops = [
             RoundLoop(
                 node,
-                self.program,
-                Users(part, np.array([0, len(part)])),
+                RunPlan(
+                    self.net.contract,
+                    self.program,
+                    self.certify,
+                    Users(part, np.array([0, len(part)])),
+                    spread=self.spread,
+                ),
                 self.x,
                 0,
-                spread=self.spread,
                 curvature=Curvature(
                     np.empty((0, 2)), half if curvature is None else curvature, np.ones(2)
                 ),
                 check=lambda _: "",
-                certify=self.certify,
                 journal=self._make_journal(i),
             )
             for i, (node, part) in enumerate(zip(self.net.nodes, parts, strict=True))
@@ -221,7 +225,7 @@ class Run:
 
         return SimpleNamespace(start=write("start"), heard=write("heard"), end=write("end"))
 
-    def outcomes(self, plan=RoundLoop.plan_run):
+    def outcomes(self, plan=lambda loop, start: loop.plan.first(start)):
         """Return the outcome of each peer that was not cut off, and is not left alone."""
 
         async def try_to_run(i, loop):

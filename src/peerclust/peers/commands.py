@@ -19,8 +19,9 @@ from peerclust.peers import replay as replaying, setup
 from peerclust.peers.end_request import EndRequest
 from peerclust.peers.farewell import telling_neighbors
 from peerclust.peers.setup import Rows
-from peerclust.peers.site import Progress, Site, SiteResult, load_result
+from peerclust.peers.site import Progress, Site
 from peerclust.peers.site_directory import Record, SiteDirectory
+from peerclust.peers.site_result import SiteResult, load_result
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import (

@@ -5,21 +5,14 @@ Messages are the business of `runtimes.network`, files that of `site_directory`.
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Literal
 
-import numpy as np
-
 from peerclust import kernels
-from peerclust.arrays import Array
-from peerclust.clustering.problem import draw_seed
-from peerclust.clustering.search import search
-from peerclust.errors import InputError, LeftError, PeerclustError, PeerError, WireError
+from peerclust.errors import InputError, LeftError, PeerclustError, PeerError
 from peerclust.files import explain
 from peerclust.log_events import LogEvent
 from peerclust.peers import configuration, setup
@@ -27,9 +20,9 @@ from peerclust.peers.end_request import EndRequest
 from peerclust.peers.farewell import describe, say_farewell
 from peerclust.peers.join import JoinProcedure, JoinResult
 from peerclust.peers.site_directory import SiteDirectory
-from peerclust.peers.verdict import Verdict, judge, list_events, make_record
+from peerclust.peers.site_result import SiteResult, Traffic
+from peerclust.peers.verdict import judge, list_events, make_record
 from peerclust.programs.protocol import UNKNOWN, State
-from peerclust.runtimes.convergence import CheckedRun, Plan
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
@@ -40,9 +33,7 @@ from peerclust.runtimes.network.messages import (
     Record,
     SignedRecord,
     StateReply,
-    pack,
     pack_centers,
-    unpack,
     unpack_centers,
 )
 from peerclust.runtimes.network.node import Node
@@ -52,59 +43,13 @@ from peerclust.runtimes.network.session import Leaving, StateReceived, Stopping
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.status import StatusSocket
 from peerclust.runtimes.network.wire import TAG_BYTES
-from peerclust.runtimes.protocol import Snapshot
 from peerclust.text import sanitize
-from peerclust.users import Users
 
 # Seconds between two reports of progress.
 _REPORT_EVERY = 0.1
 
 # Called now and then with (round, residual, neighbors alive).
 Progress = Callable[[int, float, int], None]
-
-# Bytes sent to, and heard from, each neighbor.
-Traffic = dict[str, dict[str, int]]
-
-
-@dataclass(frozen=True, eq=False)
-class SiteResult:
-    """Where a site's run ended: centers (K, d) in the agreed scale, and how to judge them."""
-
-    verdict: Verdict
-    signed: SignedRecord
-    users: Users
-    x: Array
-    traffic: Traffic
-
-
-@dataclass(frozen=True, eq=False)
-class _End:
-    """How a run ended, in a checkpoint."""
-
-    verdict: Verdict
-    traffic: Traffic
-    signed: str
-
-
-def load_result(
-    contract: Contract, rows: setup.Rows, directory: SiteDirectory
-) -> SiteResult | None:
-    """Return the result of a run that is over, if it could not be written then."""
-    saved = directory.load_checkpoint(contract, rows.digest)
-    if saved is None or not saved.end:
-        return None
-    try:
-        end = checkpoint.unpack_end(saved.end, _End)
-        signed = unpack(base64.b64decode(end.signed, validate=True), SignedRecord)
-    except (ValueError, WireError):
-        raise checkpoint.bad(directory.checkpoint, "say how its run ended") from None
-    with np.errstate(all="ignore"):
-        users = rows.users(contract, saved.agreed)
-    if not np.isfinite(users.rows).all():
-        raise checkpoint.bad(directory.checkpoint, "have a scale that fits the rows")
-    x = unpack_centers(saved.centers, contract.n_clusters)
-    directory.keeps_result = True
-    return SiteResult(end.verdict, signed, users, x, end.traffic)
 
 
 class Site:
@@ -233,13 +178,9 @@ class Site:
         self.directory.log(
             LogEvent("ended", str(status), status=status.name, rounds=rounds), echo=False
         )
-        signed = base64.b64encode(pack(result.signed)).decode()
-        end = checkpoint.pack_end(
-            {"verdict": asdict(verdict), "traffic": result.traffic, "signed": signed}
-        )
         run = run_id(self.contract, agreed)[:TAG_BYTES]
         self.directory.keeps_result = self._write_checkpoint(
-            run, agreed, rounds, pack_centers(result.x), end
+            run, agreed, rounds, pack_centers(result.x), result.pack_end()
         )
         return result
 
@@ -263,25 +204,22 @@ class Site:
     # The rounds
 
     def _run_program(self, joined: JoinResult) -> Outcome:
-        program = configuration.make_program(self.contract, joined.agreed)
-        self._agreed = joined.agreed
+        contract, agreed = self.contract, joined.agreed
+        self._agreed = agreed
+        plan = configuration.make_plan(contract, agreed, joined.users, late=joined.late)
         running = self._running = RoundLoop(
             self.node,
-            program,
-            joined.users,
+            plan,
             joined.x,
             joined.round,
-            spread=joined.agreed.spread,
-            curvature=setup.agreed_curvature(joined.agreed),
-            check=configuration.make_box(self.contract, joined.agreed).refuse,
-            certify=configuration.make_certify(self.contract, joined.agreed),
+            curvature=setup.agreed_curvature(agreed),
+            check=configuration.make_box(contract, agreed).refuse,
             journal=self.directory.journal,
-            late=joined.late,
             on_round=self._on_round,
         )
         self.node.state_reply = self._state_reply
         try:
-            return running.run(self._plan)
+            return running.run(partial(configuration.plan_runs, contract, plan))
         except InputError as error:
             # What all sites computed together cannot be: each of them finds the same.
             raise Stopping(str(error)) from None
@@ -292,27 +230,6 @@ class Site:
                 f"{self.me} lost contact with all its neighbors ({names}) in round"
                 f" {self.node.session.round}. A checkpoint was saved; the same command tries again."
             ) from None
-
-    def _plan(self, start: Snapshot[State]) -> Plan[CheckedRun]:
-        """Run the solver until it has converged, with a search for a better optimum in between."""
-        running, contract = self._running, self.contract
-        assert running is not None
-        first = yield from running.plan_run(start)
-        if not contract.searches:
-            return first
-        running.begin_search()
-        searched = yield from search(
-            first,
-            running.users,
-            contract.graph.m,
-            draw_seed(contract.seed),
-            run=running.plan_next,
-            penalized=contract.spec.penalized,
-            threshold=running.threshold,
-            coarse=running.coarse,
-            on_move=lambda _end, _rounds, kept: running.count_move(kept),
-        )
-        return searched.end
 
     def _on_round(self, state: State) -> None:
         """Report progress and save checkpoints between two rounds."""
@@ -328,7 +245,7 @@ class Site:
         if self._running is None:
             return float("inf")
         residual = self._running.state.max_residual
-        return residual / self._running.spread if residual < UNKNOWN else float("inf")
+        return residual / self._running.plan.spread if residual < UNKNOWN else float("inf")
 
     def _state_reply(self) -> StateReply:
         assert self._running is not None

@@ -93,9 +93,9 @@ def test_a_plan_may_start_the_solver_from_other_centers_and_end_with_earlier_one
     ends = []
 
     def plan(loop, start):
-        first = yield from loop.plan_run(start)
-        curvature, _ = yield from agree_on_curvature(loop.users, first.run.x + 0.5, 5)
-        last = yield from loop.plan_next(first.run.x + 0.5, curvature, loop.threshold)
+        first = yield from loop.plan.first(start)
+        curvature, _ = yield from agree_on_curvature(loop.plan.users, first.run.x + 0.5, 5)
+        last = yield from loop.plan.next(first.run.x + 0.5, curvature, loop.plan.threshold)
         assert last.run.rounds == first.run.rounds + last.rounds
         ends.append((first, last))
         return first if keeps == "the first" else last

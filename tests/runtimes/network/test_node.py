@@ -34,6 +34,7 @@ from peerclust.runtimes.network.messages import (
     StateReply,
 )
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.plan import RunPlan
 from peerclust.runtimes.network.record import digest
 from peerclust.runtimes.network.rounds import RoundLoop
 from peerclust.runtimes.network.session import (
@@ -936,10 +937,11 @@ def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
 def running(node, tmp_path):
     """The peer's run, in round 5."""
     users, program = Users(np.zeros((4, 2)), np.array([0, 4])), DGC(rho=1.0, alpha=0.1)
+    plan = RunPlan(node.session.contract, program, Certify(m=3), users, spread=1.0)
     made = RoundLoop(
-        node, program, users, X[None], 5, spread=1.0,
+        node, plan, X[None], 5,
         curvature=Curvature(np.empty((0, 3)), np.ones(3), np.ones(3)),
-        check=PublicBounds(X[0], X[2]).refuse, certify=Certify(m=3),
+        check=PublicBounds(X[0], X[2]).refuse,
         journal=Journal(tmp_path / "journal.jsonl", pytest.fail),
     )  # fmt: skip
     node.session.at = 5

@@ -14,56 +14,41 @@ certificate the peers agree on the `Place` where they are.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import NamedTuple, cast
 
 import numpy as np
 
 from peerclust import kernels
 from peerclust.arrays import Array
-from peerclust.programs.certificate import Certify, CertifyState, Found
-from peerclust.programs.limits import Limits
+from peerclust.programs.certificate import Found
 from peerclust.programs.protocol import (
-    AnyProgram,
-    Heard,
-    HeardMax,
     HeardSum,
-    HeardTotal,
-    Message,
-    NetworkMax,
-    S,
     State,
     ToNeighbors,
     reduce_messages,
 )
-from peerclust.programs.swaps import MAX_MOVES, TOL
 from peerclust.runtimes.convergence import (
     FIRST_WAIT,
     CheckedRun,
     Plan,
     Task,
-    converge,
     next_task,
 )
 from peerclust.runtimes.loop import Conversation, advance, begin, converse
 from peerclust.runtimes.network import wire
+from peerclust.runtimes.network.agreements import Agreements, NetworkChanged
 from peerclust.runtimes.network.collectives import (
     LARGEST,
-    LivingGraph,
-    active_graph,
-    pass_barrier,
-    reduce_over_network,
 )
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.lockstep import Called, Check
 from peerclust.runtimes.network.messages import Record
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.plan import Place, RunPlan
 from peerclust.runtimes.network.record import Span
-from peerclust.runtimes.network.session import ViewChanged
 from peerclust.runtimes.network.states import RunEvent
 from peerclust.runtimes.network.wire import Codes, Frame, Kind
 from peerclust.runtimes.protocol import (
@@ -77,7 +62,6 @@ from peerclust.runtimes.protocol import (
 )
 from peerclust.runtimes.stopping import NEVER, Vote, first_vote
 from peerclust.theory import Curvature
-from peerclust.users import Users
 
 # If a step took longer than this, in seconds, the next one runs in a thread, so that heartbeats go
 # on. The first step does so if there are more than this many values in the rows.
@@ -91,24 +75,6 @@ class IsolatedError(Exception):
 
 class _Jumped(Exception):  # noqa: N818 - an event, not an error
     """The run continues from a later round."""
-
-
-class _NetworkChanged(Exception):  # noqa: N818 - an event, not an error
-    """The peers of an agreement are not, or not always were, those of the set-up."""
-
-
-class Place(NamedTuple):
-    """Where a peer is in the plan; a number that it does not know is 0.
-
-    `limit` is the maximum number of rounds, those before the present run included. `search_from` is
-    the round in which the search began, with its `moves` so far and those that were `kept`.
-    """
-
-    round: int = 0
-    limit: int = 0
-    search_from: int = 0
-    moves: int = 0
-    kept: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,111 +95,59 @@ class Outcome:
 
 
 class RoundLoop:
-    """One peer's run of a program, from centers x, (1, K, d), at a round.
+    """The runs of one peer, from centers x, (1, K, d), at a round.
 
-    `curvature` is what all agreed on before the run; this site's own is computed from x. `late` is
-    whether the run was under way before this process joined it. `state` is the state after the last
-    exchange.
+    `curvature` is what all agreed on before the run; this site's own is computed from x. `state` is
+    the state after the last exchange.
     """
 
     def __init__(
         self,
         node: Node,
-        program: AnyProgram,
-        users: Users,
+        plan: RunPlan,
         x: Array,
         round_: int,
         *,
-        spread: float,
         curvature: Curvature,
         check: Check,
-        certify: Certify,
         journal: Journal,
-        late: bool = False,
         on_round: Callable[[State], None] = lambda _: None,
     ) -> None:
         self._node, self._session, self._membership = node, node.session, node.membership
         self._contract, self._lockstep = node.session.contract, node.lockstep
-        self.program, self.users = program, users
-        self.check, self.journal, self.on_round = check, journal, on_round
-        self.certify, self.spread, self._curvature = certify, spread, curvature
-        contract = self._contract
-        self.threshold = contract.tol * spread if contract.tol > 0 else -1.0
-        # The threshold of the first run, and of those that a search compares with it.
-        self.coarse = max(contract.tol, TOL) * spread if contract.searches else self.threshold
-        self._late, self._place = late, Place()
-        self._keep(begin(program, [users], [x], round_))
-        # Where the last run after the first one began.
-        self._anew: Snapshot[State] | None = None
+        self.plan, self._users = plan, plan.users
+        self._check, self._journal, self._on_round = check, journal, on_round
+        self._curvature = curvature
+        self._agreements = Agreements(node, plan.users, check)
+        self._keep(begin(plan.program, [plan.users], [x], round_))
         # The checksum of the views in which votes are cast, and the diameter of this component.
         self._view, self._D = -1, 0
-        # The graph of an agreement, with the checksum of its views.
-        self._living: tuple[int, LivingGraph] | None = None
         # The duration of the last step; the first one reads all rows.
-        self._step_seconds = np.inf if users.rows.size > _MANY_VALUES else 0.0
+        self._step_seconds = np.inf if plan.users.rows.size > _MANY_VALUES else 0.0
 
-    def run(self, plan: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> Outcome:
+    def run(self, make: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> Outcome:
         """Carry out a plan from the start; it returns the run whose end is the result."""
-        self.journal.start(self.state.round, self.state.x[0])
-        return self._session.loop.run_until_complete(self._run(plan))
-
-    def plan_run(self, start: Snapshot[State]) -> Plan[CheckedRun]:
-        """Return the plan of the first run, until it has converged."""
-        if self._late:
-            # The others know how many rounds are left.
-            return self._plan_until(start, self._contract.max_round, self.threshold)
-        begun, most = start.states[0].round, self._contract.rounds
-        # A run that is resumed has the rounds that were left to it, unless it was a later one.
-        self._set_limit(most if begun < most else begun + most)
-        return self._plan_until(start, self._place.limit, self.coarse)
-
-    def plan_next(self, x: Array, curvature: Curvature, threshold: float) -> Plan[CheckedRun]:
-        """Return the plan of a run after the present one, from centers x, (1, K, d).
-
-        All rounds are counted together.
-        """
-        begun = self.state.round
-        stiffness = curvature.stiffness(self.certify.penalty_curvature)
-        start = begin(self.program, [self.users], [x], begun, stiffness=[stiffness])
-        self._anew = start
-        self._set_limit(begun + self._contract.rounds)
-        return self._plan_until(start, self._place.limit, threshold)
-
-    def _set_limit(self, limit: int) -> None:
-        self._place = self._place._replace(limit=min(limit, self._contract.max_round))
-
-    def begin_search(self) -> None:
-        """Note that the search begins in this round."""
-        self._place = self._place._replace(search_from=self.state.round)
-
-    def count_move(self, kept: bool) -> None:
-        """Note a move of the search."""
-        moves, all_kept = self._place.moves + 1, self._place.kept + kept
-        self._place = self._place._replace(moves=moves, kept=all_kept)
-
-    def _plan_until(
-        self, start: Snapshot[State], rounds: int, threshold: float
-    ) -> Plan[CheckedRun]:
-        return converge(self.program, self.certify, start, rounds=rounds, threshold=threshold)
+        self._journal.start(self.state.round, self.state.x[0])
+        return self._session.loop.run_until_complete(self._run(make))
 
     def _keep(self, snapshot: Snapshot[State]) -> None:
         """Keep the state and the votes between two rounds."""
         self._snapshot, self.state = snapshot, snapshot.states[0]
 
-    async def _run(self, plan: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> Outcome:
+    async def _run(self, make: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> Outcome:
         begun = perf_counter()
-        run, found = await self._carry_out(plan)
+        run, found = await self._carry_out(make)
         rounds = self.state.round
         state = run.states[0].at_round(rounds)
         if not np.array_equal(state.x, self.state.x):
             # The result is that of an earlier run.
-            self.journal.start(rounds, state.x[0])
-        self.journal.end(self._session.at, rounds, state.x[0])
+            self._journal.start(rounds, state.x[0])
+        self._journal.end(self._session.at, rounds, state.x[0])
         # After a change of the network, others may have been a round ahead.
-        place = self._place._replace(round=max(rounds, self._place.round))
+        place = self.plan.place._replace(round=max(rounds, self.plan.place.round))
         state = state.at_round(place.round)
         self._keep(replace(self._snapshot, states=[state]))
-        residual = min(state.max_residual / self.spread, LARGEST)  # an unknown one is larger
+        residual = min(state.max_residual / self.plan.spread, LARGEST)  # an unknown one is larger
         return Outcome(state, residual, run.stopped, perf_counter() - begun, found, place)
 
     async def sign_record(
@@ -244,9 +158,7 @@ class RoundLoop:
         `make` returns it, from the members of the last agreement and the rounds of every peer.
         """
         self._session.move(RunEvent.SIGN)
-        rounds = outcome.state.round
-        assert self._living is not None
-        members = self._living[1].members
+        rounds, members = outcome.state.round, self._agreements.members
         record = await self._node.signing.sign(members, rounds, partial(make, members))
         self._membership.end_run(rounds, outcome.residual)
         return record
@@ -261,9 +173,10 @@ class RoundLoop:
         task = await in_thread(partial(next_task, plan))
         try:
             while isinstance(task, Task):
-                run = await (self._run_rounds(task) if task.iterates else self._agree(task))
+                carry_out = self._run_rounds if task.iterates else self._agreements.run
+                run = await carry_out(task)
                 task = await in_thread(partial(next_task, plan, run))
-        except _NetworkChanged:
+        except NetworkChanged:
             return await self._finish()
         return task.result.run, task.result.found
 
@@ -272,24 +185,25 @@ class RoundLoop:
 
         All that is decided here follows from what they agree on, so all decide the same.
         """
-        wait = FIRST_WAIT
+        plan, wait = self.plan, FIRST_WAIT
         while True:
-            end = await self._agree_on_place()
-            found, now = self.certify.read(end), self._place.round
-            stopped = found.residual <= self.threshold
-            if stopped or now >= self._place.limit:
-                return Run([self.state], now, stopped, Traffic()), found
+            mine = plan.place._replace(round=self.state.round)
+            end, place = await self._agreements.certify(plan.certify, self.state.x, mine)
+            found, plan.place = plan.certify.read(end), place
+            stopped = found.residual <= plan.threshold
+            if stopped or place.round >= place.limit:
+                return Run([self.state], place.round, stopped, Traffic()), found
             state = self.state.with_stiffness(end.stiffness)
-            start = Snapshot([state], [first_vote(1)], Traffic(), vote_from=now + wait)
-            limit, threshold = self._place.limit, self.threshold
-            await self._run_rounds(Task(self.program, start, limit, threshold, iterates=True))
+            start = Snapshot([state], [first_vote(1)], Traffic(), vote_from=place.round + wait)
+            task = Task(plan.program, start, place.limit, plan.threshold, iterates=True)
+            await self._run_rounds(task)
             wait *= 2
 
     def _first_snapshot(self) -> Snapshot[State]:
         """Return the start, with the stiffness of this site's centers."""
-        state, users = self.state, self.users
+        state, users = self.state, self._users
         H = users.local_curvature(users.assign(state.x), state.x)
-        stiffness = self._curvature._replace(own=H).stiffness(self.certify.penalty_curvature)
+        stiffness = self._curvature._replace(own=H).stiffness(self.plan.certify.penalty_curvature)
         return replace(self._snapshot, states=[state.with_stiffness(stiffness)])
 
     # Rounds
@@ -302,60 +216,44 @@ class RoundLoop:
 
         def on_checkpoint(snapshot: Snapshot[State]) -> None:
             self._keep(snapshot)
-            self.on_round(snapshot.states[0])
+            self._on_round(snapshot.states[0])
 
         start, before = task.start, self.state
         if not isinstance(start, Snapshot):
-            start = begin(task.program, [self.users], [start], before.round)
+            start = begin(task.program, [self._users], [start], before.round)
         self._keep(start)
         # A solver that begins anew forgets its momentum, even if its centers remain.
-        if start is self._anew or not np.array_equal(self.state.x, before.x):
-            self.journal.start(self.state.round, self.state.x[0])
+        if start is self.plan.anew or not np.array_equal(self.state.x, before.x):
+            self._journal.start(self.state.round, self.state.x[0])
         self._membership.resume_rounds()
         while True:
             rounds = converse(
                 task.program,
-                [self.users],
+                [self._users],
                 self._snapshot,
                 rounds=task.rounds,
                 threshold=task.threshold,
                 on_checkpoint=on_checkpoint,
             )
             try:
-                return await self._drive(rounds, self._deliver)
+                return await self._drive(rounds)
             except _Jumped:
                 continue
             except Called:
                 # A neighbor proposed to stop; this peer missed that, as the views changed.
                 return Run([self.state], self.state.round, True, Traffic())
 
-    async def _drive(
-        self,
-        conversation: Conversation[S],
-        deliver: Callable[[Said], Awaitable[Delivered]],
-        *,
-        in_thread: bool = False,
-    ) -> Run[S]:
-        """Advance a conversation to its end."""
-        at = advance(conversation)
+    async def _drive(self, rounds: Conversation[State]) -> Run[State]:
+        """Advance the rounds to their end; in a thread where a step may take long."""
+        at = advance(rounds)
         while isinstance(at, Said):
-            at = await self._advance(conversation, await deliver(at), in_thread=in_thread)
-        return at
-
-    async def _advance(
-        self,
-        conversation: Conversation[S],
-        delivered: Delivered,
-        *,
-        in_thread: bool = False,
-    ) -> Said | Run[S]:
-        """Advance a conversation by one step; in a thread if it may take long."""
-        begun = perf_counter()
-        if in_thread or self._step_seconds > _LONG_STEP or kernels.may_compile():
-            at = await self._node.in_thread(partial(advance, conversation, delivered))
-        else:
-            at = advance(conversation, delivered)
-        self._step_seconds = perf_counter() - begun
+            delivered = await self._deliver(at)
+            begun = perf_counter()
+            if self._step_seconds > _LONG_STEP or kernels.may_compile():
+                at = await self._node.in_thread(partial(advance, rounds, delivered))
+            else:
+                at = advance(rounds, delivered)
+            self._step_seconds = perf_counter() - begun
         return at
 
     async def _start_round(self) -> None:
@@ -387,10 +285,12 @@ class RoundLoop:
     def _jump(self, round_: int) -> None:
         """Continue from a later round, which the neighbors have already reached."""
         stiffness, snapshot = self.state.stiffness, self._snapshot
-        again = begin(self.program, [self.users], [self.state.x], round_, stiffness=[stiffness])
+        again = begin(
+            self.plan.program, [self._users], [self.state.x], round_, stiffness=[stiffness]
+        )
         self._keep(replace(again, vote_from=snapshot.vote_from))
         self._session.at = round_ * self._contract.B
-        self.journal.start(round_, self.state.x[0])
+        self._journal.start(round_, self.state.x[0])
 
     async def _deliver(self, said: Said) -> Delivered:
         """Exchange messages, in the first exchange of a round as soon as the round can start."""
@@ -403,21 +303,11 @@ class RoundLoop:
         message = said.messages[0]
         if isinstance(message, ToNeighbors):
             return await self._exchange(message, said)
-        heard = await self._reduce(message)
+        heard = await self._agreements.reduce(message)
+        session = self._session
+        self._journal.heard(session.at, sorted(self._membership.views.mutual(session.number)))
+        session.at += 1
         return Delivered([heard], ballot=lambda: agreed_ballot(said.votes))
-
-    async def _reduce(self, message: Message[Heard]) -> HeardMax | HeardTotal:
-        """Return the maximum or sum over the network that a round begins with."""
-        session, membership = self._session, self._membership
-        while True:
-            with suppress(ViewChanged, Called):
-                living = self._begin_agreement()
-                heard = await reduce_over_network(message, living, self._lockstep)
-                membership.end_agreement()
-                near = membership.views.mutual(session.number)
-                self.journal.heard(session.at, sorted(near))
-                session.at += 1
-                return heard
 
     async def _exchange(self, message: ToNeighbors[HeardSum], said: Said) -> Delivered:
         at, vote, state = self._session.at, said.votes[0], said.states[0]
@@ -428,7 +318,7 @@ class RoundLoop:
         frames = await self._lockstep.exchange(
             Kind.ROUND,
             message.x[0],
-            self.check,
+            self._check,
             s=int(vote.s[0]),
             R=int(vote.R[0]),
             view=max(self._view, 0),
@@ -436,11 +326,11 @@ class RoundLoop:
             codes=codes,
             dtype=wire.FLOAT32 if single else wire.FLOAT64,
         )
-        self.journal.heard(at, list(frames))
+        self._journal.heard(at, list(frames))
         heard = list(frames.values())
         extra_max = [frame.extra_max for frame in heard if frame.extra_max is not None]
         reduced = reduce_messages(message, [frame.array for frame in heard], extra_max)
-        if self.threshold < 0 or state.update > 0:
+        if self.plan.threshold < 0 or state.update > 0:
             return Delivered([reduced])
         # The views may change while the block hears, in another thread.
         ballot = self._ballot(vote, heard)
@@ -458,77 +348,3 @@ class RoundLoop:
         R = min((frame.R for frame in near), default=NEVER)
         least = Vote(np.array([s if len(near) == len(heard) else 0]), np.array([R]))
         return Ballot([vote], [least], self._D)
-
-    # Agreements
-
-    async def _agree(self, task: Task) -> Run[State]:
-        """Run a program that ends after a few exchanges, with all peers of the set-up."""
-        while True:
-            with suppress(ViewChanged, Called):
-                living = self._begin_agreement()
-                if self._membership.views.checksum:
-                    raise _NetworkChanged
-                run = await self._hold(task, living)
-                await self._end_agreement(living)
-                return run
-
-    async def _agree_on_place(self) -> CertifyState:
-        """Certify the present centers with all peers that are connected, and agree on the place."""
-        while True:
-            with suppress(ViewChanged, Called):
-                living = self._begin_agreement()
-                # The graph is no longer the one that all agreed on.
-                certify = replace(self.certify, lambda_2=living.graph.lambda_2.value)
-                run = await self._hold(Task(certify, self.state.x, certify.rounds), living)
-                place = await self._find_place(living)
-                await self._end_agreement(living)
-                self._place = place
-                return cast("CertifyState", run.states[0])
-
-    async def _find_place(self, living: LivingGraph) -> Place:
-        """Return the latest of the places of all peers."""
-        last, searches = self._contract.max_round, self._contract.searches
-        mine = self._place._replace(round=self.state.round)
-        limits = Limits.of(("place", 3, 0, last), ("number of moves", 2, 0, MAX_MOVES * searches))
-        said = NetworkMax(np.array([mine], dtype=float), limits)
-        heard = await reduce_over_network(said, living, self._lockstep)
-        assert isinstance(heard, HeardMax)
-        place = Place(*(int(each) for each in heard.v))
-        # If nobody is left that knows the limit, there is none but that of all runs.
-        return place._replace(limit=place.limit or last)
-
-    async def _hold(self, task: Task, living: LivingGraph) -> Run[State]:
-        """Run the program of an agreement."""
-        assert not isinstance(task.start, Snapshot)
-
-        async def deliver(said: Said) -> Delivered:
-            return Delivered([await self._answer(said.messages[0], living)])
-
-        snapshot = begin(task.program, [self.users], [task.start])
-        conversation = converse(task.program, [self.users], snapshot, rounds=task.rounds)
-        # Some of its steps read all rows.
-        return await self._drive(conversation, deliver, in_thread=True)
-
-    async def _end_agreement(self, living: LivingGraph) -> None:
-        """Wait until all have its result."""
-        self._session.move(RunEvent.COMPLETE)
-        await pass_barrier(living, self._lockstep)
-        self._membership.end_agreement()
-
-    async def _answer(self, message: Message[Heard], living: LivingGraph) -> Heard:
-        if not isinstance(message, ToNeighbors):
-            return await reduce_over_network(message, living, self._lockstep)
-        frames = await self._lockstep.exchange(Kind.AGREE, message.x[0], self.check)
-        return reduce_messages(message, [frame.array for frame in frames.values()])
-
-    def _begin_agreement(self) -> LivingGraph:
-        """Begin an agreement; return the graph of its members."""
-        session = self._session
-        members = self._membership.begin_agreement()
-        assert session.agreement is not None
-        view = session.agreement.view
-        if self._living is None or self._living[0] != view:
-            lost = self._membership.views.lost_links(members)
-            graph = active_graph(self._contract.graph, members, lost)
-            self._living = view, LivingGraph(graph, members, session.number)
-        return self._living[1]
