@@ -361,6 +361,19 @@ def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refus
     assert greet(node, processes["0"])[1] == "a later process of 0 was here before"
 
 
+def test_a_set_up_ends_if_a_neighbor_relays_ever_new_processes_of_another_peer(
+    agreeing, start_process
+):
+    limit = 2 * 16
+    for n in range(1, limit + 2):
+        agreeing.session.cancel_interrupt(RestartSetup)
+        state(agreeing, "2", lost(start_process("0")))
+        assert agreeing.session.is_pending(Stopping) is (n > limit)
+    with pytest.raises(Stopping, match="0 has started 33 processes during the set-up"):
+        agreeing.session.check_interrupt()
+    assert not any(link.banned for link in agreeing.session.links.values())
+
+
 def test_hello_names_the_latest_process_of_which_others_have_told(agreeing, start_process):
     node, link = agreeing, agreeing.session.links["0"]
     later = start_process("0")

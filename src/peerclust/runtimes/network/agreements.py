@@ -66,6 +66,13 @@ class Agreements:
         assert self._living is not None
         return self._living[1].members
 
+    @property
+    def neighbors(self) -> list[int]:
+        """The neighbors of this peer in the last agreement, ascending."""
+        assert self._living is not None
+        members, graph = self._living[1].members, self._living[1].graph
+        return [members[j] for j in graph.neighbors(self._living[1].me).tolist()]
+
     async def run(self, task: Task) -> Run[State]:
         """Run the program of a task with all peers of the set-up."""
         while True:

@@ -7,6 +7,7 @@ same processes and lost links (`flooding`).
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 
 from peerclust.errors import PeerError, WireError
@@ -21,6 +22,10 @@ from peerclust.runtimes.network.views import Pair, reachable_peers
 # A process may state its losses so many times for each peer of the network. It does so when it
 # starts, when it loses a neighbor, and when others start or lose theirs.
 _MAX_LOSSES = 32
+
+# So many processes of a peer may start during the set-up, for each of its links, before its
+# neighbors drop it; others may hear of all of these before the set-up ends for everybody.
+MAX_PROCESSES = 16
 
 # What distinguishes attempts: the lost links, and the processes of the members.
 _Description = tuple[set[Pair], list[tuple[int, bytes]]]
@@ -38,6 +43,8 @@ class SetupAttempts:
         self._lost: set[int] = set()
         self._lost_late: set[int] = set()
         self._attempt: _Description | None = None
+        # How many processes of each peer were heard of.
+        self._processes: Counter[int] = Counter()
         # Whether a process of this attempt has stated its losses anew.
         self._recalled = False
 
@@ -172,6 +179,8 @@ class SetupAttempts:
             raise WireError("A statement of losses must list only neighbors of its peer.")
 
     def _on_news(self, statement: Statement, is_new_process: bool) -> None:
+        if is_new_process and self._session.phase == "agreeing":
+            self._count_process(statement.origin.peer)
         if statement.kind == "losses" or is_new_process:
             origin = statement.origin
             took_part = self._attempt is not None and (origin.peer, origin.key) in self._attempt[1]
@@ -180,3 +189,11 @@ class SetupAttempts:
         elif statement.kind == "agreed":
             # What it has lost counts no more.
             self.restart_if_outdated(tell=False)
+
+    def _count_process(self, peer: int) -> None:
+        """Stop if more processes of a peer come than its neighbors accept: some are liars, too."""
+        session, graph = self._session, self._session.contract.graph
+        self._processes[peer] += 1
+        if self._processes[peer] > MAX_PROCESSES * (len(graph.neighbors(peer)) + 1):
+            often = f"has started {self._processes[peer]} processes during the set-up"
+            session.interrupt(Stopping(f"{session.contract.names[peer]} {often}."))

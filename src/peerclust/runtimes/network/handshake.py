@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from peerclust.errors import WireError
 from peerclust.log_events import LogEvent
-from peerclust.runtimes.network.attempts import SetupAttempts
+from peerclust.runtimes.network.attempts import MAX_PROCESSES, SetupAttempts
 from peerclust.runtimes.network.flooding import Flooding
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.membership import Membership
@@ -15,9 +15,6 @@ from peerclust.runtimes.network.session import RestartSetup, Session
 from peerclust.runtimes.network.states import Cause
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import Frame, Kind
-
-# A neighbor may start so many processes during the set-up before it is dropped.
-_MAX_PROCESSES = 16
 
 # No process can start later than one of its peer that started then, in the year 2116.
 _LATEST_START = (1 << 62) - 1
@@ -142,7 +139,7 @@ class Handshake:
         if link.process is not None:
             self._attempts.on_new_process(link, process)
         link.processes += 1
-        if link.processes > _MAX_PROCESSES:
+        if link.processes > MAX_PROCESSES:
             often = f"it started {link.processes} processes during the set-up"
             self._membership.drop(link, Cause.EXCESS, often)
             return False

@@ -305,7 +305,7 @@ class RoundLoop:
             return await self._exchange(message, said)
         heard = await self._agreements.reduce(message)
         session = self._session
-        self._journal.heard(session.at, sorted(self._membership.views.mutual(session.number)))
+        self._journal.heard(session.at, self._agreements.neighbors)
         session.at += 1
         return Delivered([heard], ballot=lambda: agreed_ballot(said.votes))
 

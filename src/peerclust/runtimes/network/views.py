@@ -93,10 +93,6 @@ class MembershipViews:
         """Return the peers reachable over links that are active at both ends, ascending."""
         return tuple(sorted(_distances(self.near, me)))
 
-    def mutual(self, me: int) -> list[int]:
-        """Return the neighbors of `me` over links that are active at both ends."""
-        return self.near[me]
-
     def lost_links(self, members: Sequence[int]) -> list[Pair]:
         """Return the links between these peers that are not active at both ends."""
         near, inside = self.near, set(members)
