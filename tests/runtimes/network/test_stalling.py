@@ -1,5 +1,6 @@
 """One liar among joined nodes keeps nobody honest from ending, and nobody honest is dropped."""
 
+import asyncio
 import itertools
 
 import numpy as np
@@ -24,11 +25,17 @@ def make_run(**given):
 
 
 def watch(run):
-    """Let the honest peers watch their links."""
-    for node in run.net.nodes[:LIAR]:
-        for link in node.session.links.values():
-            link.heard_at = run.net.loop.time() + 1e6  # no heartbeats are sent
-        run.net.loop.create_task(node.watchdog.watch())
+    """Let the honest peers watch their links, on which they hear no heartbeats."""
+
+    async def check(node):
+        while True:
+            now = node.watchdog._checked = run.net.loop.time()
+            for link in node.session.links.values():
+                link.heard_at = now
+            node.watchdog.check_links(now)
+            await asyncio.sleep(0.02)
+
+    run.watching = [run.net.loop.create_task(check(node)) for node in run.net.nodes[:LIAR]]
 
 
 def repeat(run, act, seconds=0.002):

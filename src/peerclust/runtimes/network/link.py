@@ -38,10 +38,10 @@ class Link:
         The neighbor's process that was last connected.
     phase, run, counts_me
         The neighbor's last known phase and run, and whether it considers this peer active.
-    furthest, progress_at, excused, stalled, stuck
-        Its furthest exchange in a run, and when it got there. The time since when it is awaited,
-        and the longest chain of peers for which it has waited since. How long it made no progress
-        without that excuse, in seconds, and how often it was dropped or left after long enough.
+    furthest, progress_at, excused_at, stalled, stuck
+        Its furthest exchange in a run, when it got there, when it was last seen to wait for others,
+        for how many seconds it has made no progress since, and how often it was dropped or left
+        after a long time of that.
     heard_at, sent_at : float
         When a frame was last received from it, and last sent to it.
     agreement_view : tuple of int and float
@@ -78,7 +78,7 @@ class Link:
     counts_me: bool = False
     furthest: tuple[bytes, int] = (NO_RUN, -1)
     progress_at: float = 0.0
-    excused: tuple[float, int] = (0.0, 0)
+    excused_at: float = 0.0
     stalled: float = 0.0
     stuck: int = 0
     changes: tuple[object, int] = (None, 0)
@@ -132,12 +132,6 @@ class Link:
         """Note that the neighbor is at an exchange of this peer's run, which is no step back."""
         if run != self.furthest[0] or exchange > self.furthest[1]:
             self.furthest, self.progress_at = (run, exchange), self.heard_at
-
-    def excuse(self, since: float, others: int) -> int:
-        """Return the longest chain of others for which it has waited since it is awaited."""
-        before = self.excused[1] if self.excused[0] == since else 0
-        self.excused = since, max(before, others)
-        return self.excused[1]
 
     def count_changes(self, agreement: object) -> int:
         """Count one more change of its view; return how many there were in this agreement."""

@@ -37,46 +37,38 @@ class WaitsFor:
         if lockstep.awaited is None or now - since < session.contract.timeout / 2:
             return
         self._stated_at = now
-        waits = Waits(session.run, *self._place(), sorted(lockstep.missing))
+        number, at = 0, session.at
+        if session.agreement is not None:
+            number, at = session.agreement.number, session.agreement.at
+        waits = Waits(session.run, number, at, sorted(lockstep.missing))
         self._flooding.publish("waits", messages.pack(waits))
 
-    def measure_chain(self, link: Link, now: float) -> int:
-        """Return how many peers wait for each other, one after the other, from a neighbor on.
+    def count_awaited(self, link: Link, now: float) -> int:
+        """Return for how many others a neighbor waits whose frame is missing, by what peers say.
 
-        It is 0 if the neighbor waits for nobody. A peer waits only for others that are in an
-        earlier exchange than itself, so what says otherwise is a lie and ends the chain. Whatever a
-        liar says, a chain is longer by one for a peer that waits for a neighbor of the liar than
-        for that neighbor itself. So the neighbor, which is less patient, drops the liar first.
+        It counts those for which these wait in turn. It is 0 if the neighbor says to wait for this
+        peer, which has sent its frame. A peer waits longer for one that waits for others than these
+        wait for each other, so that those next to a liar, or to a peer that is stuck, drop it.
         """
-        number, exchange = self._place()
-        known: dict[int, int] = {}
+        me = {self._session.number}
+        edge = self._awaited_by(link.number, now)
+        if edge & me:
+            return 0
+        seen: set[int] = set()
+        while edge:
+            seen |= edge
+            edge = set().union(*(self._awaited_by(i, now) for i in edge)) - seen - me
+        return len(seen)
 
-        def measure(peer: int, before: int) -> int:
-            waits = self._latest(peer, now)
-            if waits is None or waits.agreement != number or waits.exchange >= before:
-                return 0
-            if peer not in known:
-                awaited = self._taking_part(waits.neighbors)
-                known[peer] = max((1 + measure(i, waits.exchange) for i in awaited), default=0)
-            return known[peer]
-
-        return measure(link.number, exchange)
-
-    def _place(self) -> tuple[int, int]:
-        """Return the agreement, 0 if there is none, and the exchange in which this peer is."""
-        now = self._session.agreement
-        return (0, self._session.at) if now is None else (now.number, now.at)
-
-    def _latest(self, peer: int, now: float) -> Waits | None:
-        """Return what a peer said lately about this run."""
+    def _awaited_by(self, peer: int, now: float) -> set[int]:
+        """Return the peers for which a peer says to wait, but those that are lost."""
+        session = self._session
         waits, at = self._stated.get(peer, (None, 0.0))
-        fresh = now - at <= 2.0 * self._session.contract.timeout
-        return waits if waits is not None and fresh and waits.run == self._session.run else None
-
-    def _taking_part(self, peers: list[int]) -> set[int]:
-        """Return those of some peers that are not lost."""
-        connected = self._connected() if self._session.phase == "running" else peers
-        return set(peers) & set(connected)
+        fresh = now - at <= 2.0 * session.contract.timeout
+        if waits is None or not fresh or waits.run != session.run:
+            return set()
+        awaited = set(waits.neighbors)
+        return awaited & set(self._connected()) if session.phase == "running" else awaited
 
     def _read(self, statement: Statement) -> None:
         waits, peer = messages.unpack(statement.body, Waits), statement.origin.peer

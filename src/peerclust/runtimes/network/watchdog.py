@@ -95,8 +95,10 @@ class Watchdog:
             # It is alive but makes no progress.
             limit = contract.patience
             since = max(link.progress_at, self._lockstep.awaited_since)
-            others = link.excuse(since, self._waits.measure_chain(link, now))
-            link.stalled = now - since - limit * others
+            others = self._waits.count_awaited(link, now)
+            if others and now - since <= limit * (1 + others):
+                link.excused_at = now
+            link.stalled = now - max(since, link.excused_at)
             if link.stalled > limit:
                 stuck = f"it was alive but made no progress for {limit:g} s"
                 self._membership.drop(link, Cause.STUCK, stuck)
