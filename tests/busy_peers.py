@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from peerclust import tables
-from peerclust.peers import setup, site_directory
+from peerclust.peers import result_files, setup
 from peerclust.runtimes.network.rounds import RoundLoop
 from peerclust.testing import preload
 
@@ -65,7 +65,7 @@ def computing_a_step(arguments, directory):
 
 
 def writing(arguments, directory):
-    _be_busy_in(site_directory, "write_files")
+    _be_busy_in(result_files, "write_files")
     preload.run_peer(arguments, directory)
 
 

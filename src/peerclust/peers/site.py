@@ -279,7 +279,7 @@ class Site:
             late=joined.late,
             on_round=self._on_round,
         )
-        self.node.state_reply = self._state_reply
+        self.node.state_transfer.make_reply = self._state_reply
         try:
             return running.run(self._plan)
         except InputError as error:

@@ -15,7 +15,9 @@ from typing import Literal, Protocol
 
 from peerclust.errors import ParameterError, WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
+from peerclust.runtimes.network.connection_errors import explain
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.dialing import Backoff, dial
 from peerclust.runtimes.network.handshake import Greeting, Handshake
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
@@ -23,13 +25,7 @@ from peerclust.runtimes.network.listener import Listener, Pool
 from peerclust.runtimes.network.messages import Bye, Hello, Proof
 from peerclust.runtimes.network.refusal_log import RefusalLog
 from peerclust.runtimes.network.statements import draw_nonce
-from peerclust.runtimes.network.transport import (
-    HANDSHAKE_TIMEOUT,
-    Backoff,
-    Connection,
-    dial,
-    explain,
-)
+from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.text import sanitize
 

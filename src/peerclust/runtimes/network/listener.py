@@ -28,7 +28,8 @@ from time import thread_time
 from typing import Generic, TypeVar
 
 from peerclust.errors import WireError
-from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain
+from peerclust.runtimes.network.connection_errors import explain
+from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection
 
 # Maximum number of connections in each of the three pools of strangers.
 _MAX_STRANGERS = 256

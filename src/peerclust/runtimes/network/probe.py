@@ -19,18 +19,14 @@ from email.utils import parsedate_to_datetime
 
 from peerclust.errors import WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
+from peerclust.runtimes.network.connection_errors import explain
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.dialing import Backoff, dial
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.listener import Listener
 from peerclust.runtimes.network.messages import Bye, Hello
 from peerclust.runtimes.network.statements import Author, draw_nonce
-from peerclust.runtimes.network.transport import (
-    HANDSHAKE_TIMEOUT,
-    Backoff,
-    Connection,
-    dial,
-    explain,
-)
+from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.text import sanitize
 

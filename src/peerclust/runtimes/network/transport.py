@@ -8,8 +8,6 @@ frames; `node` interprets the messages.
 from __future__ import annotations
 
 import asyncio
-import os
-import random
 import select
 import ssl
 from collections.abc import Callable, Iterator
@@ -22,6 +20,7 @@ from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
 from peerclust.errors import WireError
+from peerclust.runtimes.network.connection_errors import explain_tls
 from peerclust.text import sanitize
 
 # Seconds in which both handshakes must be finished.
@@ -171,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
             pass
         except ssl.SSLError as error:
             self._flush()
-            self._end(_explain_tls(error))
+            self._end(explain_tls(error))
         except WireError as error:
             self.close(str(error), refused=True)
         if self._outgoing.pending:
@@ -297,66 +296,3 @@ def read_messages(ws: Protocol, data: bytes) -> Iterator[memoryview]:
             raise WireError("a message must be one binary frame")
     if ws.parser_exc is not None:
         raise WireError(f"it sent an invalid websocket frame ({ws.parser_exc})")
-
-
-async def dial(make: Callable[[str], Connection], host: str, port: int) -> Connection:
-    """Return the connection, made for a URI, to a peer; a TimeoutError is an OSError."""
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(HANDSHAKE_TIMEOUT):
-        _, connection = await loop.create_connection(lambda: make(make_uri(host, port)), host, port)
-    return connection
-
-
-class Backoff:
-    """The pauses between attempts to dial, each about twice as long as the one before."""
-
-    def __init__(self, first: float, longest: float) -> None:
-        self._first, self.longest = first, longest
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin with the first pause again."""
-        self._pause = self._first
-
-    async def sleep(self) -> None:
-        """Sleep for the next pause."""
-        await asyncio.sleep(self._pause * random.uniform(0.75, 1.25))
-        self._pause = min(2 * self._pause, self.longest)
-
-
-def make_uri(host: str, port: int) -> str:
-    """Return the URI of a peer's websocket.
-
-    >>> make_uri("::1", 4000)
-    'wss://[::1]:4000/'
-    """
-    return f"wss://{f'[{host}]' if ':' in host else host}:{port}/"
-
-
-def explain(error: OSError) -> str:
-    """Return the reason why a connection failed as text."""
-    if error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno)
-    return error.strerror or str(error) or "no answer"
-
-
-def _explain_tls(error: ssl.SSLError) -> str:
-    """Return the reason why TLS failed as text."""
-    code = str(error.reason or error)
-    known = {
-        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it presented no certificate",
-        "UNSUPPORTED_PROTOCOL": "it does not speak TLS 1.3",
-        "HTTP_REQUEST": "it spoke plain HTTP, not TLS",
-        "WRONG_VERSION_NUMBER": "it did not speak TLS",
-        "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it requires a certificate",
-        "TLSV1_ALERT_UNKNOWN_CA": "it does not know this site's certificate",
-        "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it says that this site's certificate has expired",
-        "SSLV3_ALERT_BAD_CERTIFICATE": "it says that this site's certificate is not valid yet",
-    }
-    if isinstance(error, ssl.SSLCertVerificationError):
-        if "expired" in error.verify_message:
-            return "its certificate has expired"
-        if "not yet valid" in error.verify_message:
-            return "its certificate is not valid yet"
-        return f"its certificate is not in the network file ({error.verify_message})"
-    return known.get(code, f"TLS failed ({code.lower().replace('_', ' ')})")
