@@ -60,7 +60,7 @@ def check(
     try:
         identity = given.load_identity(contract)
         mode = stat.S_IMODE(identity.key.stat().st_mode)
-        fingerprint = contract.peers[contract.number(me)].fingerprint
+        fingerprint = contract.peer(me).fingerprint
         detail = f"{identity.key}, mode {mode:03o}, of {identity.certificate}, {fingerprint}"
         lines.append(Line("key", True, detail))
     except PeerclustError as error:
@@ -71,7 +71,7 @@ def check(
         probe = Probe(contract, me, identity, listen=given.listen, dial=given.dial)
         asyncio.run(probe.run(seconds, on_wait))
     lines.append(_clock(contract, {} if probe is None else probe.results, now))
-    lines.append(_port(given.listen or contract.peers[contract.number(me)].endpoint, probe))
+    lines.append(_port(given.listen or contract.peer(me).endpoint, probe))
     lines += [_data(contract, given), _ranges(contract)]
     if probe is None:
         detail = "not tried: neighbors answer only a site that has its key"
@@ -81,7 +81,7 @@ def check(
 
 def _certificate(contract: Contract, name: str, now: datetime) -> Line:
     """Check the dates of a peer's certificate in the network file."""
-    start, end = certificate_dates(contract.peers[contract.number(name)].certificate)
+    start, end = certificate_dates(contract.peer(name).certificate)
     days = (end - now).days
     dates = f"valid from {start:%Y-%m-%d} to {end:%Y-%m-%d}"
     if now < start:

@@ -56,7 +56,7 @@ class PeerArguments:
         """Load this site's key and certificate, which must be that of the contract."""
         keys = self.keys or self.network.parent
         identity = load_identity(self.me, keys / f"{self.me}.key", keys / f"{self.me}.crt")
-        own = contract.peers[contract.number(self.me)].certificate
+        own = contract.peer(self.me).certificate
         if read_certificate(identity.certificate) != own:
             raise ParameterError(
                 f"The certificate {identity.certificate} must be that of {self.me} in the network"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import ssl
 
@@ -11,6 +12,14 @@ def explain(error: OSError) -> str:
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or "no answer"
+
+
+def explain_listening(error: OSError, host: str, port: int) -> str:
+    """Return a sentence on why an address cannot be listened on, and what to do."""
+    remedy = "Give an address of this machine with --listen, such as 0.0.0.0:PORT."
+    if error.errno == errno.EADDRINUSE:
+        remedy = "Is this peer running already? If not, end the program that uses the port."
+    return f"{host}:{port} cannot be listened on: {explain(error)}. {remedy}"
 
 
 def explain_tls(error: ssl.SSLError) -> str:

@@ -21,7 +21,7 @@ from peerclust.programs.solver_spec import SolverSpec
 from peerclust.programs.solvers import SOLVERS
 from peerclust.programs.swaps import MAX_MOVES
 from peerclust.runtimes.network.contract_differences import differences
-from peerclust.runtimes.network.identity import fingerprint
+from peerclust.runtimes.network.identity import fingerprint, server_name
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,14 @@ class Contract:
     def number(self, name: str) -> int:
         """Return the number of the peer with this name."""
         return self.names.index(name)
+
+    def peer(self, name: str) -> Peer:
+        """Return the peer with this name."""
+        return self.peers[self.number(name)]
+
+    def server_name(self, name: str) -> str:
+        """Return the name by which a peer of this network is called in TLS."""
+        return server_name(self.digest, self.peer(name).certificate)
 
     def neighbors(self, name: str) -> list[str]:
         """Return the sorted names of a peer's neighbors."""
