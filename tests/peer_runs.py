@@ -8,8 +8,9 @@ import numpy as np
 
 import misbehaving_peers
 import peerclust as pc
-from peerclust.peers import configuration, setup
+from peerclust.peers import configuration
 from peerclust.peers.commands import read_rows, read_table
+from peerclust.peers.rows import join_rows
 from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract, Peer
@@ -123,7 +124,7 @@ def check_replay(peers, survivors, cut=()):
     x = np.stack([seen[start][i] for i in numbers])
     record = peers.certificate(survivors[0])
     agreed = Agreed(**record["agreed"])
-    users = setup.join_rows(
+    users = join_rows(
         [
             read_rows(peers.contract, name, read_table(peers.contract, peers.data(name)))
             for name in survivors
@@ -137,6 +138,6 @@ def check_replay(peers, survivors, cut=()):
         x,
         rounds=record["rounds"] - start,
     )
-    scale = setup.make_scale(peers.contract, agreed)
+    scale = configuration.make_scale(peers.contract, agreed)
     for k, name in enumerate(survivors):
         assert np.abs(scale.forward(peers.centers(name)) - run.x[k]).max() < TOL

@@ -11,7 +11,8 @@ import peerclust as pc
 from peer_runs import make_cluster, make_empty_record
 from peerclust.clustering.result import Status
 from peerclust.peers import setup
-from peerclust.peers.setup import Rows
+from peerclust.peers.result_files import write_result
+from peerclust.peers.rows import Rows, join_rows
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict
 from peerclust.runtimes import Simulator
@@ -59,13 +60,13 @@ def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_pa
         features=tuple("abcd"), n_clusters=3, rho=2.0, scale=scale,
     )  # fmt: skip
     sites = [Rows(part, np.array([0, len(part)]), 1.0, (i,)) for i, part in enumerate(parts)]
-    joint = setup.join_rows(sites)
+    joint = join_rows(sites)
     agreed, _, x = setup.agree(contract, Simulator(contract.graph), joint, (0, 1, 2), [], "")
     users = sites[0].users(contract, agreed)
     elsewhere = users.assign(x[:1, ::-1].copy()).labels.tolist()
     directory = SiteDirectory(tmp_path)
-    directory.write_result(
-        contract, "p0", SimpleNamespace(rows=parts[0], row=np.arange(len(parts[0]))),
+    write_result(
+        directory, contract, "p0", SimpleNamespace(rows=parts[0], row=np.arange(len(parts[0]))),
         verdict=Verdict(Status("converged", ""), 1), users=users, x=x[0], traffic={},
         signed=SignedRecord(make_empty_record(agreed), []),
     )  # fmt: skip

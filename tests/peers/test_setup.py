@@ -9,7 +9,8 @@ from peer_runs import iris, make_path_contract
 from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.peers import configuration, setup
-from peerclust.peers.setup import Rows
+from peerclust.peers.rows import Rows
+from peerclust.peers.setup_validation import check_fits, refuse_agreed
 from peerclust.runtimes import Loopback, Simulator, run_program
 
 
@@ -66,7 +67,7 @@ def test_rho_auto_start_and_step_are_those_of_cluster_to_the_last_bit(runtime, s
     program = configuration.make_program(terms, agreed)
     users = rows_of(parts).users(terms, agreed)
     run = run_program(Simulator(terms.graph), program, users, x, rounds=1)
-    assert np.array_equal(setup.make_scale(terms, agreed).back(run.x), solution.centers)
+    assert np.array_equal(configuration.make_scale(terms, agreed).back(run.x), solution.centers)
 
 
 @pytest.mark.parametrize("runtime", [Simulator, Loopback])
@@ -126,14 +127,14 @@ def test_rows_of_a_site_that_joins_late_must_fit_what_was_agreed():
     parts = iris(4)
     agreed, _, _ = setup.agree(terms, Simulator(terms.graph), rows_of(parts), (0, 1, 2, 3), [], "")
     one = Rows(parts[0], np.array([0, len(parts[0])]), 1.0, (0,))
-    setup.check_fits(agreed, one.users(terms, agreed))
+    check_fits(agreed, one.users(terms, agreed))
     more = np.concatenate([parts[0], parts[0]])
     heavy = Rows(more, np.array([0, len(more)]), 1.0, (0,))
     with pytest.raises(DataError, match="is safe up to 38"):
-        setup.check_fits(agreed, heavy.users(terms, agreed))
+        check_fits(agreed, heavy.users(terms, agreed))
     far = Rows(parts[0][:3] + 100.0, np.array([0, 3]), 1.0, (0,))
     with pytest.raises(DataError, match="outside the box of the data"):
-        setup.check_fits(agreed, far.users(terms, agreed))
+        check_fits(agreed, far.users(terms, agreed))
 
 
 def test_a_box_is_wider_for_programs_that_may_overshoot():
@@ -163,7 +164,7 @@ def test_with_ranges_the_box_is_theirs_and_all_else_is_the_same(runtime, scale):
         terms = make_path_contract(scale=scale, ranges=ranges, max_weight=38.0)
         rows = rows_of(iris(4))
         found.append(setup.agree(terms, runtime(terms.graph), rows, (0, 1, 2, 3), [], "")[0])
-        assert setup.refuse_agreed(terms, found[-1]) == ""
+        assert refuse_agreed(terms, found[-1]) == ""
     low, high = np.array(RANGES).T
     mean, deviation = np.array(found[1].mean), np.array(found[1].deviation)
     assert np.array_equal(found[1].low, (low - mean) / deviation)
@@ -188,7 +189,7 @@ def test_with_ranges_the_box_is_theirs_and_all_else_is_the_same(runtime, scale):
 def test_settings_that_sites_with_these_bounds_cannot_have_agreed_on_are_refused(change, reason):
     terms = make_path_contract(ranges=RANGES, max_weight=38.0)
     agreed, _, _ = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [], "")
-    assert setup.refuse_agreed(terms, msgspec.structs.replace(agreed, **change)) == reason
+    assert refuse_agreed(terms, msgspec.structs.replace(agreed, **change)) == reason
 
 
 def test_a_mean_outside_of_the_ranges_is_refused_even_with_a_box_to_match():
@@ -197,4 +198,4 @@ def test_a_mean_outside_of_the_ranges_is_refused_even_with_a_box_to_match():
     mean, deviation = np.array([9.0, 3.0, 3.0, 1.0]), np.array(agreed.deviation)
     low, high = ((np.array(each) - mean) / deviation for each in np.array(RANGES).T)
     lie = msgspec.structs.replace(agreed, mean=mean.tolist(), low=low.tolist(), high=high.tolist())
-    assert "that no rows in the ranges have" in setup.refuse_agreed(terms, lie)
+    assert "that no rows in the ranges have" in refuse_agreed(terms, lie)

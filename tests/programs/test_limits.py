@@ -9,7 +9,8 @@ from peer_runs import iris, make_path_contract
 from peerclust.clustering import scaling
 from peerclust.errors import DataError, PeerclustError
 from peerclust.peers import configuration, setup
-from peerclust.peers.setup import Rows
+from peerclust.peers.rows import Rows
+from peerclust.peers.setup_validation import refuse_agreed
 from peerclust.programs.certificate import Certify
 from peerclust.programs.limits import swap_limits
 from peerclust.programs.protocol import NetworkMax, NetworkSum
@@ -111,7 +112,7 @@ def test_no_message_of_an_honest_user_is_refused_even_at_the_limits(given, range
     agreed, _ = take_part(terms, runtime, rows_of(parts, weights))
     assert runtime.checked > 80
     assert runtime.refused == []
-    assert setup.refuse_agreed(terms, agreed) == ""
+    assert refuse_agreed(terms, agreed) == ""
 
 
 def lie(kind, number, factor):

@@ -165,7 +165,8 @@ def status(
 ) -> None:
     """Ask a running peer for its round, residual, neighbors and bytes, or say how its run ended."""
     from peerclust.cli import peer_display
-    from peerclust.peers.site_directory import read_status, status_socket
+    from peerclust.peers.result_files import read_status
+    from peerclust.peers.site_directory import status_socket
     from peerclust.report import terminal
     from peerclust.runtimes.network.status import ask
 

@@ -16,7 +16,7 @@ import numpy as np
 from peerclust.arrays import Array
 from peerclust.errors import DataError
 from peerclust.peers import configuration, setup
-from peerclust.peers.setup import Rows
+from peerclust.peers.rows import Rows, join_rows
 from peerclust.programs.protocol import (
     AnyProgram,
     Heard,
@@ -225,7 +225,7 @@ def _agree_again(
             f" agreed. Got none of {', '.join(missing)}."
         )
     runtime = Simulator(active_graph(contract.graph, members, lost))
-    joint = setup.join_rows([rows[i] for i in members])
+    joint = join_rows([rows[i] for i in members])
     agreed, _, x = setup.agree(contract, runtime, joint, members, lost, record["processes"])
     if run_id(contract, agreed)[:TAG_BYTES].hex() != record["run"]:
         raise DataError("The run cannot be replayed: the setup gives a different agreement here.")

@@ -22,10 +22,11 @@ from peerclust.clustering.search import search
 from peerclust.errors import InputError, LeftError, PeerclustError, PeerError, WireError
 from peerclust.files import explain
 from peerclust.log_events import LogEvent
-from peerclust.peers import configuration, setup
+from peerclust.peers import configuration
 from peerclust.peers.end_request import EndRequest
 from peerclust.peers.farewell import describe, say_farewell
 from peerclust.peers.join import JoinProcedure, JoinResult
+from peerclust.peers.rows import Rows
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict, judge, list_events, make_record
 from peerclust.programs.protocol import UNKNOWN, State
@@ -86,9 +87,7 @@ class _End:
     signed: str
 
 
-def load_result(
-    contract: Contract, rows: setup.Rows, directory: SiteDirectory
-) -> SiteResult | None:
+def load_result(contract: Contract, rows: Rows, directory: SiteDirectory) -> SiteResult | None:
     """Return the result of a run that is over, if it could not be written then."""
     saved = directory.load_checkpoint(contract, rows.digest)
     if saved is None or not saved.end:
@@ -115,7 +114,7 @@ class Site:
         contract: Contract,
         me: str,
         identity: Identity,
-        rows: setup.Rows,
+        rows: Rows,
         directory: SiteDirectory,
         *,
         listen: tuple[str, int] | None = None,
@@ -272,7 +271,7 @@ class Site:
             joined.x,
             joined.round,
             spread=joined.agreed.spread,
-            curvature=setup.agreed_curvature(joined.agreed),
+            curvature=configuration.agreed_curvature(joined.agreed),
             check=configuration.make_box(self.contract, joined.agreed).refuse,
             certify=configuration.make_certify(self.contract, joined.agreed),
             journal=self.directory.journal,
