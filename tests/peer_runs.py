@@ -10,7 +10,7 @@ import misbehaving_peers
 import peerclust as pc
 from peerclust.peers import configuration
 from peerclust.peers.commands import read_rows, read_table
-from peerclust.peers.rows import join_rows
+from peerclust.peers.rows import Rows, join_rows
 from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract, Peer
@@ -21,10 +21,19 @@ from peerclust.users import Users
 
 TOL = 1e-6
 
+# Public ranges of the features of `iris`.
+RANGES = ((4.0, 8.0), (1.0, 5.0), (0.5, 8.0), (0.0, 3.0))
+
 
 def iris(m):
     rows, species = pc.datasets.iris()
     return [rows[mine] for mine in pc.partition.homogeneous(species, m, random_state=0)]
+
+
+def rows_of(parts, weights=1.0):
+    """Return the rows of all sites as one block."""
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    return Rows(np.concatenate(parts), offsets, weights, tuple(range(len(parts))))
 
 
 def make_path_contract(m=4, **settings):

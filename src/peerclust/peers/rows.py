@@ -41,9 +41,8 @@ class Rows:
     def users(self, contract: Contract, agreed: Agreed | None = None) -> Users:
         """Return the users of these rows, in the agreed scale and with the agreed loss, if any."""
         if agreed is None:
-            return self.scaled(contract, None).with_bounds(
-                make_bounds(contract, *public_box(contract))
-            )
+            bounds = make_bounds(contract, *public_box(contract))
+            return self.scaled(contract, None).with_bounds(bounds)
         users = self.scaled(contract, make_scale(contract, agreed), agreed.delta)
         return users.with_bounds(make_box(contract, agreed))
 

@@ -1,4 +1,4 @@
-"""A site's labels belong to the centers that it writes."""
+"""A site's result: its labels belong to its centers, and its status can be read again."""
 
 import csv
 import json
@@ -10,10 +10,11 @@ import pytest
 import peerclust as pc
 from peer_runs import make_cluster, make_empty_record
 from peerclust.clustering.result import Status
+from peerclust.errors import DataError
 from peerclust.peers import setup
-from peerclust.peers.result_files import write_result
+from peerclust.peers.result_files import read_status, write_result
 from peerclust.peers.rows import Rows, join_rows
-from peerclust.peers.site_directory import SiteDirectory
+from peerclust.peers.site_directory import RESULT, SiteDirectory
 from peerclust.peers.verdict import Verdict
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
@@ -95,3 +96,15 @@ def test_real_peers_and_one_that_joins_late_write_the_labels_of_their_centers(tm
         # The mean of the centers, which the certificate uses, gives other labels.
         others = nearest(parts[1], mean, peers.certificate("p1")["agreed"])
         assert others.tolist() != labels["p1"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [b"", b"{", b"[]", b"{}", b'{"status": 1}', b"\xff", b"[" * 10**5, b'{"status": {}}',
+              b'{"status": {"name": 1, "advice": 2}}']
+)  # fmt: skip
+def test_a_certificate_that_is_none_is_a_data_error(tmp_path, wrong):
+    assert read_status(tmp_path) is None
+    (tmp_path / "certificate.json").write_bytes(wrong)
+    with pytest.raises(DataError, match=r"certificate.json must be .* Move it away"):
+        read_status(tmp_path)
+    assert "certificate.json" in RESULT
