@@ -18,7 +18,7 @@ from peerclust.runtimes.network.identity import Identity, certificate_dates
 from peerclust.runtimes.network.probe import Probe, ProbeResult
 from peerclust.text import sanitize, shorten
 
-# Days before its expiry from which on a certificate should be renewed.
+# A certificate should be renewed when fewer days than this are left.
 _RENEWAL_DAYS = 30
 # Seconds by which clocks may differ.
 _MAX_CLOCK_DIFFERENCE = 60.0
@@ -95,7 +95,7 @@ def _certificate(contract: Contract, name: str, now: datetime) -> Line:
 
 
 def _clock(contract: Contract, results: Mapping[str, ProbeResult], now: datetime) -> Line:
-    """Compare this site's clock with the certificates, all made in the past, and the neighbors."""
+    """Compare this site's clock with the certificates, all made in the past, and the neighbors'."""
     newest = max(contract.peers, key=lambda peer: certificate_dates(peer.certificate)[0])
     made = certificate_dates(newest.certificate)[0]
     time = f"{now:%Y-%m-%d %H:%M:%S} UTC"
@@ -156,7 +156,7 @@ def _data(contract: Contract, given: SiteArguments) -> Line:
 
 
 def _ranges(contract: Contract) -> Line:
-    """Report what is public about rows, and what becomes known without that."""
+    """Report what is public about the rows, and what sites learn if nothing is."""
     weight = f"at most {contract.max_weight:g} rows" + (
         "" if contract.weights_column is None else ", by weight,"
     )

@@ -49,7 +49,7 @@ def write_result(
     x: Array,
     traffic: Mapping[str, Mapping[str, int]],
 ) -> Record:
-    """Write the result at the centers x, certificate.json last; return the content of that."""
+    """Write the result at the centers x, certificate.json last; return its content."""
     agreed = signed.record.agreed
     # Not those of the last assignment, which may belong to other centers.
     labels, _ = users.nearest(x)
@@ -97,7 +97,7 @@ def write_result(
     try:
         directory.checkpoint.unlink(missing_ok=True)
     except OSError as error:
-        # It is in nobody's way.
+        # One that is left does no harm.
         why = f"The checkpoint {directory.checkpoint} cannot be removed: {error.strerror}."
         directory.log(LogEvent("file-failed", why, file=str(directory.checkpoint)))
     return record
@@ -128,7 +128,7 @@ def read_status(directory: Path) -> Status | None:
     path = directory / "certificate.json"
     try:
         status = json.loads(read_private(path))["status"]
-        # An error, too, if one is not text.
+        # The addition is an error if one is not text.
         return Status(sanitize("" + status["name"]), sanitize("" + status["advice"]))
     except FileNotFoundError:
         return None

@@ -44,7 +44,7 @@ def agree(
     lost: list[tuple[int, int]],
     processes: str,
 ) -> tuple[Agreed, Users, Array]:
-    """Agree on scale, delta, rho, step and start; return all of it, scaled users and their centers.
+    """Agree on scale, delta, rho, step and start; return these, the scaled users and their centers.
 
     Scale, delta, start, and rho with its pilot runs, are those of `cluster`.
     """

@@ -72,7 +72,7 @@ def refuse_agreed(contract: Contract, agreed: Agreed) -> str:
 
 
 def check_fits(agreed: Agreed, users: Users) -> None:
-    """Raise if rows that were not part of the setup do not fit what was agreed."""
+    """Raise if rows that were not part of the set-up do not fit what was agreed."""
     W = float(users.total_weights.max())
     if W > agreed.W:
         raise SiteDataError(

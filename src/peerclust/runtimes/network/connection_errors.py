@@ -8,7 +8,7 @@ import ssl
 
 
 def explain(error: OSError) -> str:
-    """Return the reason why a connection failed as text."""
+    """Return why a connection failed, as text."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or "no answer"
@@ -23,7 +23,7 @@ def explain_listening(error: OSError, host: str, port: int) -> str:
 
 
 def explain_tls(error: ssl.SSLError) -> str:
-    """Return the reason why TLS failed as text."""
+    """Return why TLS failed, as text."""
     code = str(error.reason or error)
     known = {
         "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it presented no certificate",

@@ -31,12 +31,12 @@ from peerclust.text import sanitize
 # Backoff between attempts to dial, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
 
-# Number of connections per listed peer that may wait for their HELLO.
+# How many connections per listed peer may be waiting for their HELLO.
 _MAX_PROVED = 4
 
 
 class ConnectionHandler(Protocol):
-    """Receives the events of connections: the node."""
+    """What handles the events of connections: the node."""
 
     def on_frame(self, link: Link, frame: Frame) -> None:
         """Handle a frame from a neighbor."""
@@ -155,7 +155,7 @@ class ConnectionManager:
             else:
                 self._dialed[connection] = link
                 await connection.gone.wait()
-                # After a quick refusal the backoff goes on.
+                # After a quick refusal the backoff continues.
                 if loop.time() - begin > _LONGEST_PAUSE:
                     backoff.reset()
             await backoff.sleep()

@@ -116,7 +116,7 @@ class Contract:
 
     @property
     def loss_parameters(self) -> dict[str, float | str | None]:
-        """The parameters of losses; those of other losses than this one are None."""
+        """The parameters of losses; those of losses other than this one are None."""
         return {"delta": self.delta, "eta": self.eta}
 
     def make_loss(self, delta: float = 1.0) -> losses.Loss:
@@ -136,13 +136,13 @@ class Contract:
 
     @property
     def max_round(self) -> int:
-        """The last round that a peer may reach; the rounds of a search are counted on."""
+        """The last round that a peer may reach; those of a search count, too."""
         # The first run, up to two after each move, and the last.
         return self.rounds * (2 + 2 * MAX_MOVES if self.searches else 1)
 
     @property
     def patience(self) -> float:
-        """How long a peer that is alive may make no progress: it may wait for others in turn."""
+        """How long a live peer may make no progress, since it may be waiting for others in turn."""
         return self.join_timeout + self.timeout * (2 + len(self.peers))
 
     def make_distance(self) -> distances.Distance:
@@ -198,7 +198,7 @@ _FLOATS = (
 
 
 def group_hex(digest: bytes) -> str:
-    """Return a digest in groups of four hex digits, easy to read out on the telephone.
+    """Return a digest in groups of four hex digits, easy to read out over the telephone.
 
     >>> group_hex(bytes(range(6)))
     '0001 0203 0405'

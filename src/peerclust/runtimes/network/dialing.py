@@ -10,7 +10,7 @@ from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection
 
 
 async def dial(make: Callable[[str], Connection], host: str, port: int) -> Connection:
-    """Return the connection, made for a URI, to a peer; a TimeoutError is an OSError."""
+    """Return a connection to a peer, made for its URI; raise OSError if it is not reached."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(HANDSHAKE_TIMEOUT):
         _, connection = await loop.create_connection(lambda: make(make_uri(host, port)), host, port)

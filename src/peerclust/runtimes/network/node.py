@@ -43,10 +43,10 @@ from peerclust.runtimes.network.watchdog import Watchdog
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.text import sanitize
 
-# Seconds that a process which was asked to exit waits for a call in a thread.
+# How many seconds a process that was asked to exit waits for a call in a thread.
 _GRACE = 0.5
 
-# The messages that a process heeds which takes part in no run.
+# The messages that a process handles while it takes part in no run.
 _WHILE_SERVING = (Kind.HEARTBEAT, Kind.STATE_REQUEST, Kind.BYE)
 
 T = TypeVar("T")
@@ -132,7 +132,7 @@ class Node:
         """Take part in no run, and answer requests with the record of one that is over.
 
         Such a process states nothing: a statement would make it the latest process of this peer,
-        and the signature of the one that took part would count no more.
+        and the signature of the one that took part would no longer count.
         """
         session, record = self.session, signed.record
         session.move(RunEvent.SERVE)
@@ -202,9 +202,9 @@ class Node:
         self.membership.drop(link, Cause.INVALID, reason)
 
     def on_mismatch(self, link: Link, reason: str) -> None:
-        """Drop a neighbor at once with which this peer can never take part, and say why."""
+        """Drop at once a neighbor with which this peer can never take part, and say why."""
         known = link.banned or self.attempts.has_lost(link)
-        # If a process of this neighbor is connected, another one with its key says nothing for it.
+        # While a process of this neighbor is connected, no other one with its key speaks for it.
         if self.session.phase == "agreeing" and not known and not link.connected:
             link.refusal = reason
             self.membership.drop(link, Cause.MISMATCH, reason)
@@ -265,7 +265,7 @@ class Node:
             self._connections.refusals.note_neighbor(link.name, refused)
         elif bye.why == "leaves":
             link.refusal = f"it left: {reason}"
-        # In the set-up, one that leaves may soon return.
+        # In the set-up, a neighbor that leaves may soon return.
         final = {"agreeing": ("fails",), "running": ("leaves", "fails", "refuses"), "done": ()}
         if link.active and bye.why in final[session.phase]:
             self.membership.drop(link, Cause.LEFT, reason or "it left")

@@ -66,7 +66,7 @@ class Agreement:
     members : frozenset of int
         The peers that take part.
     neighbors : frozenset of int
-        Those of this peer.
+        The neighbors of this peer among them.
     at : int
         The next exchange.
     """
@@ -84,12 +84,12 @@ class Session:
     Attributes
     ----------
     state : RunState
-        It changes by `move` only.
+        Only `move` changes it.
     run_id, run, at : bytes, bytes, int
         The run, its tag in the headers of frames, and the next exchange. In the set-up the tag is
         that of the attempt.
     agreement, agreed : Agreement or None, int
-        The agreement in which this peer is, and the number of the last one that it completed.
+        The agreement that this peer is in, and the number of the last one that it completed.
     events : deque
         What happened, with the rounds, for the result.
     """
@@ -125,7 +125,7 @@ class Session:
 
     @property
     def has_result(self) -> bool:
-        """Whether the rounds are over, so that no loss can stop the run any more."""
+        """Whether the rounds are over, so that no loss can stop the run any longer."""
         return self.state in (RunState.SIGNING, RunState.ENDED, RunState.SERVING)
 
     @property

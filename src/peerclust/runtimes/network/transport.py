@@ -1,7 +1,7 @@
 """One connection: TCP from asyncio, TLS 1.3 from ssl, and a websocket on top.
 
-TLS and websocket are used without their own I/O, so the reason for which a stranger was refused is
-known. The TLS context decides who may connect; the websockets library reads and writes HTTP and
+TLS and the websocket are used without their own I/O, so that the reason why a stranger was refused
+is known. The TLS context decides who may connect; the websockets library reads and writes HTTP and
 frames; `node` interprets the messages.
 """
 
@@ -26,11 +26,12 @@ from peerclust.text import sanitize
 # Seconds in which both handshakes must be finished.
 HANDSHAKE_TIMEOUT = 5.0
 
-# The maximum number of bytes that are read at once, also from a side that has proved nothing yet.
+# The maximum number of bytes read at once: from a listed peer, and from a side that has proved
+# nothing yet.
 _READ, _READ_UNPROVED = 1 << 18, 1 << 12
 # The maximum size of the HTTP request or response that opens a websocket.
 _LONGEST_OPENING = 1 << 13
-# The maximum size of a TLS record. No more is decrypted at once: the websocket makes an object of
+# The maximum size of a TLS record. No more is decrypted at once: the websocket makes an object for
 # each frame, and the shortest frames have 2 bytes.
 _RECORD = 1 << 14
 _ENDED = "it closed the connection"
@@ -41,8 +42,8 @@ class Connection(asyncio.BufferedProtocol):
 
     `secured` is called when the other side has proved its certificate. `closed` is called once,
     with a reason, whichever side closed and even if it never opened. `server_name` is sent when
-    dialing, and `first` are bytes that were received before. Until the other side has proved its
-    certificate, little memory is allocated.
+    dialing, and `first` has the bytes that were received before. Until the other side has proved
+    its certificate, little memory is allocated.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         return str(address[0]) if address else "a stranger"
 
     def has_unread(self) -> bool:
-        """Return whether bytes have come that this process has had no time to read."""
+        """Return whether bytes have arrived that this process has had no time to read."""
         if self._transport is None:
             return False
         received = select.poll()
@@ -207,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
     def _open(self, head: bytes, rest: bytes) -> None:
         """Open the websocket; `rest` are bytes of frames that came with the HTTP headers.
 
-        These are kept apart, since the library would read frames before it has answered.
+        These are kept apart, since the library would otherwise read frames before it has answered.
         """
         self._ws.receive_data(head)
         for event in self._ws.events_received():
@@ -241,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
             self._received(self, message)
             if self._is_closed:
                 return
-        self._write()  # what answers a ping or a close frame
+        self._write()  # the answer to a ping or a close frame
         if self._ws.close_rcvd is not None:
             self._end(self._ws.close_rcvd.reason or _ENDED)
 
@@ -274,7 +275,7 @@ class Connection(asyncio.BufferedProtocol):
             # Do not wait long for the other side to read the last bytes.
             self._deadline = self._loop.call_later(HANDSHAKE_TIMEOUT, self._transport.abort)
         self.gone.set()
-        # Much of a reason may be what the other side sent, in any layer.
+        # Part of a reason may be what the other side sent, in any layer.
         self._closed(self, sanitize(reason))
 
 
