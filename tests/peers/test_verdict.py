@@ -11,10 +11,11 @@ from joined_nodes import identity_of, make_agreed, make_contract
 from peerclust.graphs import ring
 from peerclust.peers.verdict import judge, list_events, make_record
 from peerclust.programs.certificate import Found
+from peerclust.runtimes.network.agreements import Place
 from peerclust.runtimes.network.identity import private_key
 from peerclust.runtimes.network.messages import Presence, SignedRecord, View
 from peerclust.runtimes.network.record import digest, find_rounds
-from peerclust.runtimes.network.rounds import Outcome, Place
+from peerclust.runtimes.network.rounds import Outcome
 from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.views import MembershipViews
 

@@ -41,12 +41,13 @@ class Data:
     """The rows of a block of users, in coordinates where distance is Euclidean.
 
     User i has rows offsets[i] to offsets[i + 1]. `spent` is the work of all assignments so far that
-    read every row (see `cached.caching_pays`).
+    read every row, and `asked_at` what it was when `cached.caching_pays` last looked.
     """
 
     row_data: RowData
     offsets: Ints
     spent: float = 0.0
+    asked_at: float = 0.0
     # Of all blocks of this process.
     spent_by_all: ClassVar[float] = 0.0
 

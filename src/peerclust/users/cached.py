@@ -36,6 +36,8 @@ WORK_PER_SECOND = 4e9
 # part of their time. So it is with sorting; boxes save less the more features there are.
 PATIENCE = 2.0
 SORT_PATIENCE, SORT_PATIENCE_PER_FEATURE = 0.5, 0.3
+# `caching_pays` looks again after this many times the work.
+_ASK_AGAIN = 1.05
 
 
 class CachedAssigner(Assigner):
@@ -156,9 +158,12 @@ def caching_pays(data: Data) -> bool:
 
     A block that will be assigned a few times only never pays for sorting, and any other pays a
     bounded multiple of what it had to (the ski rental problem). Compiling is paid for by all blocks
-    together.
+    together. The question takes as long as assigning hundreds of rows, so it is asked again only
+    once the block has spent some more.
     """
-    boxed = data.boxed
+    if data.spent < _ASK_AGAIN * data.asked_at:
+        return False
+    data.asked_at, boxed = data.spent, data.boxed
     patience = SORT_PATIENCE + SORT_PATIENCE_PER_FEATURE * data.d
     if data.spent < patience * _sorting_work(data, boxed):
         return False

@@ -116,10 +116,14 @@ class Link:
         """Enter the next state."""
         self.state = LINK[self.state].get(event, self.state)
 
+    @property
+    def awaits_offer(self) -> bool:
+        """Whether this peer waits for the neighbor's LINK_UP; one that has ended sends none."""
+        return self.state is LinkState.OFFERED and self.phase == "running"
+
     def blocks_round(self, round_: int) -> bool:
         """Return whether this round cannot start before the neighbor's LINK_UP has come."""
-        offered = self.state is LinkState.OFFERED
-        return offered and self.offered < round_ and self.phase == "running"
+        return self.awaits_offer and self.offered < round_
 
     def note_progress(self, run: bytes, exchange: int) -> None:
         """Note how far the neighbor is in this peer's run; it never goes back."""

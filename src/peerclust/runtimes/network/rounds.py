@@ -14,33 +14,24 @@ certificate the peers agree on the `Place` where they are.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import NamedTuple, cast
 
 import numpy as np
 
 from peerclust import kernels
 from peerclust.arrays import Array
-from peerclust.programs.certificate import Certify, CertifyState, Found
-from peerclust.programs.limits import Limits
+from peerclust.programs.certificate import Certify, Found
 from peerclust.programs.protocol import (
     AnyProgram,
-    Heard,
-    HeardMax,
     HeardSum,
-    HeardTotal,
-    Message,
-    NetworkMax,
-    S,
     State,
     ToNeighbors,
     reduce_messages,
 )
-from peerclust.programs.swaps import MAX_MOVES, TOL
+from peerclust.programs.swaps import TOL
 from peerclust.runtimes.convergence import (
     FIRST_WAIT,
     CheckedRun,
@@ -51,19 +42,15 @@ from peerclust.runtimes.convergence import (
 )
 from peerclust.runtimes.loop import Conversation, advance, begin, converse
 from peerclust.runtimes.network import wire
+from peerclust.runtimes.network.agreements import Agreements, NetworkChanged, Place
 from peerclust.runtimes.network.collectives import (
     LARGEST,
-    LivingGraph,
-    active_graph,
-    pass_barrier,
-    reduce_over_network,
 )
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.lockstep import Called, Check
 from peerclust.runtimes.network.messages import Record
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import Span
-from peerclust.runtimes.network.session import ViewChanged
 from peerclust.runtimes.network.states import RunEvent
 from peerclust.runtimes.network.wire import Codes, Frame, Kind
 from peerclust.runtimes.protocol import (
@@ -91,24 +78,6 @@ class IsolatedError(Exception):
 
 class _Jumped(Exception):  # noqa: N818 - an event, not an error
     """The run continues from a later round."""
-
-
-class _NetworkChanged(Exception):  # noqa: N818 - an event, not an error
-    """The peers of an agreement are not, or not always were, those of the set-up."""
-
-
-class Place(NamedTuple):
-    """Where a peer is in the plan; a number that it does not know is 0.
-
-    `limit` is the maximum number of rounds, those before the present run included. `search_from` is
-    the round in which the search began, with its `moves` so far and those that were `kept`.
-    """
-
-    round: int = 0
-    limit: int = 0
-    search_from: int = 0
-    moves: int = 0
-    kept: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,13 +131,12 @@ class RoundLoop:
         # The threshold of the first run, and of those that a search compares with it.
         self.coarse = max(contract.tol, TOL) * spread if contract.searches else self.threshold
         self._late, self._place = late, Place()
+        self._agreements = Agreements(node, users, check)
         self._keep(begin(program, [users], [x], round_))
         # Where the last run after the first one began.
         self._anew: Snapshot[State] | None = None
         # The checksum of the views in which votes are cast, and the diameter of this component.
         self._view, self._D = -1, 0
-        # The graph of an agreement, with the checksum of its views.
-        self._living: tuple[int, LivingGraph] | None = None
         # The duration of the last step; the first one reads all rows.
         self._step_seconds = np.inf if users.rows.size > _MANY_VALUES else 0.0
 
@@ -244,9 +212,7 @@ class RoundLoop:
         `make` returns it, from the members of the last agreement and the rounds of every peer.
         """
         self._session.move(RunEvent.SIGN)
-        rounds = outcome.state.round
-        assert self._living is not None
-        members = self._living[1].members
+        rounds, members = outcome.state.round, self._agreements.members
         record = await self._node.signing.sign(members, rounds, partial(make, members))
         self._membership.end_run(rounds, outcome.residual)
         return record
@@ -261,9 +227,10 @@ class RoundLoop:
         task = await in_thread(partial(next_task, plan))
         try:
             while isinstance(task, Task):
-                run = await (self._run_rounds(task) if task.iterates else self._agree(task))
+                carry_out = self._run_rounds if task.iterates else self._agreements.run
+                run = await carry_out(task)
                 task = await in_thread(partial(next_task, plan, run))
-        except _NetworkChanged:
+        except NetworkChanged:
             return await self._finish()
         return task.result.run, task.result.found
 
@@ -274,15 +241,16 @@ class RoundLoop:
         """
         wait = FIRST_WAIT
         while True:
-            end = await self._agree_on_place()
-            found, now = self.certify.read(end), self._place.round
+            mine = self._place._replace(round=self.state.round)
+            end, place = await self._agreements.certify(self.certify, self.state.x, mine)
+            found, self._place = self.certify.read(end), place
             stopped = found.residual <= self.threshold
-            if stopped or now >= self._place.limit:
-                return Run([self.state], now, stopped, Traffic()), found
+            if stopped or place.round >= place.limit:
+                return Run([self.state], place.round, stopped, Traffic()), found
             state = self.state.with_stiffness(end.stiffness)
-            start = Snapshot([state], [first_vote(1)], Traffic(), vote_from=now + wait)
-            limit, threshold = self._place.limit, self.threshold
-            await self._run_rounds(Task(self.program, start, limit, threshold, iterates=True))
+            start = Snapshot([state], [first_vote(1)], Traffic(), vote_from=place.round + wait)
+            task = Task(self.program, start, place.limit, self.threshold, iterates=True)
+            await self._run_rounds(task)
             wait *= 2
 
     def _first_snapshot(self) -> Snapshot[State]:
@@ -322,40 +290,24 @@ class RoundLoop:
                 on_checkpoint=on_checkpoint,
             )
             try:
-                return await self._drive(rounds, self._deliver)
+                return await self._drive(rounds)
             except _Jumped:
                 continue
             except Called:
                 # A neighbor proposed to stop; this peer missed that, as the views changed.
                 return Run([self.state], self.state.round, True, Traffic())
 
-    async def _drive(
-        self,
-        conversation: Conversation[S],
-        deliver: Callable[[Said], Awaitable[Delivered]],
-        *,
-        in_thread: bool = False,
-    ) -> Run[S]:
-        """Advance a conversation to its end."""
-        at = advance(conversation)
+    async def _drive(self, rounds: Conversation[State]) -> Run[State]:
+        """Advance the rounds to their end; in a thread where a step may take long."""
+        at = advance(rounds)
         while isinstance(at, Said):
-            at = await self._advance(conversation, await deliver(at), in_thread=in_thread)
-        return at
-
-    async def _advance(
-        self,
-        conversation: Conversation[S],
-        delivered: Delivered,
-        *,
-        in_thread: bool = False,
-    ) -> Said | Run[S]:
-        """Advance a conversation by one step; in a thread if it may take long."""
-        begun = perf_counter()
-        if in_thread or self._step_seconds > _LONG_STEP or kernels.may_compile():
-            at = await self._node.in_thread(partial(advance, conversation, delivered))
-        else:
-            at = advance(conversation, delivered)
-        self._step_seconds = perf_counter() - begun
+            delivered = await self._deliver(at)
+            begun = perf_counter()
+            if self._step_seconds > _LONG_STEP or kernels.may_compile():
+                at = await self._node.in_thread(partial(advance, rounds, delivered))
+            else:
+                at = advance(rounds, delivered)
+            self._step_seconds = perf_counter() - begun
         return at
 
     async def _start_round(self) -> None:
@@ -399,21 +351,11 @@ class RoundLoop:
         message = said.messages[0]
         if isinstance(message, ToNeighbors):
             return await self._exchange(message, said)
-        heard = await self._reduce(message)
+        heard = await self._agreements.reduce(message)
+        session = self._session
+        self.journal.heard(session.at, sorted(self._membership.views.mutual(session.number)))
+        session.at += 1
         return Delivered([heard], ballot=lambda: agreed_ballot(said.votes))
-
-    async def _reduce(self, message: Message[Heard]) -> HeardMax | HeardTotal:
-        """Return the maximum or sum over the network that a round begins with."""
-        session, membership = self._session, self._membership
-        while True:
-            with suppress(ViewChanged, Called):
-                living = self._begin_agreement()
-                heard = await reduce_over_network(message, living, self._lockstep)
-                membership.end_agreement()
-                near = membership.views.mutual(session.number)
-                self.journal.heard(session.at, sorted(near))
-                session.at += 1
-                return heard
 
     async def _exchange(self, message: ToNeighbors[HeardSum], said: Said) -> Delivered:
         at, vote, state = self._session.at, said.votes[0], said.states[0]
@@ -454,77 +396,3 @@ class RoundLoop:
         R = min((frame.R for frame in near), default=NEVER)
         least = Vote(np.array([s if len(near) == len(heard) else 0]), np.array([R]))
         return Ballot([vote], [least], self._D)
-
-    # Agreements
-
-    async def _agree(self, task: Task) -> Run[State]:
-        """Run a program that ends after a few exchanges, with all peers of the set-up."""
-        while True:
-            with suppress(ViewChanged, Called):
-                living = self._begin_agreement()
-                if self._membership.views.checksum:
-                    raise _NetworkChanged
-                run = await self._hold(task, living)
-                await self._end_agreement(living)
-                return run
-
-    async def _agree_on_place(self) -> CertifyState:
-        """Certify the present centers with all peers that are connected, and agree on the place."""
-        while True:
-            with suppress(ViewChanged, Called):
-                living = self._begin_agreement()
-                # The graph is no longer the one that all agreed on.
-                certify = replace(self.certify, lambda_2=living.graph.lambda_2.value)
-                run = await self._hold(Task(certify, self.state.x, certify.rounds), living)
-                place = await self._find_place(living)
-                await self._end_agreement(living)
-                self._place = place
-                return cast("CertifyState", run.states[0])
-
-    async def _find_place(self, living: LivingGraph) -> Place:
-        """Return the latest of the places of all peers."""
-        last, searches = self._contract.max_round, self._contract.searches
-        mine = self._place._replace(round=self.state.round)
-        limits = Limits.of(("place", 3, 0, last), ("number of moves", 2, 0, MAX_MOVES * searches))
-        said = NetworkMax(np.array([mine], dtype=float), limits)
-        heard = await reduce_over_network(said, living, self._lockstep)
-        assert isinstance(heard, HeardMax)
-        place = Place(*(int(each) for each in heard.v))
-        # If nobody is left that knows the limit, there is none but that of all runs.
-        return place._replace(limit=place.limit or last)
-
-    async def _hold(self, task: Task, living: LivingGraph) -> Run[State]:
-        """Run the program of an agreement."""
-        assert not isinstance(task.start, Snapshot)
-
-        async def deliver(said: Said) -> Delivered:
-            return Delivered([await self._answer(said.messages[0], living)])
-
-        snapshot = begin(task.program, [self.users], [task.start])
-        conversation = converse(task.program, [self.users], snapshot, rounds=task.rounds)
-        # Some of its steps read all rows.
-        return await self._drive(conversation, deliver, in_thread=True)
-
-    async def _end_agreement(self, living: LivingGraph) -> None:
-        """Wait until all have its result."""
-        self._session.move(RunEvent.COMPLETE)
-        await pass_barrier(living, self._lockstep)
-        self._membership.end_agreement()
-
-    async def _answer(self, message: Message[Heard], living: LivingGraph) -> Heard:
-        if not isinstance(message, ToNeighbors):
-            return await reduce_over_network(message, living, self._lockstep)
-        frames = await self._lockstep.exchange(Kind.AGREE, message.x[0], self.check)
-        return reduce_messages(message, [frame.array for frame in frames.values()])
-
-    def _begin_agreement(self) -> LivingGraph:
-        """Begin an agreement; return the graph of its members."""
-        session = self._session
-        members = self._membership.begin_agreement()
-        assert session.agreement is not None
-        view = session.agreement.view
-        if self._living is None or self._living[0] != view:
-            lost = self._membership.views.lost_links(members)
-            graph = active_graph(self._contract.graph, members, lost)
-            self._living = view, LivingGraph(graph, members, session.number)
-        return self._living[1]

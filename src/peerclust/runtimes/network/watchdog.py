@@ -67,7 +67,7 @@ class Watchdog:
         assert link.connection is not None
         if now - link.heard_at > timeout:
             link.connection.abort(f"it was silent for {timeout:g} s")
-        elif link.state is LinkState.OFFERED and now - link.offered_at > timeout:
+        elif link.awaits_offer and now - link.offered_at > timeout:
             self._membership.drop(link, Cause.MUTE)
         elif self._is_unknown(link, now):
             silent = "it has connected, but its process stated nothing"
