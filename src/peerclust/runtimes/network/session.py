@@ -66,7 +66,7 @@ class Agreement:
     members : frozenset of int
         The peers that take part.
     neighbors : frozenset of int
-        The neighbors of this peer among them.
+        Those of this peer.
     at : int
         The next exchange.
     """
@@ -89,7 +89,7 @@ class Session:
         The run, its tag in the headers of frames, and the next exchange. In the set-up the tag is
         that of the attempt.
     agreement, agreed : Agreement or None, int
-        The agreement that this peer is in, and the number of the last one that it completed.
+        The agreement in which this peer is, and the number of the last one that it completed.
     events : deque
         What happened, with the rounds, for the result.
     """
