@@ -71,7 +71,7 @@ def _says_done(arguments, directory, forge):
     before = node.Node.open
 
     def open_and_forge(self):
-        self.state_reply = lambda: forge(self)
+        self.state_transfer.make_reply = lambda: forge(self)
         before(self)
 
     node.Node.open = open_and_forge

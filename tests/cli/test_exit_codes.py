@@ -53,8 +53,9 @@ def test_every_exit_code_is_in_the_table():
 
 def test_every_place_that_is_printed_exists():
     places = re.findall(r'where\("([a-z ]+)"\)', (SOURCE / "cli" / "__init__.py").read_text())
-    text = (SOURCE / "cli" / "peer_run.py").read_text()
-    places += re.findall(r'"([a-z ]+)", (?:exit_codes|self\.code)', text)
+    for name in ("peer_run.py", "peer_printer.py"):
+        text = (SOURCE / "cli" / name).read_text()
+        places += re.findall(r'"([a-z ]+)", (?:exit_codes|self\.code)', text)
     assert len(places) >= 4
     for place in places:
         assert exit_codes.where(place).split("#")[1] in anchors(DOCUMENT), place

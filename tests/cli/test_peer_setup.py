@@ -248,7 +248,7 @@ def test_the_missing_extra_is_named(tmp_path):
         (["x=1"], "`--range` of peer init must be NAME=LOW:HIGH, with two numbers. Got 'x=1'."),
         (["x=a:b"], "`--range` of peer init must be NAME=LOW:HIGH, with two numbers. Got 'x=a:b'."),
         (["x=0:1"], "`--range` of peer init must have a range for each feature. Got none for 'y'."),
-        (["x=0:1", "z=0:1"], "`--range` of peer init must be of the features. Got 'z'."),
+        (["x=0:1", "z=0:1"], "`--range` of peer init must name features. Got 'z'."),
         (["x=0:1", "y=1:1"], "low < high, for each feature. Got (1.0, 1.0) for 'y'."),
         (["x=0:1", "y=0:inf"], "`--range` of peer init must be a number"),
     ],

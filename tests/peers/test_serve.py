@@ -186,7 +186,8 @@ def test_a_record_with_too_few_signatures_is_neither_served_nor_believed(ended):
     *_, last = peers.error("p1").splitlines()
     assert last == (
         "The record out-p1/record must be signed by more than half of 2 peers. Got the signatures"
-        f" of 1, not of {missing}. It is no joint result: run again. (docs/exit-codes.md#an-error)"
+        f" of 1, not of {missing}. It is not a joint result; run again."
+        " (docs/exit-codes.md#an-error)"
     )
     peers.serve("p1", run=serves_whatever_it_has)
     wait_until_serving(peers, "p1")
@@ -194,7 +195,7 @@ def test_a_record_with_too_few_signatures_is_neither_served_nor_believed(ended):
     peers.start("p0")
     assert peers.wait("p0", seconds=60) == {"p0": 2}
     *_, last = peers.error("p0").splitlines()
-    assert f"signed by more than half of 2 peers, and is by 1, not by {missing}" in last
+    assert f"signed by more than half of 2 peers, and is signed by 1, not by {missing}" in last
     assert not peers.ended("p0")
 
 
@@ -208,7 +209,7 @@ def test_a_forged_record_is_not_believed_and_does_not_hide_the_true_one(tmp_path
         peers.start("p3")
         assert peers.wait("p3", seconds=60) == {"p3": 2}
         *_, last = peers.error("p3").splitlines()
-        assert "half of 5 peers, and is by 1, not by p0, p1, p3, p4" in last
+        assert "half of 5 peers, and is signed by 1, not by p0, p1, p3, p4" in last
         peers.wait("p2", seconds=60)
         peers.start("p2", options=["--force"], run=lies.signs_the_forged_end_many_times)
         peers.serve("p4")

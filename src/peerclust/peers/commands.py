@@ -15,12 +15,14 @@ from peerclust.arrays import Array
 from peerclust.doors import NETWORK_FILE
 from peerclust.errors import DataError, ParameterError, SiteDataError
 from peerclust.log_events import LogEvent
-from peerclust.peers import replay as replaying, setup
+from peerclust.peers import replay as replaying
 from peerclust.peers.end_request import EndRequest
 from peerclust.peers.farewell import telling_neighbors
-from peerclust.peers.setup import Rows
+from peerclust.peers.result_files import Record, write_result
+from peerclust.peers.rows import Rows
+from peerclust.peers.setup_validation import check_public_bounds
 from peerclust.peers.site import Progress, Site
-from peerclust.peers.site_directory import Record, SiteDirectory
+from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.site_result import SiteResult, load_result
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract
@@ -57,7 +59,7 @@ class PeerArguments:
         """Load this site's key and certificate, which must be that of the contract."""
         keys = self.keys or self.network.parent
         identity = load_identity(self.me, keys / f"{self.me}.key", keys / f"{self.me}.crt")
-        own = contract.peers[contract.number(self.me)].certificate
+        own = contract.peer(self.me).certificate
         if read_certificate(identity.certificate) != own:
             raise ParameterError(
                 f"The certificate {identity.certificate} must be that of {self.me} in the network"
@@ -106,7 +108,7 @@ def run_site(
 
     def write(result: SiteResult) -> Record:
         try:
-            record = directory.write_result(contract, me, table, **vars(result))
+            record = write_result(directory, contract, me, table, **vars(result))
         except (OSError, ParameterError) as error:
             unwritten = _explain_unwritten(error, directory)
             # At once: others may still need this site for a while.
@@ -234,7 +236,7 @@ def read_table(contract: Contract, data: Path, csv: CsvOptions = DETECT_ALL) -> 
         else:
             sentence, rule = error.sentence, "it must be a readable table of finite numbers"
         raise SiteDataError(sentence, rule) from None
-    setup.check_public_bounds(contract, table)
+    check_public_bounds(contract, table)
     return table
 
 

@@ -18,7 +18,7 @@ from peerclust.runtimes.network.messages import Bye
 from peerclust.runtimes.network.probe import Probe
 from peerclust.text import sanitize
 
-# Seconds for informing neighbors. A neighbor that dials pauses for at most 3.75 s.
+# How many seconds to try. A neighbor that dials pauses for at most 3.75 s.
 _SECONDS = 4.0
 
 
@@ -32,7 +32,7 @@ def say_farewell(
     listen: tuple[str, int] | None = None,
     dial: Mapping[str, tuple[str, int]] | None = None,
 ) -> None:
-    """Tell these neighbors why this site does not take part, as far as they are there."""
+    """Tell these neighbors why this site does not take part, if they can be reached."""
     probe = Probe(
         contract, me, identity, listen=listen, dial=dial, farewell=bye, names=names
     )  # fmt: skip
@@ -50,7 +50,7 @@ def telling_neighbors(
     dial: Mapping[str, tuple[str, int]],
     log: Callable[[str], None],
 ) -> Iterator[None]:
-    """Tell all neighbors of an error, with a reason; log the error before that."""
+    """Log an error, and tell all neighbors about it, with a reason."""
     try:
         yield
     except (PeerclustError, OSError) as error:

@@ -98,7 +98,7 @@ def read_record(path: Path, contract: Contract) -> SignedRecord:
         missing = ", ".join(name for i, name in enumerate(names) if i not in signers)
         raise DataError(
             f"The record {path} must be signed by more than half of {len(names)} peers. Got the"
-            f" signatures of {len(signers)}, not of {missing}. It is no joint result: run again."
+            f" signatures of {len(signers)}, not of {missing}. It is not a joint result; run again."
         )
     return signed
 

@@ -15,10 +15,12 @@ from peerclust import kernels
 from peerclust.errors import InputError, LeftError, PeerclustError, PeerError
 from peerclust.files import explain
 from peerclust.log_events import LogEvent
-from peerclust.peers import configuration, setup
+from peerclust.peers import configuration
 from peerclust.peers.end_request import EndRequest
 from peerclust.peers.farewell import describe, say_farewell
 from peerclust.peers.join import JoinProcedure, JoinResult
+from peerclust.peers.plan import make_plan, plan_runs
+from peerclust.peers.rows import Rows
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.site_result import SiteResult, Traffic
 from peerclust.peers.verdict import judge, list_events, make_record
@@ -60,7 +62,7 @@ class Site:
         contract: Contract,
         me: str,
         identity: Identity,
-        rows: setup.Rows,
+        rows: Rows,
         directory: SiteDirectory,
         *,
         listen: tuple[str, int] | None = None,
@@ -206,20 +208,20 @@ class Site:
     def _run_program(self, joined: JoinResult) -> Outcome:
         contract, agreed = self.contract, joined.agreed
         self._agreed = agreed
-        plan = configuration.make_plan(contract, agreed, joined.users, late=joined.late)
+        plan = make_plan(contract, agreed, joined.users, late=joined.late)
         running = self._running = RoundLoop(
             self.node,
             plan,
             joined.x,
             joined.round,
-            curvature=setup.agreed_curvature(agreed),
+            curvature=configuration.agreed_curvature(agreed),
             check=configuration.make_box(contract, agreed).refuse,
             journal=self.directory.journal,
             on_round=self._on_round,
         )
-        self.node.state_reply = self._state_reply
+        self.node.state_transfer.make_reply = self._state_reply
         try:
-            return running.run(partial(configuration.plan_runs, contract, plan))
+            return running.run(partial(plan_runs, contract, plan))
         except InputError as error:
             # What all sites computed together cannot be: each of them finds the same.
             raise Stopping(str(error)) from None

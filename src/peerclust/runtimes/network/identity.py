@@ -51,7 +51,7 @@ class Identity:
 
 
 def check_peer_name(name: object, where: str = "") -> str:
-    """Return the name if it is valid for a peer; `where`, as in " in a.toml", goes to the error.
+    """Return the name if it is valid for a peer; `where` (" in a.toml") is for the error.
 
     >>> check_peer_name("hospital-a.north_2")
     'hospital-a.north_2'
@@ -137,7 +137,7 @@ def load_identity(name: str, key: Path, certificate: Path) -> Identity:
     try:
         public = load_pem_private_key(secret, password=None).public_key()
     except TypeError:
-        raise ParameterError(f"The key {key} must not be encrypted by a password.") from None
+        raise ParameterError(f"The key {key} must not be encrypted with a password.") from None
     except (ValueError, UnsupportedAlgorithm):
         raise ParameterError(f"The key {key} must be a private key in PEM.") from None
     if _public_bytes(public) != _public_bytes(_parse(der, str(certificate)).public_key()):

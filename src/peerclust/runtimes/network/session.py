@@ -84,7 +84,7 @@ class Session:
     Attributes
     ----------
     state : RunState
-        It changes by `move` only.
+        Only `move` changes it.
     run_id, run, at : bytes, bytes, int
         The run, its tag in the headers of frames, and the next exchange. In the set-up the tag is
         that of the attempt.
@@ -125,7 +125,7 @@ class Session:
 
     @property
     def has_result(self) -> bool:
-        """Whether the rounds are over, so that no loss can stop the run any more."""
+        """Whether the rounds are over, so that no loss can stop the run any longer."""
         return self.state in (RunState.SIGNING, RunState.ENDED, RunState.SERVING)
 
     @property

@@ -2,7 +2,7 @@
 
 The loss of a link makes all peers restart the set-up (`RestartSetup`), so its results come from one
 graph that all of them know. A barrier follows: a peer that has passed it knows that all others have
-reached the end of the set-up, so none can restart it any more.
+reached the end of the set-up, so none can restart it any longer.
 """
 
 from __future__ import annotations
