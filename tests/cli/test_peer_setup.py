@@ -3,6 +3,7 @@ import stat
 import subprocess
 import sys
 import tomllib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,20 @@ def test_an_error_of_init_is_one_sentence_and_nothing_is_written(init, words, se
     assert len(result.stderr.splitlines()) == 1
     assert sentence in result.stderr
     assert sorted(Path.cwd().rglob("*")) == before
+
+
+@pytest.mark.parametrize("days", [-3, 3], ids=["expired", "not yet valid"])
+def test_a_certificate_that_is_not_valid_now_is_refused(init, days):
+    words, now = init(), datetime.now(UTC) + timedelta(days=days)
+    make_identity("riga", Path(), days=1, now=now)
+    result = run(*words, "--peer", "riga=riga.example:4004=riga.crt")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("The certificate riga.crt must be valid now, 2")
+    assert (
+        f"Got one valid from {now - timedelta(hours=1):%Y-%m-%d} to {now + timedelta(days=1):%Y-%m-%d};"
+        " ask its site for another" in result.stderr
+    )
+    assert not Path("network.toml").exists()
 
 
 def test_a_network_of_one_is_rejected(init):

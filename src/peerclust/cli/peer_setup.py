@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -171,11 +172,15 @@ def _parse_range(value: str) -> tuple[str, tuple[float, float]]:
 
 def _parse_peer(value: str) -> Any:
     from peerclust.runtimes.network.contract import Peer
-    from peerclust.runtimes.network.identity import read_certificate
+    from peerclust.runtimes.network.identity import check_dates, read_certificate
 
     fields = value.split("=", 2)
     if len(fields) != 3:
         raise ParameterError(
             f"`--peer` of peer init must be NAME=HOST:PORT=FILE.crt. Got {value!r}."
         )
-    return Peer(fields[0], fields[1], read_certificate(Path(fields[2])))
+    name, address, path = fields[0], fields[1], Path(fields[2])
+    certificate = read_certificate(path)
+    remedy = "ask its site for another, which it makes with `peerclust peer keygen --force`"
+    check_dates(path, datetime.now(UTC), remedy)
+    return Peer(name, address, certificate)
