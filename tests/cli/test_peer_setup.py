@@ -78,7 +78,8 @@ def test_keygen_replaces_a_key_only_by_force(tmp_path, monkeypatch):
     before = Path("bern.key").read_bytes()
     result = run("keygen", "bern")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "bern.key exists already; it is replaced only with --force.\n"
+    sentence = "bern.key exists already; it is replaced only with --force."
+    assert result.stderr == f"{sentence} (docs/exit-codes.md#an-error)\n"
     assert Path("bern.key").read_bytes() == before
     good("keygen", "bern", "--force")
     assert Path("bern.key").read_bytes() != before
@@ -234,7 +235,8 @@ def test_a_certificate_that_is_not_valid_now_is_refused(init, days):
 
 
 def test_a_network_of_one_is_rejected(init):
-    assert run(*init(1)).stderr == "A network has at least 2 peers. Got 1 in peer init.\n"
+    said = run(*init(1)).stderr
+    assert said.startswith("A network has at least 2 peers. Got 1 in peer init. (docs/")
 
 
 def test_a_network_file_is_replaced_only_by_force(init):
@@ -252,7 +254,8 @@ def test_the_missing_extra_is_named(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "Peers need cryptography, which is not installed; it comes with the extra `network`.\n"
+        "Peers need cryptography, which is not installed; it comes with the extra `network`."
+        " (docs/exit-codes.md#an-error)\n"
     )
     assert not list(tmp_path.iterdir())
 

@@ -31,7 +31,7 @@ from peerclust.errors import LeftError, ParameterError, PeerclustError, PeerErro
 from peerclust.files import explain
 from peerclust.log_events import FORMATS, LogEvent, json_line
 from peerclust.peers.end_request import EndRequest
-from peerclust.text import LONGEST_LINE, sanitize
+from peerclust.text import LONGEST_LINE, count, sanitize
 
 if TYPE_CHECKING:
     from peerclust.peers.commands import PeerArguments, SiteArguments
@@ -95,7 +95,10 @@ def check(
     if as_json:
         print_json({"ready": ready, "checks": [asdict(each) for each in lines]})
     else:
-        terminal.show(peer_display.check_table(lines))
+        failed = sum(not each.ok for each in lines)
+        where = exit_codes.where("a check failed")
+        last = [f"{count(failed, 'check')} failed. ({where})"] if failed else []
+        terminal.show(peer_display.check_table(lines), *last)
     if not ready:
         raise typer.Exit(1)
 
@@ -332,11 +335,13 @@ def replay(
             csv=options.parse_csv(delimiter, decimal, "peer replay"),
             on_round=lambda round_, here: progress(round_, None, len(here)),
         )
+    same = all(site["same"] for site in replayed.values())
     if as_json:
         print_json(replayed)
     else:
-        terminal.show(peer_display.replay_table(replayed))
-    if not all(site["same"] for site in replayed.values()):
+        last = [] if same else [f"The replay differs. ({exit_codes.where('a replay differs')})"]
+        terminal.show(peer_display.replay_table(replayed), *last)
+    if not same:
         raise typer.Exit(1)
 
 

@@ -13,7 +13,15 @@ from peerclust.cli.help import option
 from peerclust.doors import PEER_INIT
 from peerclust.errors import ParameterError
 
-peer = typer.Typer(cls=CommandGroup, no_args_is_help=True)
+
+
+class PeerCommandGroup(CommandGroup):
+    """The commands of peers, whose errors say where the docs explain them."""
+
+    names_docs = True
+
+
+peer = typer.Typer(cls=PeerCommandGroup, no_args_is_help=True)
 app.add_typer(
     peer,
     name="peer",

@@ -335,6 +335,14 @@ def test_a_connection_made_again_in_time_is_sent_the_last_frames(node, processes
     assert again == [2, 3, 4, 5]
 
 
+def test_a_connection_that_broke_is_logged_but_not_one_that_this_process_closes(node):
+    said = []
+    node.session.log = said.append
+    node.on_disconnect(node.session.links["0"], "it broke")
+    node.on_disconnect(node.session.links["2"], "")
+    assert said == ["The connection to 0 broke: it broke."]
+
+
 def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refused(
     node, processes, start_process
 ):
@@ -870,7 +878,7 @@ def test_a_flood_of_statements_is_forwarded_as_a_few_with_the_latest_at_the_end(
     sent = [messages.unpack(f.payload, Statement) for f in two.said if f.kind is Kind.STATEMENT]
     assert len(sent) < 20
     assert sent[-1].seq == 80
-    assert not node.flooding.is_forwarding
+    assert not node.flooding._waiting
 
 
 def test_the_answer_with_a_record_of_a_large_network_fits_the_limit_of_a_node(
