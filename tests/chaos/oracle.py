@@ -37,7 +37,7 @@ _PROGRESS = re.compile(
     r"round \d+, residual (?:\S+|not known yet), \d+ neighbors? alive"
     r"|compiling kernels, once: .*"
     # The log of the directory belongs to the run that ended there.
-    r"|.* Telling p\d(?:, p\d)*\."
+    r"|.* Telling p\d(?:, p\d)*, if they are there\."
 )
 _REASONS = {
     "left the run": "left",
