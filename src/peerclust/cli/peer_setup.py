@@ -14,7 +14,6 @@ from peerclust.doors import PEER_INIT
 from peerclust.errors import ParameterError
 
 
-
 class PeerCommandGroup(CommandGroup):
     """The commands of peers, whose errors say where the docs explain them."""
 

@@ -60,19 +60,16 @@ def telling_neighbors(
         yield
     except (PeerclustError, OSError) as error:
         names = contract.neighbors(me)
-        logged = False
+        lines = [
+            LogEvent("note", f"{explain(error)} Telling {', '.join(names)}, if they are there.")
+        ]
 
-        def log_once(waiting: list[str]) -> None:
-            nonlocal logged
-            if not logged:
-                telling = f"Telling {', '.join(waiting)}, if they are there."
-                log(LogEvent("note", f"{explain(error)} {telling}"))
-            logged = True
+        def log_once(_: list[str]) -> None:
+            while lines:
+                log(lines.pop())
 
         bye = Bye("fails", describe(error, reason))
-        say_farewell(
-            contract, me, identity, bye, names, listen=listen, dial=dial, on_wait=log_once
-        )
+        say_farewell(contract, me, identity, bye, names, listen=listen, dial=dial, on_wait=log_once)
         raise
 
 

@@ -317,6 +317,29 @@ def test_a_neighbor_that_sends_what_it_must_not_is_dropped_and_the_exchange_ends
     assert not line.is_open
 
 
+def test_the_log_has_the_cause_of_a_loss_in_one_word(node):
+    said = []
+    node.session.log = said.append
+    zero, two = node.session.links.values()
+    node.membership.drop(zero, Cause.SILENT)
+    node.membership.drop(zero, Cause.OTHER_VIEWS)
+    node.on_invalid(two, "it sent nonsense")
+    lost = [each for each in said if each.event in ("lost", "refused")]
+    assert [(each.event, each.fields["peer"], each.fields["cause"]) for each in lost] == [
+        ("lost", "0", "silent"),
+        ("refused", "0", "other_views"),
+        ("lost", "2", "invalid"),
+    ]
+
+
+def test_a_neighbor_that_is_lost_in_the_set_up_has_a_cause_in_the_log(agreeing):
+    said = []
+    agreeing.session.log = said.append
+    agreeing.membership.drop(agreeing.session.links["0"], Cause.MISMATCH)
+    (lost,) = (each for each in said if each.event == "lost")
+    assert lost.fields == {"peer": "0", "round": 0, "cause": "mismatch"}
+
+
 def test_a_neighbor_that_was_dropped_is_refused_from_then_on(node, processes):
     play(node, ("0", round_frame(node, network=b"another!")), ("2", round_frame(node)))
     node.session.links["0"].detach()
