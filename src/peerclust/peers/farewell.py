@@ -60,9 +60,8 @@ def telling_neighbors(
         yield
     except (PeerclustError, OSError) as error:
         names = contract.neighbors(me)
-        lines = [
-            LogEvent("note", f"{explain(error)} Telling {', '.join(names)}, if they are there.")
-        ]
+        telling = f"Telling {', '.join(names)}, if they are there."
+        lines = [LogEvent("note", f"{explain(error)} {telling}")]
 
         def log_once(_: list[str]) -> None:
             while lines:
