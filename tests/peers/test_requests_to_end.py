@@ -67,6 +67,7 @@ def test_a_peer_that_leaves_while_a_thread_computes_says_goodbye(tmp_path):
         assert peers.wait("p1", seconds=15) == {"p1": 2}
         assert "it was asked to end" in peers.error("p1")
         assert (peers.out("p0") / "checkpoint").exists()
+        assert "broke" not in (peers.out("p0") / "log.txt").read_text()
 
 
 def start_command(peers, name):

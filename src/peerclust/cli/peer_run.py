@@ -37,6 +37,7 @@ from peerclust.cli.peer_setup import peer
 from peerclust.errors import LeftError, ParameterError, PeerclustError, PeerError
 from peerclust.files import explain
 from peerclust.peers.end_request import EndRequest
+from peerclust.text import count
 
 
 @peer.command()
@@ -70,7 +71,10 @@ def check(
     if as_json:
         print_json({"ready": ready, "checks": [asdict(each) for each in lines]})
     else:
-        terminal.show(peer_display.check_table(lines))
+        failed = sum(not each.ok for each in lines)
+        where = exit_codes.where("a check failed")
+        last = [f"{count(failed, 'check')} failed. ({where})"] if failed else []
+        terminal.show(peer_display.check_table(lines), *last)
     if not ready:
         raise typer.Exit(1)
 
@@ -220,11 +224,13 @@ def replay(
             csv=options.parse_csv(delimiter, decimal, "peer replay"),
             on_round=lambda round_, here: progress(round_, None, len(here)),
         )
+    same = all(site["same"] for site in replayed.values())
     if as_json:
         print_json(replayed)
     else:
-        terminal.show(peer_display.replay_table(replayed))
-    if not all(site["same"] for site in replayed.values()):
+        last = [] if same else [f"The replay differs. ({exit_codes.where('a replay differs')})"]
+        terminal.show(peer_display.replay_table(replayed), *last)
+    if not same:
         raise typer.Exit(1)
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from peerclust.errors import InputError, PeerclustError
 from peerclust.peers.commands import SiteArguments, read_table
 from peerclust.runtimes.network.contract import Contract, group_hex
-from peerclust.runtimes.network.identity import Identity, certificate_dates
+from peerclust.runtimes.network.identity import Identity, certificate_dates, explain_dates
 from peerclust.runtimes.network.probe import Probe, ProbeResult
 from peerclust.text import sanitize, shorten
 
@@ -76,7 +76,8 @@ def check(
     if probe is None:
         detail = "not tried: neighbors answer only a site that has its key"
         return lines + [Line(name, False, detail) for name in contract.neighbors(me)]
-    return lines + [_neighbor(contract, me, name, probe, now) for name in probe.results]
+    lines += [_neighbor(contract, me, name, probe, now) for name in probe.results]
+    return lines + _invalid_elsewhere(contract, me, now)
 
 
 def _certificate(contract: Contract, name: str, now: datetime) -> Line:
@@ -173,6 +174,8 @@ def _ranges(contract: Contract) -> Line:
 
 
 def _neighbor(contract: Contract, me: str, name: str, probe: Probe, now: datetime) -> Line:
+    if invalid := _explain_dates(contract, name, now):
+        return Line(name, False, invalid)
     result = probe.results[name]
     host, port = probe.endpoint(name)
     if result.differences:
@@ -199,6 +202,19 @@ def _neighbor(contract: Contract, me: str, name: str, probe: Probe, now: datetim
         detail += ". In a run it must dial this site, and it did not: check at the same time"
         return Line(name, True, detail, warns=True)
     return Line(name, True, detail)
+
+
+def _invalid_elsewhere(contract: Contract, me: str, now: datetime) -> list[Line]:
+    """Return a line for each peer that is no neighbor and has a certificate that is not valid."""
+    others = [name for name in contract.names if name not in (me, *contract.neighbors(me))]
+    found = [(name, _explain_dates(contract, name, now)) for name in others]
+    return [Line(name, False, invalid) for name, invalid in found if invalid]
+
+
+def _explain_dates(contract: Contract, name: str, now: datetime) -> str:
+    """Return why no other peer accepts the certificate of this one, and what to do, or ""."""
+    invalid = explain_dates(contract.peers[contract.number(name)].certificate, now)
+    return invalid and f"{invalid}. Set the clock if it is wrong; otherwise {name} has to {_RENEW}"
 
 
 def _explain(result: ProbeResult, dials: bool, address: str) -> str:

@@ -255,7 +255,9 @@ def _read_segments(events: Events) -> tuple[list[_Segment], Event | None]:
     end = None
     for event in events:
         if event["event"] == "start":
-            if segments and not segments[-1].heard:
+            # Others may have heard a start after which the site itself heard nobody, but not one
+            # from which it went back.
+            while segments and not segments[-1].heard and segments[-1].round >= event["round"]:
                 segments.pop()
             segments.append(_Segment(event["round"], unpack_array(event["x"])))
         elif event["event"] == "heard" and segments:

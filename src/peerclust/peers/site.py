@@ -41,7 +41,7 @@ from peerclust.runtimes.network.messages import (
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import show_run
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
-from peerclust.runtimes.network.session import Leaving, StateReceived, Stopping
+from peerclust.runtimes.network.session import Leaving, Session, StateReceived, Stopping
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.status import StatusSocket
 from peerclust.runtimes.network.wire import TAG_BYTES
@@ -52,6 +52,23 @@ _REPORT_EVERY = 0.1
 
 # Called now and then with (round, residual, neighbors alive).
 Progress = Callable[[int, float, int], None]
+
+
+def explain_isolation(session: Session) -> str:
+    """Return why a peer has nobody left to run with, and what to do.
+
+    A neighbor may be there, with a result that too few have signed.
+    """
+    links = session.links.values()
+    doubted = "".join(
+        f" The result of {link.name}, which is connected, is not taken: {link.refusal}."
+        for link in links
+        if link.connected and link.phase == "done" and link.refusal
+    )
+    return (
+        f"{session.name} lost contact with all its neighbors ({', '.join(session.links)}) in round"
+        f" {session.round}.{doubted} A checkpoint was saved; the same command tries again."
+    )
 
 
 class Site:
@@ -226,12 +243,8 @@ class Site:
             # What all sites computed together cannot be: each of them finds the same.
             raise Stopping(str(error)) from None
         except IsolatedError:
-            names = ", ".join(self.node.session.links)
             self._save_checkpoint()
-            raise PeerError(
-                f"{self.me} lost contact with all its neighbors ({names}) in round"
-                f" {self.node.session.round}. A checkpoint was saved; the same command tries again."
-            ) from None
+            raise PeerError(explain_isolation(self.node.session)) from None
 
     def _on_round(self, state: State) -> None:
         """Report progress and save checkpoints between two rounds."""

@@ -130,4 +130,4 @@ def test_a_flood_of_statements_is_forwarded_as_a_few_with_the_latest_at_the_end(
     sent = [messages.unpack(f.payload, Statement) for f in two.said if f.kind is Kind.STATEMENT]
     assert len(sent) < 20
     assert sent[-1].seq == 80
-    assert not node.flooding.is_forwarding
+    assert not node.flooding._waiting

@@ -36,6 +36,14 @@ def test_a_connection_made_again_in_time_is_sent_the_last_frames(node, processes
     assert again == [2, 3, 4, 5]
 
 
+def test_a_connection_that_broke_is_logged_but_not_one_that_this_process_closes(node):
+    said = []
+    node.session.log = said.append
+    node.on_disconnect(node.session.links["0"], "it broke")
+    node.on_disconnect(node.session.links["2"], "")
+    assert said == ["The connection to 0 broke: it broke."]
+
+
 def test_a_new_process_of_a_neighbor_is_inactive_at_first_and_a_second_one_refused(
     node, processes, start_process
 ):

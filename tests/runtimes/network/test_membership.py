@@ -94,6 +94,29 @@ def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node, processes):
     assert [each.name for each in node.session.active_links()] == ["2"]
 
 
+def test_the_log_has_the_cause_of_a_loss_in_one_word(node):
+    said = []
+    node.session.log = said.append
+    zero, two = node.session.links.values()
+    node.membership.drop(zero, Cause.SILENT)
+    node.membership.drop(zero, Cause.OTHER_VIEWS)
+    node.on_invalid(two, "it sent nonsense")
+    lost = [each for each in said if each.event in ("lost", "refused")]
+    assert [(each.event, each.fields["peer"], each.fields["cause"]) for each in lost] == [
+        ("lost", "0", "silent"),
+        ("refused", "0", "other_views"),
+        ("lost", "2", "invalid"),
+    ]
+
+
+def test_a_neighbor_that_is_lost_in_the_set_up_has_a_cause_in_the_log(agreeing):
+    said = []
+    agreeing.session.log = said.append
+    agreeing.membership.drop(agreeing.session.links["0"], Cause.MISMATCH)
+    (lost,) = (each for each in said if each.event == "lost")
+    assert lost.fields == {"peer": "0", "round": 0, "cause": "mismatch"}
+
+
 @pytest.mark.parametrize("phase", ["running", "done"])
 def test_a_neighbor_must_answer_the_offer_to_rejoin_unless_it_has_ended(node, processes, phase):
     link = node.session.links["0"]

@@ -102,6 +102,37 @@ def test_a_run_is_joined_late_only_if_more_than_half_of_all_listed_peers_agreed_
     assert not offer(node, "0", other)
 
 
+def test_a_returning_peer_counts_what_its_earlier_process_agreed_to_last(
+    agreeing, processes, start_process
+):
+    node, agreed, former = agreeing, agreed_on((0, 1)), start_process("10")
+    run = run_id(node.session.contract, agreed)
+    state(node, "0", processes["0"].sign("agreed", digest(agreed), run))
+    node.session._interrupt = None
+    assert not offer(node, "0", agreed)
+    # Its key has signed it, whoever relays that; it is one peer, however often that comes.
+    for by in ("0", "2"):
+        state(node, by, former.sign("agreed", digest(agreed), run))
+    assert node.session.links["2"].banned == ""
+    assert offer(node, "0", agreed)
+    # With nobody else it is no majority.
+    lie_of(processes["0"], node, by="2")
+    node.session._interrupt = None
+    assert not offer(node, "2", agreed)
+
+
+def test_what_an_earlier_process_agreed_to_before_another_run_does_not_count(
+    agreeing, processes, start_process
+):
+    node, agreed = agreeing, agreed_on((0, 1))
+    first, second, run = *map(start_process, ("10", "10")), run_id(node.session.contract, agreed)
+    state(node, "0", processes["0"].sign("agreed", digest(agreed), run))
+    state(node, "2", second.sign("agreed", b"another", b"another run"))
+    state(node, "0", first.sign("agreed", digest(agreed), run))
+    node.session._interrupt = None
+    assert not offer(node, "0", agreed)
+
+
 def test_the_answer_with_a_record_of_a_large_network_fits_the_limit_of_a_node(
     base, identities, processes
 ):

@@ -55,11 +55,6 @@ class Flooding:
         self._waiting: dict[tuple[int, Subject], Statement] = {}
         self._forwarded_at: dict[int, float] = {}
 
-    @property
-    def is_forwarding(self) -> bool:
-        """Whether statements wait to be forwarded."""
-        return bool(self._waiting)
-
     def publish(self, kind: Subject, body: bytes, run: bytes | None = None) -> None:
         """Sign a statement, about this run by default, and send it to all neighbors."""
         run = self._session.run_id if run is None else run

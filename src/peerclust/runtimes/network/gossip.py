@@ -37,6 +37,8 @@ class Gossip:
         self._kept: dict[tuple[int, Subject], OrderedDict[tuple[object, ...], Statement]] = {}
         # The statement that the one received last has replaced.
         self._before: Statement | None = None
+        # What an earlier process of this peer stated last, of each kind.
+        self._earlier: dict[Subject, Statement] = {}
         self.processes: dict[int, Incarnation] = {author.incarnation.peer: author.incarnation}
         self.liars: dict[int, Evidence] = {}
 
@@ -71,6 +73,11 @@ class Gossip:
             if of_kind == kind and (each.run, each.body) == (run, body) and self.is_valid(each)
         ]
 
+    def has_stated_before(self, kind: Subject, run: bytes, body: bytes) -> bool:
+        """Return whether an earlier process of this peer stated this last, of this kind."""
+        earlier = self._earlier.get(kind)
+        return earlier is not None and (earlier.run, earlier.body) == (run, body)
+
     def is_valid(self, statement: Statement) -> bool:
         """Return whether a statement's peer is not a liar, and no later process of it is known.
 
@@ -100,6 +107,9 @@ class Gossip:
         self.verifier.check_statement(statement)
         if peer == self._author.incarnation.peer:
             # Of an earlier process of this peer, or of another one with a copy of its key.
+            earlier = self._earlier.get(statement.kind)
+            if earlier is None or statement.order > earlier.order:
+                self._earlier[statement.kind] = statement
             return False
         kept = self._kept.setdefault(key, OrderedDict())
         other = kept.get(statement.place)

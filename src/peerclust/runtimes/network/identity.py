@@ -225,6 +225,16 @@ def explain_dates(der: bytes, now: datetime) -> str:
     return f"its certificate {what}: {dates}, and the clock here shows {now:%Y-%m-%d %H:%M} UTC"
 
 
+def check_dates(path: Path, now: datetime, remedy: str) -> None:
+    """Raise unless the certificate in a file is valid now; `remedy` is how to get one that is."""
+    start, end = certificate_dates(read_certificate(path))
+    if not start <= now <= end:
+        raise ParameterError(
+            f"The certificate {path} must be valid now, {now:%Y-%m-%d %H:%M} UTC. Got one valid"
+            f" from {start:%Y-%m-%d} to {end:%Y-%m-%d}; {remedy}, or set the clock."
+        )
+
+
 def common_name(der: bytes) -> str:
     """Return the common name of a certificate, or "" if there is not exactly one."""
     found = _parse(der, "given").subject.get_attributes_for_oid(NameOID.COMMON_NAME)

@@ -222,9 +222,9 @@ class Node:
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
         link.detach()
-        if link.active and link.phase != "done":
-            why = link.refusal or reason or "it was closed here"
-            broke = f"The connection to {link.name} broke: {why}."
+        # It has no reason if this process leaves.
+        if reason and link.active and link.phase != "done":
+            broke = f"The connection to {link.name} broke: {link.refusal or reason}."
             self.session.log(LogEvent("disconnected", broke, peer=link.name))
         self.session.wake()
 

@@ -12,7 +12,7 @@ from peerclust.runtimes.network import messages, states, wire
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.messages import StateReply
-from peerclust.runtimes.network.states import RunEvent, RunState
+from peerclust.runtimes.network.states import Cause, RunEvent, RunState
 from peerclust.runtimes.network.views import Pair
 from peerclust.runtimes.network.wire import NO_RUN, TAG_BYTES, Frame, Kind
 
@@ -147,11 +147,14 @@ class Session:
         """Return the numbers of both ends of a link, in ascending order."""
         return min(self.number, link.number), max(self.number, link.number)
 
-    def record_event(self, round_: int, what: str, event: str, peer: str) -> None:
-        """Log what happened in a round, and keep it for the result."""
+    def record_event(
+        self, round_: int, what: str, event: str, peer: str, cause: Cause | None = None
+    ) -> None:
+        """Log what happened in a round, and why a peer is dropped; keep it for the result."""
         what = what.removesuffix(".")
         self.events.append((round_, what))
-        self.log(LogEvent(event, f"{what}.", peer=peer, round=round_))
+        why = {} if cause is None else {"cause": cause.name.lower()}
+        self.log(LogEvent(event, f"{what}.", peer=peer, round=round_, **why))
 
     # Sending
 
