@@ -874,6 +874,44 @@ def test_a_loss_stops_the_run_where_the_network_file_says_so(node):
         node.session.check_interrupt()
 
 
+def test_a_neighbor_may_be_dropped_while_its_proof_is_accepted(node, processes):
+    link = node.session.links["2"]
+    node.membership.drop(link, Cause.SILENT, "it was silent")
+    manager, mine, line = node._connections, node.flooding.author.incarnation, Line()
+    process = processes["2"]
+    hello = Hello("2", process.incarnation, mine, THEIRS, "running", False, "{}")
+    # Its frames are of another run.
+    frame = Frame(Kind.HELLO, node.session.network, b"", b"8 others", 0)
+    proof = messages.pack(Proof(process.prove(mine, THEIRS, OWN)))
+    greeting = Greeting(link, line, hello, frame, OWN)
+    manager._pending.add(line, (True, b""))
+    manager._owner[line], manager._nonces[line], manager._greetings[line] = link, OWN, greeting
+    line.close = lambda reason, *, refused: manager._closed(line, reason)
+    assert manager._check_proof(greeting, frame._replace(kind=Kind.PROOF, payload=proof)) == ""
+    assert "it is in another run" in link.banned
+    assert not link.connected
+
+
+def test_what_a_neighbor_refuses_this_peer_for_is_not_said_of_the_neighbor(node):
+    bye = messages.pack(Bye("refuses", "it sent NaN"))
+    node.on_frame(node.session.links["2"], Frame(Kind.BYE, node.session.network, bye, RUN, 0))
+    assert node.session.events[-1] == (
+        0, "2 was lost in round 0: it refused this peer: it sent NaN",
+    )  # fmt: skip
+
+
+def test_a_neighbor_that_has_ended_the_run_is_no_loss_that_stops_it(node):
+    node.session.contract = replace(node.session.contract, on_loss="stop")
+    node.membership.drop(node.session.links["2"], Cause.ENDED, "it has ended the run")
+    assert not node.session.links["2"].active
+    node.session.check_interrupt()
+    # A solver that needs a fixed graph cannot go on even then.
+    node.session.contract = replace(node.session.contract, solver="admm")
+    node.membership.drop(node.session.links["0"], Cause.ENDED, "it has ended the run")
+    with pytest.raises(Stopping, match="it has ended the run"):
+        node.session.check_interrupt()
+
+
 def test_nothing_stops_a_peer_that_has_its_result_and_signs_it(node, processes):
     node.session.contract = replace(node.session.contract, on_loss="stop")
     node.session.move(RunEvent.SIGN)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,7 @@ def ask_from(session, path):
 
 
 def count_files():
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def wait_until(session, holds):
@@ -103,6 +104,7 @@ def test_the_answer_is_json_in_ascii(session, tmp_path):
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(str(path))
         data = session.loop.run_until_complete(asyncio.to_thread(line.recv, 1 << 16))
-    assert data.isascii() and b"\x1b" not in data
+    assert data.isascii()
+    assert b"\x1b" not in data
     assert json.loads(data)["neighbors"]["p1"]["refused"] == "\x1b[31m\u202e"
     server.close()

@@ -255,7 +255,7 @@ class Membership:
         if session.phase == "agreeing":
             self._attempts.leave_out(link, reason)
         elif link.active:
-            self._deactivate(link, reason)
+            self._deactivate(link, reason, ended=cause is Cause.ENDED)
         elif link.banned:
             link.reset()
             refused = f"{link.name} is refused: {reason}"
@@ -267,8 +267,18 @@ class Membership:
             link.connection.close(reason, refused=bool(link.banned))
         session.wake()
 
-    def _deactivate(self, link: Link, reason: str, event: LinkEvent = LinkEvent.DROP) -> None:
-        """Go on without an active neighbor, or stop if the network file says so."""
+    def _deactivate(
+        self,
+        link: Link,
+        reason: str,
+        event: LinkEvent = LinkEvent.DROP,
+        *,
+        ended: bool = False,
+    ) -> None:
+        """Go on without an active neighbor, or stop if the network file says so.
+
+        One that has `ended` the run is not lost: this peer came back too late, and gets its result.
+        """
         session = self._session
         round_ = session.round
         if session.state is RunState.AGREEMENT_BARRIER:
@@ -280,7 +290,8 @@ class Membership:
         gone = f"{link.name} was lost in round {round_}: {reason}"
         session.record_event(round_, gone, "lost", link.name)
         self._publish_view(f"lost {link.name}: {reason}")
-        if session.contract.on_loss == "stop" and not session.has_result:
+        ended = ended and session.contract.spec.survives_loss
+        if session.contract.on_loss == "stop" and not session.has_result and not ended:
             why = f"{link.name} was lost in round {round_} ({reason}), and the network file"
             session.interrupt(Stopping(f'{why} says on_loss = "stop".'))
 

@@ -326,6 +326,8 @@ class Node:
         # In the set-up, one that leaves may soon return.
         final = {"agreeing": ("fails",), "running": ("leaves", "fails", "refuses"), "done": ()}
         if link.active and bye.why in final[session.phase]:
+            # A refusal is about this peer, not about the neighbor.
+            reason = link.refusal if bye.why == "refuses" else reason
             self.membership.drop(link, Cause.LEFT, reason or "it left")
         session.wake()
 
