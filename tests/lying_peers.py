@@ -159,6 +159,16 @@ def states_views_far_ahead(arguments, directory):
     _during_the_run(arguments, directory, act)
 
 
+def states_views_ahead_in_steps(arguments, directory):
+    """States two views, each further ahead than a peer that has missed the first may expect."""
+
+    def act(self, n):
+        if n in (50, 60):
+            _state_view(self, (n - 40) // 10 << 20)
+
+    _during_the_run(arguments, directory, act)
+
+
 def states_ever_new_views(arguments, directory):
     def act(self, n):
         for each in range(50):
