@@ -1,12 +1,15 @@
 """Peer processes that are busy for a minute, where a real one may be with many rows."""
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 from peerclust import tables
 from peerclust.peers import result_files, setup
+from peerclust.runtimes.network.flooding import Flooding
+from peerclust.runtimes.network.membership import Membership
 from peerclust.runtimes.network.rounds import RoundLoop
 from peerclust.testing import preload
 
@@ -75,3 +78,26 @@ def compiling(arguments, directory):
     # A new program: the fork server has loaded its kernels already.
     command = [sys.executable, "-c", "from peerclust.cli import main; main()", *arguments]
     os.execve(sys.executable, command, os.environ | cache | {"PYTHONPATH": ":".join(sys.path)})
+
+
+def asked_to_end_once_it_has_signed(arguments, directory):
+    end_run = Membership.end_run
+
+    def end_and_ask(self, *given):
+        end_run(self, *given)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Membership.end_run = end_and_ask
+    preload.run_peer(arguments, directory)
+
+
+def signing_late(arguments, directory):
+    publish = Flooding.publish
+
+    def publish_late(self, kind, *given):
+        if kind == "record":
+            time.sleep(0.3)
+        publish(self, kind, *given)
+
+    Flooding.publish = publish_late
+    preload.run_peer(arguments, directory)

@@ -17,8 +17,8 @@ from peer_runs import make_cluster, make_empty_record, start_paced, wait_for_log
 from peerclust.errors import DataError
 from peerclust.peers import serve
 from peerclust.peers.serve import read_record
-from peerclust.runtimes.network import contract_file
-from peerclust.runtimes.network.messages import SignedRecord, pack, unpack, unpack_centers
+from peerclust.runtimes.network import contract_file, wire
+from peerclust.runtimes.network.messages import LinkUp, SignedRecord, pack, unpack, unpack_centers
 from peerclust.runtimes.network.record import digest
 from peerclust.runtimes.network.states import RunState
 from peerclust.runtimes.network.wire import Kind
@@ -290,4 +290,25 @@ def test_a_process_that_serves_states_nothing_and_heeds_only_requests():
     other.membership.request_state(other.session.links["p0"])
     net.settle()
     assert [frame.kind for frame in net.sent[0, 1]] == [Kind.STATE_REPLY]
+    net.close()
+
+
+def test_a_process_that_serves_bans_nobody_for_an_invalid_message():
+    net = JoinedNodes(pc.graphs.path(2), timeout=0.2)
+    node, lines = net.nodes[0], []
+    node._connections.refusals._log = lines.append
+    net.settle()
+    node.session.state = RunState.MEETING
+    node.serve(SignedRecord(make_empty_record(net.agreed), []))
+    link = node.session.links["p1"]
+    line, request = link.connection, net.nodes[1].session.make_frame(Kind.STATE_REQUEST, LinkUp(3))
+    for _ in range(3):
+        line.is_open = True
+        node.on_frame(link, wire.decode(request, limit=1000))
+        assert not line.is_open
+        assert not link.banned
+    assert line.frames[-1].kind is Kind.BYE
+    (said,) = lines
+    assert said.startswith("p1 was refused: A message of kind StateRequest cannot be read: ")
+    assert not said.endswith("..")
     net.close()

@@ -21,7 +21,7 @@ from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed, StateReply, unpack_centers
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.record import is_majority
+from peerclust.runtimes.network.record import digest, is_majority
 from peerclust.runtimes.network.session import RestartSetup, StateReceived, Stopping
 from peerclust.runtimes.network.setup import SetupRuntime
 from peerclust.runtimes.network.statements import run_id
@@ -96,7 +96,7 @@ class JoinProcedure:
             agreed, users = saved.agreed, self.scaled(saved.agreed)
             check_fits(agreed, users)
             x = unpack_centers(saved.centers, self.contract.n_clusters)[None]
-        runtime.pass_barrier()
+        runtime.pass_barrier(digest(agreed))
         names = ", ".join(self.contract.names[i] for i in runtime.members)
         parameters = [
             f"{name} {value:.6g}"

@@ -50,6 +50,9 @@ from peerclust.text import sanitize
 # Seconds between two reports of progress.
 _REPORT_EVERY = 0.1
 
+# Seconds that a process which was asked to end waits for the others' signatures, at the most.
+_LAST_SECONDS = 1.0
+
 # Called now and then with (round, residual, neighbors alive).
 Progress = Callable[[int, float, int], None]
 
@@ -186,8 +189,12 @@ class Site:
         self._record = node.session.loop.run_until_complete(
             self._running.sign_record(outcome, make)
         )
-        with suppress(Leaving):  # the run has a result
-            node.session.loop.run_until_complete(self._hear_signatures())
+        hear = node.session.loop.run_until_complete
+        try:
+            hear(self._hear_signatures(self.contract.timeout))
+        except Leaving:
+            # The run has a result, and signatures are on their way.
+            hear(self._hear_signatures(_LAST_SECONDS))
         return SignedRecord(self._record, node.signing.signatures(self._record))
 
     def _keep(self, result: SiteResult) -> SiteResult:
@@ -306,11 +313,11 @@ class Site:
 
     # The end
 
-    async def _hear_signatures(self) -> None:
-        """Wait until all peers of the record have signed it, or for `timeout`."""
+    async def _hear_signatures(self, seconds: float) -> None:
+        """Wait until all peers of the record have signed it, or for some seconds."""
         node, record = self.node, self._record
         assert record is not None
-        limit = node.session.loop.time() + self.contract.timeout
+        limit = node.session.loop.time() + seconds
         while len(node.signing.signatures(record)) < len(record.members):
             if not await node.session.wait_until(limit):
                 break

@@ -14,6 +14,7 @@ from peerclust.runtimes.network.messages import (
     Proof,
 )
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.states import Cause
 from peerclust.runtimes.network.wire import Frame, Kind
 from single_node import OWN, RUN, THEIRS, Line, greet, lost, play, round_frame, state
 
@@ -113,3 +114,21 @@ def test_the_hello_of_a_large_network_fits_the_limit_of_a_node(tmp_path):
     long = {"features": [f"{'f' * 99}{j}" for j in range(20_000)]}
     with pytest.raises(ParameterError, match="must fit in 1,048,576 bytes"):
         make_contract(peers, values | long, "here")
+
+
+def test_a_neighbor_may_be_dropped_while_its_proof_is_accepted(node, processes):
+    link = node.session.links["2"]
+    node.membership.drop(link, Cause.SILENT, "it was silent")
+    manager, mine, line = node._connections, node.flooding.author.incarnation, Line()
+    process = processes["2"]
+    hello = Hello("2", process.incarnation, mine, THEIRS, "running", False, "{}")
+    # Its frames are of another run.
+    frame = Frame(Kind.HELLO, node.session.network, b"", b"8 others", 0)
+    proof = messages.pack(Proof(process.prove(mine, THEIRS, OWN)))
+    greeting = Greeting(link, line, hello, frame, OWN)
+    manager._pending.add(line, (True, b""))
+    manager._owner[line], manager._nonces[line], manager._greetings[line] = link, OWN, greeting
+    line.close = lambda reason, *, refused: manager._closed(line, reason)
+    assert manager._check_proof(greeting, frame._replace(kind=Kind.PROOF, payload=proof)) == ""
+    assert "it is in another run" in link.banned
+    assert not link.connected

@@ -233,3 +233,15 @@ def test_a_peer_whose_neighbor_rejoins_stays_in_its_round_and_waits_for_the_answ
     node.session.loop.call_later(0.05, link_up, node, zero, 3)
     assert begin(running) == node.session.at == 6
     assert (zero.active, zero.active_from, two.active_from) == (True, 6, 0)
+
+
+def test_a_neighbor_that_has_ended_the_run_is_no_loss_that_stops_it(node):
+    node.session.contract = replace(node.session.contract, on_loss="stop")
+    node.membership.drop(node.session.links["2"], Cause.ENDED, "it has ended the run")
+    assert not node.session.links["2"].active
+    node.session.check_interrupt()
+    # A solver that needs a fixed graph cannot go on even then.
+    node.session.contract = replace(node.session.contract, solver="admm")
+    node.membership.drop(node.session.links["0"], Cause.ENDED, "it has ended the run")
+    with pytest.raises(Stopping, match="it has ended the run"):
+        node.session.check_interrupt()

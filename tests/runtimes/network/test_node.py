@@ -15,6 +15,7 @@ from peerclust.runtimes.network.session import (
     Stopping,
 )
 from peerclust.runtimes.network.wire import Frame, Kind
+from single_node import RUN
 
 
 def say_bye(node, name, why, reason="an error at its site"):
@@ -90,3 +91,11 @@ def test_a_neighbor_whose_certificate_is_not_valid_is_not_waited_for(base, ident
     with pytest.raises(Stopping):
         node.session.check_interrupt()
     node.close("stops", "")
+
+
+def test_what_a_neighbor_refuses_this_peer_for_is_not_said_of_the_neighbor(node):
+    bye = messages.pack(Bye("refuses", "it sent NaN"))
+    node.on_frame(node.session.links["2"], Frame(Kind.BYE, node.session.network, bye, RUN, 0))
+    assert node.session.events[-1] == (
+        0, "2 was lost in round 0: it refused this peer: it sent NaN",
+    )  # fmt: skip

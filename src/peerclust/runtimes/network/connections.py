@@ -251,8 +251,10 @@ class ConnectionManager:
             return "its second frame must be PROOF"
         reason = self._handshake.accept(greeting, messages.unpack(frame.message, Proof))
         if not reason:
+            # It may be closed by now, if the neighbor is in another run.
             self._pending.discard(greeting.connection)
-            del self._nonces[greeting.connection], self._greetings[greeting.connection]
+            self._nonces.pop(greeting.connection, None)
+            self._greetings.pop(greeting.connection, None)
         return reason
 
     def _on_refusal(self, link: Link, frame: Frame) -> None:

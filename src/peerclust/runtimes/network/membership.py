@@ -270,7 +270,10 @@ class Membership:
     def _deactivate(
         self, link: Link, cause: Cause | None, reason: str, event: LinkEvent = LinkEvent.DROP
     ) -> None:
-        """Go on without an active neighbor, or stop if the network file says so."""
+        """Go on without an active neighbor, or stop if the network file says so.
+
+        One that has ended the run is not lost: this peer came back too late, and gets its result.
+        """
         session = self._session
         round_ = session.round
         if session.state is RunState.AGREEMENT_BARRIER:
@@ -282,7 +285,8 @@ class Membership:
         gone = f"{link.name} was lost in round {round_}: {reason}"
         session.record_event(round_, gone, "lost", link.name, cause)
         self._publish_view(f"lost {link.name}: {reason}")
-        if session.contract.on_loss == "stop" and not session.has_result:
+        ended = cause is Cause.ENDED and session.contract.spec.survives_loss
+        if session.contract.on_loss == "stop" and not session.has_result and not ended:
             why = f"{link.name} was lost in round {round_} ({reason}), and the network file"
             session.interrupt(Stopping(f'{why} says on_loss = "stop".'))
 

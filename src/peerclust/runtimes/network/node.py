@@ -199,7 +199,13 @@ class Node:
 
     def on_invalid(self, link: Link, reason: str) -> None:
         """Handle bytes or messages of a neighbor that violate the protocol."""
-        self.membership.drop(link, Cause.INVALID, reason)
+        if self.session.state is not RunState.SERVING:
+            self.membership.drop(link, Cause.INVALID, reason)
+        elif link.connection is not None:
+            # There is no run from which it could be dropped. Once mended, it may fetch the result.
+            self._connections.refusals.note_neighbor(link.name, f"was refused: {reason}")
+            self.session.send(link, Kind.BYE, Bye("refuses", sanitize(reason)))
+            link.connection.close(reason, refused=True)
 
     def on_mismatch(self, link: Link, reason: str) -> None:
         """Drop at once a neighbor with which this peer can never take part, and say why."""
@@ -268,6 +274,8 @@ class Node:
         # In the set-up, a neighbor that leaves may soon return.
         final = {"agreeing": ("fails",), "running": ("leaves", "fails", "refuses"), "done": ()}
         if link.active and bye.why in final[session.phase]:
+            # A refusal is about this peer, not about the neighbor.
+            reason = link.refusal if bye.why == "refuses" else reason
             self.membership.drop(link, Cause.LEFT, reason or "it left")
         session.wake()
 
