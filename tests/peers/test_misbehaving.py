@@ -180,9 +180,9 @@ def test_a_listed_peer_cannot_take_another_s_name(tmp_path):
 @pytest.mark.parametrize(
     ("run", "reason"),
     [
-        (wrong.weighs_too_much, "a total weight of 5.49756e+11, which must be 0 to 40"),
-        (wrong.is_too_stiff, "a curvature of 5.49756e+11, which must be 0 to 30"),
-        (wrong.is_too_stiff_in_the_end, "a curvature of 5.49756e+11, which must be 0 to 30"),
+        (wrong.weighs_too_much, "a total weight of 549755813888, which must be 0 to 40"),
+        (wrong.is_too_stiff, "a curvature of 549755813888, which must be 0 to 30"),
+        (wrong.is_too_stiff_in_the_end, "a curvature of 549755813888, which must be 0 to 30"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
