@@ -8,15 +8,15 @@ import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from peerclust.cli import peer_run
-from peerclust.peers import commands, site_directory
+from peerclust.cli import peer_printer
+from peerclust.peers import commands, result_files, site_directory
 from peerclust.runtimes.network import node
 from peerclust.testing import preload
 
 
 def with_a_full_disk(arguments, directory):
     """Run a peer that cannot write files as large as its labels, nor anything after that."""
-    real = site_directory.write_files
+    real = result_files.write_files
 
     def write_files(*args):
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
@@ -25,7 +25,7 @@ def with_a_full_disk(arguments, directory):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 40, resource.RLIM_INFINITY))
 
-    site_directory.write_files = write_files
+    result_files.write_files = write_files
     preload.run_peer(arguments, directory)
 
 
@@ -38,14 +38,14 @@ def with_a_read_only_disk(arguments, directory):
 
 def with_a_disk_that_becomes_read_only(arguments, directory):
     """Run a peer whose disk is read-only from the end of its run on."""
-    real = site_directory.write_files
+    real = result_files.write_files
 
     def write_files(*args):
         for owner, name in ((os, "open"), (os, "mkdir"), (os, "replace"), (io, "open")):
             _make_read_only(owner, name)
         return real(*args)
 
-    site_directory.write_files = write_files
+    result_files.write_files = write_files
     preload.run_peer(arguments, directory)
 
 
@@ -83,7 +83,7 @@ def _set_clock(wrong):
         def now(cls, tz=None):
             return datetime.now(tz) + wrong()
 
-    for module in (commands, site_directory, node, peer_run):
+    for module in (commands, site_directory, node, peer_printer):
         module.datetime = Clock
     time.time = lambda: real() + wrong().total_seconds()
     time.time_ns = lambda: real_ns() + int(wrong().total_seconds()) * 10**9

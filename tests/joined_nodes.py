@@ -168,13 +168,10 @@ class JoinedNodes:
 
         async def wait():
             async with asyncio.timeout(20):
-                while any(self._queues.values()) or self._is_forwarding():
+                while any(self._queues.values()) or any(n.flooding._waiting for n in self.nodes):
                     await asyncio.sleep(0.01)
 
         self.loop.run_until_complete(wait())
-
-    def _is_forwarding(self):
-        return any(node.flooding.is_forwarding for node in self.nodes)
 
     def close(self):
         self.loop.run_until_complete(self.loop.shutdown_default_executor())

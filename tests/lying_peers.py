@@ -6,7 +6,15 @@ import numpy as np
 from msgspec import structs
 
 from peerclust.peers import site
-from peerclust.runtimes.network import flooding, handshake, lockstep, messages, node, wire
+from peerclust.runtimes.network import (
+    flooding,
+    handshake,
+    lockstep,
+    messages,
+    node,
+    session,
+    wire,
+)
 from peerclust.runtimes.network.messages import (
     Ended,
     Heartbeat,
@@ -71,7 +79,7 @@ def _says_done(arguments, directory, forge):
     before = node.Node.open
 
     def open_and_forge(self):
-        self.state_reply = lambda: forge(self)
+        self.state_transfer.make_reply = lambda: forge(self)
         before(self)
 
     node.Node.open = open_and_forge
@@ -147,6 +155,16 @@ def states_views_far_ahead(arguments, directory):
     def act(self, n):
         if n in (50, 60):
             _state_view(self, (1 << 61) + n)
+
+    _during_the_run(arguments, directory, act)
+
+
+def states_views_ahead_in_steps(arguments, directory):
+    """States two views, each further ahead than a peer that has missed the first may expect."""
+
+    def act(self, n):
+        if n in (50, 60):
+            _state_view(self, (n - 40) // 10 << 20)
 
     _during_the_run(arguments, directory, act)
 
@@ -267,4 +285,21 @@ def says_a_process_back(arguments, directory):
         return wire.encode(frame._replace(payload=messages.pack(said)))
 
     handshake.Handshake.hello, handshake.Handshake.refuse = repeat, listen
+    preload.run_peer(arguments, directory)
+
+
+def sends_different_totals_in_the_set_up(arguments, directory):
+    """Adds something to the sums of the set-up, for every other neighbor."""
+    send = session.Session.send_frame
+
+    def send_changed(self, link, data):
+        if self.phase == "agreeing" and data[5] == Kind.AGREE and link.number % 2:
+            frame = wire.decode(data, limit=1 << 20)
+            if frame.dtype == wire.UINT64 and frame.payload.size >= 4:
+                changed = frame.payload.copy()
+                changed[-1] += np.uint64(1 << 30)
+                data = wire.encode(frame._replace(payload=changed))
+        send(self, link, data)
+
+    session.Session.send_frame = send_changed
     preload.run_peer(arguments, directory)

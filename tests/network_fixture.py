@@ -38,6 +38,12 @@ class Events:
         assert event == what, (event, value)
         return value
 
+    async def end(self):
+        """Abort all connections."""
+        for connection in self.connections:
+            connection.abort("the test is over")
+        await asyncio.sleep(0)
+
     async def settled(self):
         """Wait until whatever is under way has happened; there must be no more events."""
         for _ in range(20):
@@ -61,9 +67,7 @@ class Listener:
 
     async def __aexit__(self, *_):
         self.server.close()
-        for connection in self.events.connections:
-            connection.abort("the test is over")
-        await asyncio.sleep(0)
+        await self.events.end()
 
     async def dial(self, context, limit=LIMIT):
         """Return the events of a peer that dials."""
@@ -99,6 +103,20 @@ def run_scene(scene):
             await scene()
 
     asyncio.run(limited())
+
+
+def run_pair(contexts, scene):
+    """Run scene(listener, events, one, two) on an open connection.
+
+    `events` and `one` belong to the peer that dials, `listener` and `two` to the other one.
+    """
+
+    async def opened():
+        client, server = contexts
+        async with Listener(server) as listener:
+            await scene(listener, *await listener.open_pair(client))
+
+    run_scene(opened)
 
 
 def trusting_context(certificate=None):

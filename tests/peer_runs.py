@@ -8,8 +8,9 @@ import numpy as np
 
 import misbehaving_peers
 import peerclust as pc
-from peerclust.peers import configuration, setup
+from peerclust.peers import configuration
 from peerclust.peers.commands import read_rows, read_table
+from peerclust.peers.rows import Rows, join_rows
 from peerclust.runtimes import Simulator, run_program
 from peerclust.runtimes.network.collectives import active_graph
 from peerclust.runtimes.network.contract import Contract, Peer
@@ -20,10 +21,19 @@ from peerclust.users import Users
 
 TOL = 1e-6
 
+# Public ranges of the features of `iris`.
+RANGES = ((4.0, 8.0), (1.0, 5.0), (0.5, 8.0), (0.0, 3.0))
+
 
 def iris(m):
     rows, species = pc.datasets.iris()
     return [rows[mine] for mine in pc.partition.homogeneous(species, m, random_state=0)]
+
+
+def rows_of(parts, weights=1.0):
+    """Return the rows of all sites as one block."""
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    return Rows(np.concatenate(parts), offsets, weights, tuple(range(len(parts))))
 
 
 def make_path_contract(m=4, **settings):
@@ -123,7 +133,7 @@ def check_replay(peers, survivors, cut=()):
     x = np.stack([seen[start][i] for i in numbers])
     record = peers.certificate(survivors[0])
     agreed = Agreed(**record["agreed"])
-    users = setup.join_rows(
+    users = join_rows(
         [
             read_rows(peers.contract, name, read_table(peers.contract, peers.data(name)))
             for name in survivors
@@ -137,6 +147,6 @@ def check_replay(peers, survivors, cut=()):
         x,
         rounds=record["rounds"] - start,
     )
-    scale = setup.make_scale(peers.contract, agreed)
+    scale = configuration.make_scale(peers.contract, agreed)
     for k, name in enumerate(survivors):
         assert np.abs(scale.forward(peers.centers(name)) - run.x[k]).max() < TOL

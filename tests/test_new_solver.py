@@ -8,7 +8,7 @@ import pytest
 import peerclust as pc
 from peer_runs import iris, make_path_contract
 from peerclust.peers import configuration, setup
-from peerclust.peers.setup import Rows
+from peerclust.peers.rows import Rows
 from peerclust.programs.admm import SPEC
 from peerclust.programs.dgc import DGC
 from peerclust.programs.solver_spec import SolverSpec, penalized_spec

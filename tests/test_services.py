@@ -113,12 +113,24 @@ def test_the_result_of_the_unit_is_served_by_another_unit(unit, serve_unit):
 def test_the_unit_that_serves_is_confined_and_restarts_unless_it_was_asked_to_end(unit, serve_unit):
     serves, runs = dict(serve_unit["Service"]), dict(unit["Service"])
     only_runs = {"ExecStartPre", "TimeoutStartSec", "CacheDirectory", "Environment"}
-    only_runs |= {"RestartPreventExitStatus", "SuccessExitStatus"}
+    only_runs |= {"SuccessExitStatus"}
+    own = {name: serves[name] for name in ("ExecStart", "RestartPreventExitStatus")}
     # Exit code 0 is the answer to SIGTERM, and no failure.
-    assert {**runs, "ExecStart": serves["ExecStart"]} == serves | {
-        name: runs[name] for name in only_runs
-    }
+    assert {**runs, **own} == serves | {name: runs[name] for name in only_runs}
     assert serves["Restart"] == "on-failure"
+
+
+def test_the_unit_that_serves_does_not_start_again_after_an_error(serve_unit):
+    # Such as a record that too few have signed, after a run with exit code 1.
+    assert serve_unit["Service"]["RestartPreventExitStatus"].split() == [str(exit_codes.ERROR)]
+
+
+def test_a_unit_that_waits_for_others_does_not_reach_its_start_limit(unit):
+    limit, burst = (int(unit["Unit"][f"StartLimit{name}"]) for name in ("IntervalSec", "Burst"))
+    docs = (ROOT / "docs" / "peers.md").read_text()
+    assert f"{limit // burst} s" in docs
+    assert "join_timeout = 3600" in docs
+    assert limit / burst < 3600
 
 
 def read_container(path):

@@ -45,7 +45,7 @@ class UnauthorizedClients:
         per_second: float,
         is_running: Callable[[], bool],
     ) -> None:
-        self._address: Address = contract.peers[contract.number(me)].endpoint
+        self._address: Address = contract.peer(me).endpoint
         self._interval = 1 / per_second
         self._kinds = make_kinds(contract, me, directory)
         self._is_running, self._stop = is_running, threading.Event()

@@ -98,7 +98,7 @@ def _run_schedule(seed: int) -> ScheduleResult:
             str(schedule),
             *(f"  {finding.kind}: {finding.what}" for finding in verdict.findings),
             f"  exit codes: {codes}",
-            *(_last_lines(run.out(name) / "log.txt", name) for name in run.honest),
+            *(_last_lines(run.out(name) / "log.jsonl", name) for name in run.honest),
             f"  files kept in {folder}",
             f"  repeat with: python -m tests.chaos schedules --count 1 --seed {seed}",
         ]

@@ -34,6 +34,9 @@ _JITTER = 0.01
 # The files of `machine` that are there while a disk fails.
 _DISK_FAULTS = {"fill": "full", "unsync": "sync"}
 
+# Logs have events and causes, which the oracle reads.
+_JSON = ["--log-format", "json"]
+
 _SIGNALS = {
     "kill": signal.SIGKILL,
     "terminate": signal.SIGTERM,
@@ -269,13 +272,14 @@ class FaultRunner:
         stderr = self.folder / f"{name}.err"
         begin = stderr.stat().st_size if stderr.exists() else 0
         lie = self.schedule.lie if name == self.schedule.liar else ""
-        self.cluster.start(name, run=partial(machine.run_peer, name=name, lie=lie))
+        run = partial(machine.run_peer, name=name, lie=lie)
+        self.cluster.start(name, options=_JSON, run=run)
         self.processes.append(PeerProcess(name, self.cluster.processes[name], begin))
 
     def _start_copy(self, name: str) -> None:
         """Start a second process of a peer, with the same key, in another directory."""
         first, copy = self.cluster.processes.pop(name, None), f"{name}-copy"
-        options = ["--out", self.cluster.out(copy).name]
+        options = [*_JSON, "--out", self.cluster.out(copy).name]
         options += ["--listen", f"127.0.0.1:{free_ports(1)[0]}"]
         self.cluster.start(name, options=options, run=partial(machine.run_peer, name=copy))
         self.cluster.processes[copy] = self.cluster.processes.pop(name)

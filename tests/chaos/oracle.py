@@ -24,6 +24,7 @@ from peerclust.peers import commands, replay
 from peerclust.peers.site_directory import RESULT
 from peerclust.runtimes.network.journal import read_journal
 from peerclust.runtimes.network.messages import Agreed
+from peerclust.runtimes.network.states import Cause
 from peerclust.users import Users
 
 from .fault_runner import FaultRun, PeerProcess
@@ -32,13 +33,7 @@ from .schedules import NAMES, PEERS
 HANG, FALSE_SUCCESS, BROKEN = "hang", "false success", "broken"
 FORGED, BLAMED = "forged result", "blamed"
 
-# The progress lines of a peer, and parts of the sentences with which it may give up.
-_PROGRESS = re.compile(
-    r"round \d+, residual (?:\S+|not known yet), \d+ neighbors? alive"
-    r"|compiling kernels, once: .*"
-    # The log of the directory belongs to the run that ended there.
-    r"|.* Telling p\d(?:, p\d)*\."
-)
+# Parts of the sentences with which a peer may give up.
 _REASONS = {
     "left the run": "left",
     "The run was stopped": "stopped by the network file",
@@ -48,21 +43,17 @@ _REASONS = {
     "it can take part only if": "rows out of range",
     "must not contain a result": "had a result",
 }
-# With these lines a peer drops a neighbor, and names the reason.
-_DROPPED = re.compile(
-    r"(p\d) (?:is dropped|is refused|does not take part|was lost (?:in round \d+|after an"
-    r" agreement)): (.*)"
+# Causes for which only a peer that misbehaves is dropped. An honest one is lost when its process or
+# the link fails: it is silent, restarts, has ended, or came too late for this run.
+_ACCUSATIONS = (
+    Cause.STUCK,
+    Cause.INVALID,
+    Cause.AHEAD,
+    Cause.EXCESS,
+    Cause.MUTE,
+    Cause.OTHER_VIEWS,
+    Cause.CONTRADICTION,
 )
-# Reasons for which only a peer that misbehaves is dropped. An honest one is lost when its process
-# or the link fails: it is silent, restarts, has ended, or came too late for this run.
-_ACCUSATIONS = re.compile(
-    r"must not be ahead|made no progress|it sent |must be of this network|two different"
-    r"|with other views|must be numbered|processes during the set-up|rejoined too often"
-    r"|an impossible run|did not answer LINK_UP"
-    r"|(?:^|: )(?:(?:A|An) [^:]+ (?:must|cannot) |Evidence must|The (?:signatures|key) of an? )"
-)
-# The last line of a process that ends without a result.
-_LAST_LINE = "(docs/exit-codes.md#"
 _DISK_ERRORS = ("No space left on device", "Input/output error")
 # How far centers may be outside of the box of all rows, in widths of it: after success, and else.
 _OUTSIDE = {True: 1.0, False: 12.0}
@@ -142,19 +133,11 @@ def _read_records(run: FaultRun, verdict: Verdict) -> dict[str, dict[str, Any]]:
 
 def _check_process(run: FaultRun, process: PeerProcess) -> Iterator[Finding]:
     """Check how a process ended and what it wrote to stderr."""
-    # Log lines go to stderr, too.
-    logged = set(_read_log(run, process.name))
-    errors = [
-        line
-        for line in process.stderr.splitlines()
-        if line and line not in logged and not _PROGRESS.fullmatch(line)
-    ]
+    lines = map(_parse_line, filter(None, process.stderr.splitlines()))
+    errors = [line["message"] for line in lines if line["event"] == "failed"]
     name, code = process.name, process.code
-    if "Traceback" not in process.stderr and run.disk_failures(name):
-        # What could not be written to the log is not known as such.
-        errors = [line for line in errors if _LAST_LINE in line]
-        if any(each in line for each in _DISK_ERRORS for line in errors if "out-" not in line):
-            yield Finding(BROKEN, f"{name} does not name the file: {' / '.join(errors)}")
+    if any(each in line for each in _DISK_ERRORS for line in errors if "out-" not in line):
+        yield Finding(BROKEN, f"{name} does not name the file: {' / '.join(errors)}")
     if code is None and process.status:
         yield Finding(HANG, f"{name} did not end: {process.status}")
     elif code is not None and code < 0 and -code not in process.signals:
@@ -174,11 +157,12 @@ def _check_process(run: FaultRun, process: PeerProcess) -> Iterator[Finding]:
 
 def _check_accusations(run: FaultRun) -> Iterator[Finding]:
     """Check that no honest peer was dropped for misbehaving, or convicted."""
+    accusations = {cause.name.lower() for cause in _ACCUSATIONS}
     for name in run.honest:
         for line in _read_log(run, name):
-            dropped = _DROPPED.match(line)
-            if dropped and dropped[1] in run.honest and _ACCUSATIONS.search(dropped[2]):
-                yield Finding(BLAMED, f"{name} dropped a peer that did nothing wrong: {line}")
+            if line.get("cause") in accusations and line["peer"] in run.honest:
+                what = f"{name} dropped a peer that did nothing wrong: {line['message']}"
+                yield Finding(BLAMED, what)
         file = run.out(name) / "evidence.json"
         for each in json.loads(file.read_text()) if file.exists() else []:
             if each["peer"] in run.honest:
@@ -209,11 +193,19 @@ def _check_joint_record(records: dict[str, dict[str, Any]]) -> Iterator[str]:
         yield f"the records of successes differ: {found}"
 
 
-def _read_log(run: FaultRun, name: str) -> list[str]:
-    """Return the lines of a peer's log without their times."""
-    log = run.out(name) / "log.txt"
-    lines = log.read_text().splitlines() if log.exists() else []
-    return [line.partition(" ")[2] for line in lines]
+def _read_log(run: FaultRun, name: str) -> list[dict[str, Any]]:
+    """Return the lines of a peer's log."""
+    log = run.out(name) / "log.jsonl"
+    return list(map(_parse_line, log.read_text().splitlines())) if log.exists() else []
+
+
+def _parse_line(line: str) -> dict[str, Any]:
+    """Return a line of a log, or of stderr; what is no JSON, as a traceback, is a failure."""
+    try:
+        parsed: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return {"event": "failed", "message": line}
+    return parsed
 
 
 def _name_outcome(process: PeerProcess, record: dict[str, Any] | None) -> str:

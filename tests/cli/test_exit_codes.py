@@ -52,10 +52,11 @@ def test_every_exit_code_is_in_the_table():
 
 
 def test_every_place_that_is_printed_exists():
-    places = re.findall(r'where\("([a-z ]+)"\)', (SOURCE / "cli" / "__init__.py").read_text())
-    text = (SOURCE / "cli" / "peer_run.py").read_text()
-    places += re.findall(r'"([a-z ]+)", (?:exit_codes|self\.code)', text)
-    assert len(places) >= 4
+    places = []
+    for path in (SOURCE / "cli").glob("*.py"):
+        places += re.findall(r'where\(["\']([a-z ]+)["\']\)', path.read_text())
+        places += re.findall(r'"([a-z ]+)", (?:exit_codes|self\.code)', path.read_text())
+    assert {"an error", "asked to end", "interrupted", "a crash", "a check failed"} <= {*places}
     for place in places:
         assert exit_codes.where(place).split("#")[1] in anchors(DOCUMENT), place
 
@@ -96,6 +97,23 @@ def test_a_crash_has_an_exit_code_of_its_own():
         "peerclust crashed: ZeroDivisionError. Please report what is above."
         " (docs/exit-codes.md#a-crash)"
     )
+
+
+INTERRUPTED = """
+import sys
+from peerclust import cli
+from peerclust.peers import commands
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+commands.replay = interrupt
+cli.main()
+"""
+
+
+def test_ctrl_c_has_an_exit_code_that_is_explained():
+    done = run_python(INTERRUPTED, "peer", "replay", "--network", "n", "--site", "a=d=o")
+    assert done.returncode == exit_codes.INTERRUPTED == 130
+    assert done.stderr == "Interrupted. (docs/exit-codes.md#interrupted)\n"
 
 
 LOGS = """

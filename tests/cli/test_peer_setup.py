@@ -3,6 +3,7 @@ import stat
 import subprocess
 import sys
 import tomllib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,8 @@ def test_keygen_replaces_a_key_only_by_force(tmp_path, monkeypatch):
     before = Path("bern.key").read_bytes()
     result = run("keygen", "bern")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "bern.key exists already; it is replaced only with --force.\n"
+    sentence = "bern.key exists already; it is replaced only with --force."
+    assert result.stderr == f"{sentence} (docs/exit-codes.md#an-error)\n"
     assert Path("bern.key").read_bytes() == before
     good("keygen", "bern", "--force")
     assert Path("bern.key").read_bytes() != before
@@ -218,8 +220,22 @@ def test_an_error_of_init_is_one_sentence_and_nothing_is_written(init, words, se
     assert sorted(Path.cwd().rglob("*")) == before
 
 
+@pytest.mark.parametrize("days", [-3, 3], ids=["expired", "not yet valid"])
+def test_a_certificate_that_is_not_valid_now_is_refused(init, days):
+    words, now = init(), datetime.now(UTC) + timedelta(days=days)
+    make_identity("riga", Path(), days=1, now=now)
+    result = run(*words, "--peer", "riga=riga.example:4004=riga.crt")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("The certificate riga.crt must be valid now, 2")
+    first, last = now - timedelta(hours=1), now + timedelta(days=1)
+    dates = f"{first:%Y-%m-%d} to {last:%Y-%m-%d}"
+    assert f"Got one valid from {dates}; ask its site for another" in result.stderr
+    assert not Path("network.toml").exists()
+
+
 def test_a_network_of_one_is_rejected(init):
-    assert run(*init(1)).stderr == "A network has at least 2 peers. Got 1 in peer init.\n"
+    said = run(*init(1)).stderr
+    assert said.startswith("A network has at least 2 peers. Got 1 in peer init. (docs/")
 
 
 def test_a_network_file_is_replaced_only_by_force(init):
@@ -237,7 +253,8 @@ def test_the_missing_extra_is_named(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "Peers need cryptography, which is not installed; it comes with the extra `network`.\n"
+        "Peers need cryptography, which is not installed; it comes with the extra `network`."
+        " (docs/exit-codes.md#an-error)\n"
     )
     assert not list(tmp_path.iterdir())
 
@@ -248,7 +265,7 @@ def test_the_missing_extra_is_named(tmp_path):
         (["x=1"], "`--range` of peer init must be NAME=LOW:HIGH, with two numbers. Got 'x=1'."),
         (["x=a:b"], "`--range` of peer init must be NAME=LOW:HIGH, with two numbers. Got 'x=a:b'."),
         (["x=0:1"], "`--range` of peer init must have a range for each feature. Got none for 'y'."),
-        (["x=0:1", "z=0:1"], "`--range` of peer init must be of the features. Got 'z'."),
+        (["x=0:1", "z=0:1"], "`--range` of peer init must name features. Got 'z'."),
         (["x=0:1", "y=1:1"], "low < high, for each feature. Got (1.0, 1.0) for 'y'."),
         (["x=0:1", "y=0:inf"], "`--range` of peer init must be a number"),
     ],

@@ -107,9 +107,18 @@ def test_an_expired_certificate_is_bad_at_both_ends(net):
     found = net.check_all(("a", "b"), seconds=2)
     assert "expired on" in bad(found["b"])["certificate"]
     assert "peerclust peer keygen --force" in bad(found["b"])["certificate"]
-    assert "answered at" in bad(found["a"])["b"]
-    assert "its certificate has expired" in bad(found["a"])["b"]
+    assert "its certificate has expired: it is valid from" in bad(found["a"])["b"]
+    assert "b has to make a new one with `peerclust peer keygen --force`" in bad(found["a"])["b"]
     assert "this site's certificate has expired" in bad(found["b"])["a"]
+
+
+def test_an_expired_certificate_of_a_peer_that_does_not_answer_is_named_at_all_sites(net):
+    past = datetime.now(UTC) - timedelta(days=3)
+    make_identity("c", net.path / "c", days=1, now=past, force=True)
+    net.agree()
+    for name in ("a", "b"):  # c is no neighbor of a
+        found = bad(net.check(name, seconds=0.1))["c"]
+        assert found.startswith("its certificate has expired: it is valid from")
 
 
 def test_a_certificate_that_ends_soon_warns(net):

@@ -14,7 +14,7 @@ import misbehaving_peers
 import peerclust as pc
 from peer_runs import iris, make_cluster, read_seed, start_paced
 from peerclust.clustering.problem import draw_seed
-from peerclust.peers import setup
+from peerclust.peers import configuration
 from peerclust.programs.draw import Draw
 from peerclust.runtimes.network.messages import Agreed
 from peerclust.users import Users
@@ -67,7 +67,7 @@ def test_a_neighbor_cannot_recover_a_sites_sum_of_squared_distances(tmp_path):
     parts = iris(3)
     peers = run_with_a_listener(tmp_path, parts=parts)
     agreed = Agreed(**peers.certificate("p0")["agreed"])
-    scale = setup.make_scale(peers.contract, agreed)
+    scale = configuration.make_scale(peers.contract, agreed)
     keys, centers = read_draws(tmp_path / "heard.jsonl")
     assert len(keys) == 6
     truth = sum_of_squares(scale.forward(parts[SITE]), centers)

@@ -18,6 +18,7 @@ from peerclust.clustering.result import Status
 from peerclust.errors import PeerclustError
 from peerclust.peers import setup
 from peerclust.peers.commands import SiteArguments, read_rows, read_table, run_site
+from peerclust.peers.rows import join_rows
 from peerclust.peers.site_directory import RESULT, SiteDirectory
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network import checkpoint
@@ -102,9 +103,7 @@ def make_ended_site(folder):
     rows = [
         read_rows(contract, name, read_table(contract, peers.data(name))) for name in peers.names
     ]
-    agreed, _, x = setup.agree(
-        contract, Simulator(contract.graph), setup.join_rows(rows), (0, 1), [], ""
-    )
+    agreed, _, x = setup.agree(contract, Simulator(contract.graph), join_rows(rows), (0, 1), [], "")
     signed = SignedRecord(make_empty_record(agreed), [])
     end = {
         "signed": base64.b64encode(pack(signed)).decode(),

@@ -62,8 +62,38 @@ def test_views_of_a_liar_harm_nobody_honest(tmp_path, liar):
     run_beside(tmp_path, liar)
 
 
+def test_peers_with_different_results_of_the_set_up_stop_and_blame_nobody(tmp_path):
+    honest = ["p1", "p2", "p3", "p4"]
+    with make_cluster(tmp_path, graph=pc.graphs.complete(5), timeout=5.0) as peers:
+        # The root of the tree.
+        peers.start("p0", run=lies.sends_different_totals_in_the_set_up)
+        peers.start(*honest)
+        assert peers.wait(*honest) == dict.fromkeys(honest, 2)
+        for name in honest:
+            *_, last = peers.error(name).splitlines()
+            assert last.startswith("The run was stopped: ")
+            assert "a site sent them different numbers" in last
+            assert "was lost" not in peers.log(name)
+            assert "Traceback" not in peers.error(name)
+
+
 def test_views_far_ahead_ban_nobody(tmp_path):
     run_beside(tmp_path, lies.states_views_far_ahead, code=1, rounds=300)
+
+
+def test_a_peer_that_returns_after_views_far_ahead_bans_nobody_and_is_not_banned(tmp_path):
+    with make_cluster(tmp_path, 6, GRAPH, join_timeout=6.0, rounds=800) as peers:
+        start_paced(peers, *HONEST)
+        peers.start("p5", run=lies.states_views_ahead_in_steps)
+        peers.wait_for_round("p0", 100)
+        peers.kill("p1")
+        peers.start("p1")
+        assert peers.wait(*HONEST) == dict.fromkeys(HONEST, 1)
+        for name in HONEST:
+            assert set(HONEST) <= set(peers.certificate(name)["heard"]), peers.log(name)
+            assert not any(f"{other} is refused" in peers.log(name) for other in HONEST)
+        assert "p1 rejoins from round" in peers.log("p0")
+        assert "p1 rejoins from round" in peers.log("p2")
 
 
 def test_a_peer_that_relays_what_nobody_signed_is_dropped(tmp_path):

@@ -67,6 +67,7 @@ def test_a_peer_that_leaves_while_a_thread_computes_says_goodbye(tmp_path):
         assert peers.wait("p1", seconds=15) == {"p1": 2}
         assert "it was asked to end" in peers.error("p1")
         assert (peers.out("p0") / "checkpoint").exists()
+        assert "broke" not in (peers.out("p0") / "log.txt").read_text()
 
 
 def start_command(peers, name):
@@ -104,3 +105,12 @@ def test_a_peer_that_lingers_ends_on_request_with_its_result(tmp_path, number):
         time.sleep(0.5)
         peers.signal("p0", number)
         assert peers.wait("p0", seconds=SECONDS) == {"p0": 0}, peers.error("p0")
+
+
+def test_a_peer_asked_to_end_once_it_has_signed_hears_the_others_signatures(tmp_path):
+    with make_cluster(tmp_path, 3, pc.graphs.ring(3), rho=2.0) as peers:
+        peers.start("p0", "p1", run=busy_peers.signing_late)
+        peers.start("p2", run=busy_peers.asked_to_end_once_it_has_signed)
+        assert peers.wait() == {"p0": 0, "p1": 0, "p2": 0}, peers.log("p2")
+        assert peers.certificate("p2")["signed_by"] == ["p0", "p1", "p2"]
+        assert "p2 was asked to end" in peers.log("p2")

@@ -17,8 +17,8 @@ from peer_runs import make_cluster, make_empty_record, start_paced, wait_for_log
 from peerclust.errors import DataError
 from peerclust.peers import serve
 from peerclust.peers.serve import read_record
-from peerclust.runtimes.network import contract_file
-from peerclust.runtimes.network.messages import SignedRecord, pack, unpack, unpack_centers
+from peerclust.runtimes.network import contract_file, wire
+from peerclust.runtimes.network.messages import LinkUp, SignedRecord, pack, unpack, unpack_centers
 from peerclust.runtimes.network.record import digest
 from peerclust.runtimes.network.states import RunState
 from peerclust.runtimes.network.wire import Kind
@@ -186,7 +186,8 @@ def test_a_record_with_too_few_signatures_is_neither_served_nor_believed(ended):
     *_, last = peers.error("p1").splitlines()
     assert last == (
         "The record out-p1/record must be signed by more than half of 2 peers. Got the signatures"
-        f" of 1, not of {missing}. It is no joint result: run again. (docs/exit-codes.md#an-error)"
+        f" of 1, not of {missing}. It is not a joint result; run again."
+        " (docs/exit-codes.md#an-error)"
     )
     peers.serve("p1", run=serves_whatever_it_has)
     wait_until_serving(peers, "p1")
@@ -194,7 +195,7 @@ def test_a_record_with_too_few_signatures_is_neither_served_nor_believed(ended):
     peers.start("p0")
     assert peers.wait("p0", seconds=60) == {"p0": 2}
     *_, last = peers.error("p0").splitlines()
-    assert f"signed by more than half of 2 peers, and is by 1, not by {missing}" in last
+    assert f"signed by more than half of 2 peers, and is signed by 1, not by {missing}" in last
     assert not peers.ended("p0")
 
 
@@ -208,7 +209,7 @@ def test_a_forged_record_is_not_believed_and_does_not_hide_the_true_one(tmp_path
         peers.start("p3")
         assert peers.wait("p3", seconds=60) == {"p3": 2}
         *_, last = peers.error("p3").splitlines()
-        assert "half of 5 peers, and is by 1, not by p0, p1, p3, p4" in last
+        assert "half of 5 peers, and is signed by 1, not by p0, p1, p3, p4" in last
         peers.wait("p2", seconds=60)
         peers.start("p2", options=["--force"], run=lies.signs_the_forged_end_many_times)
         peers.serve("p4")
@@ -289,4 +290,25 @@ def test_a_process_that_serves_states_nothing_and_heeds_only_requests():
     other.membership.request_state(other.session.links["p0"])
     net.settle()
     assert [frame.kind for frame in net.sent[0, 1]] == [Kind.STATE_REPLY]
+    net.close()
+
+
+def test_a_process_that_serves_bans_nobody_for_an_invalid_message():
+    net = JoinedNodes(pc.graphs.path(2), timeout=0.2)
+    node, lines = net.nodes[0], []
+    node._connections.refusals._log = lines.append
+    net.settle()
+    node.session.state = RunState.MEETING
+    node.serve(SignedRecord(make_empty_record(net.agreed), []))
+    link = node.session.links["p1"]
+    line, request = link.connection, net.nodes[1].session.make_frame(Kind.STATE_REQUEST, LinkUp(3))
+    for _ in range(3):
+        line.is_open = True
+        node.on_frame(link, wire.decode(request, limit=1000))
+        assert not line.is_open
+        assert not link.banned
+    assert line.frames[-1].kind is Kind.BYE
+    (said,) = lines
+    assert said.startswith("p1 was refused: A message of kind StateRequest cannot be read: ")
+    assert not said.endswith("..")
     net.close()

@@ -5,17 +5,12 @@ import numpy as np
 import pytest
 
 import peerclust as pc
-from peer_runs import iris, make_path_contract
+from peer_runs import RANGES, iris, make_path_contract, rows_of
 from peerclust.errors import DataError
 from peerclust.initialize import KMeansPlusPlus
 from peerclust.peers import configuration, setup
-from peerclust.peers.setup import Rows
+from peerclust.peers.setup_validation import refuse_agreed
 from peerclust.runtimes import Loopback, Simulator, run_program
-
-
-def rows_of(parts, weights=1.0):
-    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-    return Rows(np.concatenate(parts), offsets, weights, tuple(range(len(parts))))
 
 
 @pytest.mark.parametrize("runtime", [Simulator, Loopback])
@@ -66,7 +61,7 @@ def test_rho_auto_start_and_step_are_those_of_cluster_to_the_last_bit(runtime, s
     program = configuration.make_program(terms, agreed)
     users = rows_of(parts).users(terms, agreed)
     run = run_program(Simulator(terms.graph), program, users, x, rounds=1)
-    assert np.array_equal(setup.make_scale(terms, agreed).back(run.x), solution.centers)
+    assert np.array_equal(configuration.make_scale(terms, agreed).back(run.x), solution.centers)
 
 
 @pytest.mark.parametrize("runtime", [Simulator, Loopback])
@@ -121,40 +116,6 @@ def test_sites_resume_only_if_all_have_a_checkpoint_of_the_same_run():
     assert setup.agree_to_resume(terms, runtime, users, None, 0) is None
 
 
-def test_rows_of_a_site_that_joins_late_must_fit_what_was_agreed():
-    terms = make_path_contract()
-    parts = iris(4)
-    agreed, _, _ = setup.agree(terms, Simulator(terms.graph), rows_of(parts), (0, 1, 2, 3), [], "")
-    one = Rows(parts[0], np.array([0, len(parts[0])]), 1.0, (0,))
-    setup.check_fits(agreed, one.users(terms, agreed))
-    more = np.concatenate([parts[0], parts[0]])
-    heavy = Rows(more, np.array([0, len(more)]), 1.0, (0,))
-    with pytest.raises(DataError, match="is safe up to 38"):
-        setup.check_fits(agreed, heavy.users(terms, agreed))
-    far = Rows(parts[0][:3] + 100.0, np.array([0, 3]), 1.0, (0,))
-    with pytest.raises(DataError, match="outside the box of the data"):
-        setup.check_fits(agreed, far.users(terms, agreed))
-
-
-def test_a_box_is_wider_for_programs_that_may_overshoot():
-    terms = make_path_contract(
-        solver="dgc", matrix=((4.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0), (0, 0, 0, 1.0))
-    )
-    agreed, _, _ = setup.agree(
-        terms, Simulator(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [], ""
-    )
-    low, high = np.array(agreed.low), np.array(agreed.high)
-    box = configuration.make_box(terms, agreed)
-    assert np.allclose(box.center_box[1] - high, 3 * (high - low), rtol=1e-4)
-    plain = configuration.make_box(make_path_contract(solver="dgc"), agreed)
-    assert plain.refuse(np.array([high + 1e-9])) == ""
-    assert "outside the box" in plain.refuse(np.array([high + 0.1]))
-    assert "not finite" in plain.refuse(np.array([high * np.nan]))
-
-
-RANGES = ((4.0, 8.0), (1.0, 5.0), (0.5, 8.0), (0.0, 3.0))
-
-
 @pytest.mark.parametrize("runtime", [Simulator, Loopback])
 @pytest.mark.parametrize("scale", ["standard", "robust", "none"])
 def test_with_ranges_the_box_is_theirs_and_all_else_is_the_same(runtime, scale):
@@ -163,38 +124,10 @@ def test_with_ranges_the_box_is_theirs_and_all_else_is_the_same(runtime, scale):
         terms = make_path_contract(scale=scale, ranges=ranges, max_weight=38.0)
         rows = rows_of(iris(4))
         found.append(setup.agree(terms, runtime(terms.graph), rows, (0, 1, 2, 3), [], "")[0])
-        assert setup.refuse_agreed(terms, found[-1]) == ""
+        assert refuse_agreed(terms, found[-1]) == ""
     low, high = np.array(RANGES).T
     mean, deviation = np.array(found[1].mean), np.array(found[1].deviation)
     assert np.array_equal(found[1].low, (low - mean) / deviation)
     assert np.array_equal(found[1].high, (high - mean) / deviation)
     plain, public = ({**msgspec.structs.asdict(each), "low": 0, "high": 0} for each in found)
     assert plain == public
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"W": 40.0}, "the total weight 40 of a site, above max_weight"),
-        ({"weight": 1e12}, "the total weight 1e+12 of 4 sites of at most 38"),
-        ({"weight": 30.0}, "the total weight 30 of 4 sites of at most 38"),
-        ({"curvature": [39.0, 1.0, 1.0]}, "curvatures that no rows have"),
-        ({"evenness": [1.0, 1.0, 1.1]}, "curvatures that no rows have"),
-        ({"low": [-99.0] * 4}, "a box other than the ranges"),
-        ({"mean": [9.0, 3.0, 3.0, 1.0]}, "a box other than the ranges"),
-        ({"spread": 1e3}, "a mean, deviation or spread that no rows in the ranges have"),
-    ],
-)
-def test_settings_that_sites_with_these_bounds_cannot_have_agreed_on_are_refused(change, reason):
-    terms = make_path_contract(ranges=RANGES, max_weight=38.0)
-    agreed, _, _ = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [], "")
-    assert setup.refuse_agreed(terms, msgspec.structs.replace(agreed, **change)) == reason
-
-
-def test_a_mean_outside_of_the_ranges_is_refused_even_with_a_box_to_match():
-    terms = make_path_contract(ranges=RANGES, max_weight=38.0)
-    agreed, _, _ = setup.agree(terms, Loopback(terms.graph), rows_of(iris(4)), (0, 1, 2, 3), [], "")
-    mean, deviation = np.array([9.0, 3.0, 3.0, 1.0]), np.array(agreed.deviation)
-    low, high = ((np.array(each) - mean) / deviation for each in np.array(RANGES).T)
-    lie = msgspec.structs.replace(agreed, mean=mean.tolist(), low=low.tolist(), high=high.tolist())
-    assert "that no rows in the ranges have" in setup.refuse_agreed(terms, lie)

@@ -11,7 +11,7 @@ import peerclust as pc
 from peer_runs import make_cluster
 from peerclust.errors import DataError, ParameterError
 from peerclust.log_events import LogEvent
-from peerclust.peers.site_directory import RESULT, SiteDirectory, read_status, status_socket
+from peerclust.peers.site_directory import SiteDirectory, status_socket
 from peerclust.runtimes.network.journal import read_journal
 from peerclust.runtimes.network.messages import Evidence, Incarnation, Statement
 
@@ -162,15 +162,3 @@ def test_a_log_may_be_json_lines_with_names_of_events(tmp_path):
     assert {name: value for name, value in second.items() if name != "time"} == fields
     assert said == ["All is well.", "b was lost."]
     assert not (tmp_path / "log.txt").exists()
-
-
-@pytest.mark.parametrize(
-    "wrong", [b"", b"{", b"[]", b"{}", b'{"status": 1}', b"\xff", b"[" * 10**5, b'{"status": {}}',
-              b'{"status": {"name": 1, "advice": 2}}']
-)  # fmt: skip
-def test_a_certificate_that_is_none_is_a_data_error(tmp_path, wrong):
-    assert read_status(tmp_path) is None
-    (tmp_path / "certificate.json").write_bytes(wrong)
-    with pytest.raises(DataError, match=r"certificate.json must be .* Move it away"):
-        read_status(tmp_path)
-    assert "certificate.json" in RESULT

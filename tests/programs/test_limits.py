@@ -5,18 +5,17 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from peer_runs import iris, make_path_contract
+from peer_runs import RANGES, iris, make_path_contract, rows_of
 from peerclust.clustering import scaling
 from peerclust.errors import DataError, PeerclustError
 from peerclust.peers import configuration, setup
-from peerclust.peers.setup import Rows
+from peerclust.peers.setup_validation import refuse_agreed
 from peerclust.programs.certificate import Certify
 from peerclust.programs.limits import swap_limits
 from peerclust.programs.protocol import NetworkMax, NetworkSum
 from peerclust.runtimes import Loopback, run_program
 from peerclust.runtimes.convergence import add_up, agree_on_curvature, carry_out
 
-RANGES = ((4.0, 8.0), (1.0, 5.0), (0.5, 8.0), (0.0, 3.0))
 EVERYONE = (0, 1, 2, 3)
 
 
@@ -51,11 +50,6 @@ class CheckingLoopback(Loopback):
         while self._tree.parent[found[-1]] >= 0:
             found.append(int(self._tree.parent[found[-1]]))
         return found
-
-
-def rows_of(parts, weights=1.0):
-    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-    return Rows(np.concatenate(parts), offsets, weights, tuple(range(len(parts))))
 
 
 def take_part(terms, runtime, rows):
@@ -111,7 +105,7 @@ def test_no_message_of_an_honest_user_is_refused_even_at_the_limits(given, range
     agreed, _ = take_part(terms, runtime, rows_of(parts, weights))
     assert runtime.checked > 80
     assert runtime.refused == []
-    assert setup.refuse_agreed(terms, agreed) == ""
+    assert refuse_agreed(terms, agreed) == ""
 
 
 def lie(kind, number, factor):

@@ -23,7 +23,12 @@ USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class CommandGroup(TyperGroup):
-    """Commands whose expected errors are one sentence on stderr and exit code 2."""
+    """Commands whose expected errors are one sentence on stderr and exit code 2.
+
+    With `names_docs` the sentence says where the docs explain it.
+    """
+
+    names_docs = False
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -38,6 +43,11 @@ class CommandGroup(TyperGroup):
             raise
         except OSError as error:
             sentence = explain(error)
+        except KeyboardInterrupt:
+            echo(f"Interrupted. ({exit_codes.where('interrupted')})", err=True)
+            raise typer.Exit(exit_codes.INTERRUPTED) from None
+        if self.names_docs:
+            sentence = f"{sentence} ({exit_codes.where('an error')})"
         echo(sentence, err=True)
         raise typer.Exit(exit_codes.ERROR)
 

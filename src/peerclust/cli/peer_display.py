@@ -135,7 +135,7 @@ def demo_table(demo: dict[str, Any]) -> Table:
     for name, value in (
         ("peers", str(len(demo["status"]))),
         ("status", ", ".join(statuses)),
-        ("last round", ", ".join(map(str, rounds))),
+        ("rounds", ", ".join(map(str, rounds))),
         (f"{demo['killed']} killed in round", str(demo["killed_in_round"])),
         (f"{demo['killed']} took part in rounds", spans),
         ("largest residual", f"{demo['largest_residual']:.2g}"),

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import Annotated
 
 import typer
 
@@ -26,42 +20,24 @@ from peerclust.cli.app import (
     print_json,
     print_progress,
 )
+from peerclust.cli.peer_options import (
+    Data,
+    Dial,
+    Keys,
+    Listen,
+    LogFormat,
+    Me,
+    Network,
+    parse_peer_arguments,
+    parse_site,
+    parse_site_arguments,
+)
+from peerclust.cli.peer_printer import PeerPrinter, logging_to
 from peerclust.cli.peer_setup import peer
 from peerclust.errors import LeftError, ParameterError, PeerclustError, PeerError
 from peerclust.files import explain
-from peerclust.log_events import FORMATS, LogEvent, json_line
 from peerclust.peers.end_request import EndRequest
-from peerclust.text import LONGEST_LINE, sanitize
-
-if TYPE_CHECKING:
-    from peerclust.peers.commands import PeerArguments, SiteArguments
-    from peerclust.tables import CsvOptions
-
-Network = Annotated[Path, typer.Option(metavar="FILE", help="Network file, from peer init.")]
-Me = Annotated[str, typer.Option(metavar="NAME", help="Name of this site in the network file.")]
-Data = Annotated[Path, typer.Option(metavar="FILE", help="This site's rows, CSV, TSV or Parquet.")]
-Keys = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Directory of the key (default: that of the network file)."),
-]
-Listen = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST:PORT", help="Address to listen on (default: as in the network file)."
-    ),
-]
-Dial = Annotated[
-    list[str],
-    typer.Option(
-        metavar="NAME=HOST:PORT", help="Dial a neighbor at another address, such as a tunnel."
-    ),
-]
-LogFormat = Annotated[
-    str,
-    typer.Option(
-        metavar="text|json", help="Log to stderr and to DIR as sentences, or as JSON lines."
-    ),
-]
+from peerclust.text import count
 
 
 @peer.command()
@@ -89,13 +65,16 @@ def check(
 
     csv = options.parse_csv(delimiter, decimal, "peer check")
     with peer_display.waiting(quiet=as_json) as show_waiting:
-        given = _parse_site_arguments(network, me, data, keys, listen, dial, csv)
+        given = parse_site_arguments(network, me, data, keys, listen, dial, csv)
         lines = check(given, seconds=seconds, on_wait=show_waiting)
     ready = all(each.ok for each in lines)
     if as_json:
         print_json({"ready": ready, "checks": [asdict(each) for each in lines]})
     else:
-        terminal.show(peer_display.check_table(lines))
+        failed = sum(not each.ok for each in lines)
+        where = exit_codes.where("a check failed")
+        last = [f"{count(failed, 'check')} failed. ({where})"] if failed else []
+        terminal.show(peer_display.check_table(lines), *last)
     if not ready:
         raise typer.Exit(1)
 
@@ -121,8 +100,8 @@ def run(
     2: an error; 3: stopped by SIGTERM or Ctrl-C (the same command resumes from the checkpoint);
     70: a crash.
     """
-    printer = _Printer(me, out, log_format, quiet=as_json)
-    with EndRequest(printer.exit_now) as end_request, _logging_to(printer.log):
+    printer = PeerPrinter(me, out, log_format, quiet=as_json)
+    with EndRequest(printer.exit_now) as end_request, logging_to(printer.log):
         # Heavy modules are imported once the process can be asked to end.
         from peerclust.cli import options, peer_display
         from peerclust.peers import commands
@@ -132,7 +111,7 @@ def run(
         try:
             with peer_display.rounds(quiet=as_json, emit=emit) as progress:
                 commands.run_site(
-                    _parse_site_arguments(network, me, data, keys, listen, dial, csv),
+                    parse_site_arguments(network, me, data, keys, listen, dial, csv),
                     out,
                     force=force,
                     log_format=log_format,
@@ -164,13 +143,13 @@ def serve(
 
     Exit code 0: asked to end, by SIGTERM or Ctrl-C; 2: an error; 70: a crash.
     """
-    printer = _Printer(me, out, log_format, quiet=False, command="peer serve", code=0)
+    printer = PeerPrinter(me, out, log_format, quiet=False, command="peer serve", code=0)
     with EndRequest(printer.exit_now) as end_request:
         from peerclust.peers.serve import serve_record
 
         try:
             serve_record(
-                _parse_peer_arguments(network, me, keys, listen, dial),
+                parse_peer_arguments(network, me, keys, listen, dial),
                 out,
                 log_format=log_format,
                 end_request=end_request,
@@ -179,94 +158,6 @@ def serve(
         except (PeerclustError, OSError) as error:
             printer.fail(explain(error), "an error", exit_codes.ERROR)
     raise typer.Exit(printer.code)
-
-
-@contextmanager
-def _logging_to(log: Callable[[str], None]) -> Iterator[None]:
-    """Pass on what the package logs, as that kernels are compiled."""
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            log(record.getMessage())
-
-    logger, handler = logging.getLogger("peerclust"), Handler()
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-
-
-class _Printer:
-    """What a peer prints, and its exit code so far. A broken pipe does not end a run.
-
-    `code` is that of a peer that is asked to end.
-    """
-
-    def __init__(
-        self,
-        me: str,
-        out: Path,
-        log_format: str,
-        *,
-        quiet: bool,
-        command: str = "peer run",
-        code: int = exit_codes.LEFT,
-    ) -> None:
-        if log_format not in FORMATS:
-            raise ParameterError(
-                f"`--log-format` of {command} must be text or json. Got {log_format!r}."
-            )
-        self.me, self.out, self.quiet = me, out, quiet
-        self.as_json = log_format == "json"
-        self.code, self._failed = code, False
-
-    def log(self, sentence: str) -> None:
-        """Print a sentence of the log to stderr."""
-        if not self.quiet:
-            self._print_error(sentence)
-
-    def result(self, record: dict[str, Any]) -> None:
-        """Print the result; the peer may keep answering late peers for a while."""
-        status = record["status"]
-        self.code = exit_codes.of_status(status["name"])
-        if self.quiet:
-            self._print(json.dumps(record | {"out": str(self.out)}, indent=2), sys.stdout)
-            return
-        where = exit_codes.where(status["name"])
-        self._print(f"{status['name']}: {status['advice']} ({where})", sys.stdout)
-        self._print(f"Written to {self.out}.", sys.stdout)
-
-    def fail(self, sentence: str, heading: str, code: int) -> None:
-        """Print why there is no result, and set the exit code."""
-        self.code, self._failed = code, True
-        where = exit_codes.where(heading)
-        self._print_error(LogEvent("failed", f"{sentence} ({where})", code=code))
-
-    def exit_now(self) -> None:
-        """End the process, which was asked to end and is busy."""
-        if self.code == exit_codes.LEFT and not self._failed:
-            if sys.stderr.isatty():
-                sys.stderr.write("\r\x1b[K\x1b[?25h")  # a progress line may hide the cursor
-            resumes = "the same command resumes from its last checkpoint, if there is one."
-            self.fail(f"{self.me} was asked to end; {resumes}", "asked to end", self.code)
-        os._exit(self.code)
-
-    def _print_error(self, sentence: str) -> None:
-        line = json_line(sentence, datetime.now(UTC)) if self.as_json else str(sentence)
-        self._print(line, sys.stderr)
-
-    def _print(self, line: str, stream: TextIO) -> None:
-        # A path may have bytes that are no text.
-        line = line.encode(errors="backslashreplace").decode()
-        if not (self.quiet or self.as_json):
-            line = sanitize(line, longest=LONGEST_LINE)
-        try:
-            print(line, file=stream, flush=True)
-        except OSError:
-            # Otherwise Python fails once more, when it flushes the stream at the end.
-            with suppress(OSError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @peer.command()
@@ -278,7 +169,8 @@ def status(
 ) -> None:
     """Ask a running peer for its round, residual, neighbors and bytes, or say how its run ended."""
     from peerclust.cli import peer_display
-    from peerclust.peers.site_directory import read_status, status_socket
+    from peerclust.peers.result_files import read_status
+    from peerclust.peers.site_directory import status_socket
     from peerclust.report import terminal
     from peerclust.runtimes.network.status import ask
 
@@ -328,15 +220,17 @@ def replay(
     with peer_display.rounds(quiet=as_json) as progress:
         replayed = commands.replay(
             network,
-            [_parse_site(each) for each in sites],
+            [parse_site(each) for each in sites],
             csv=options.parse_csv(delimiter, decimal, "peer replay"),
             on_round=lambda round_, here: progress(round_, None, len(here)),
         )
+    same = all(site["same"] for site in replayed.values())
     if as_json:
         print_json(replayed)
     else:
-        terminal.show(peer_display.replay_table(replayed))
-    if not all(site["same"] for site in replayed.values()):
+        last = [] if same else [f"The replay differs. ({exit_codes.where('a replay differs')})"]
+        terminal.show(peer_display.replay_table(replayed), *last)
+    if not same:
         raise typer.Exit(1)
 
 
@@ -369,52 +263,3 @@ def demo(
         terminal.show(peer_display.demo_table(result.as_dict()), *written)
     if not result.holds:
         raise typer.Exit(1)
-
-
-def _parse_site(value: str) -> tuple[str, Path, Path]:
-    name, _, rest = value.partition("=")
-    data, equals, directory = rest.rpartition("=")
-    if not equals:
-        raise ParameterError(f"`--site` of peer replay must be NAME=DATA=DIR. Got {value!r}.")
-    return name, Path(data), Path(directory)
-
-
-def _parse_site_arguments(
-    network: Path,
-    me: str,
-    data: Path,
-    keys: Path | None,
-    listen: str | None,
-    dial: list[str],
-    csv: CsvOptions,
-) -> SiteArguments:
-    from peerclust.peers.commands import SiteArguments
-
-    given = vars(_parse_peer_arguments(network, me, keys, listen, dial))
-    return SiteArguments(data=data, csv=csv, **given)
-
-
-def _parse_peer_arguments(
-    network: Path, me: str, keys: Path | None, listen: str | None, dial: list[str]
-) -> PeerArguments:
-    from peerclust.peers.commands import PeerArguments
-
-    endpoint = None if listen is None else parse_endpoint(listen, "listen")
-    others = dict(_parse_dial(each) for each in dial)
-    return PeerArguments(network, me, keys=keys, listen=endpoint, dial=others)
-
-
-def parse_endpoint(value: str, name: str) -> tuple[str, int]:
-    """Return the host and the port in an option's value."""
-    from peerclust.runtimes.network.contract import Peer
-    from peerclust.runtimes.network.contract_validation import check_address
-
-    check_address(value, f"`--{name}`")
-    return Peer("", value, b"").endpoint
-
-
-def _parse_dial(value: str) -> tuple[str, tuple[str, int]]:
-    name, equals, address = value.partition("=")
-    if not equals:
-        raise ParameterError(f"`--dial` must be NAME=HOST:PORT. Got {value!r}.")
-    return name, parse_endpoint(address, "dial")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,14 @@ from peerclust.cli.help import option
 from peerclust.doors import PEER_INIT
 from peerclust.errors import ParameterError
 
-peer = typer.Typer(cls=CommandGroup, no_args_is_help=True)
+
+class PeerCommandGroup(CommandGroup):
+    """The commands of peers, whose errors say where the docs explain them."""
+
+    names_docs = True
+
+
+peer = typer.Typer(cls=PeerCommandGroup, no_args_is_help=True)
 app.add_typer(
     peer,
     name="peer",
@@ -171,11 +179,15 @@ def _parse_range(value: str) -> tuple[str, tuple[float, float]]:
 
 def _parse_peer(value: str) -> Any:
     from peerclust.runtimes.network.contract import Peer
-    from peerclust.runtimes.network.identity import read_certificate
+    from peerclust.runtimes.network.identity import check_dates, read_certificate
 
     fields = value.split("=", 2)
     if len(fields) != 3:
         raise ParameterError(
             f"`--peer` of peer init must be NAME=HOST:PORT=FILE.crt. Got {value!r}."
         )
-    return Peer(fields[0], fields[1], read_certificate(Path(fields[2])))
+    name, address, path = fields[0], fields[1], Path(fields[2])
+    certificate = read_certificate(path)
+    remedy = "ask its site for another, which it makes with `peerclust peer keygen --force`"
+    check_dates(path, datetime.now(UTC), remedy)
+    return Peer(name, address, certificate)

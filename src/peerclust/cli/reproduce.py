@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from peerclust.cli import exit_codes
 from peerclust.cli.app import Json, Seed, app, echo, print_json, print_progress
 from peerclust.doors import REPRODUCE
 from peerclust.errors import DataError, ParameterError
@@ -104,8 +105,9 @@ def reproduce(
                 left_out.append(f"{each} was skipped. {error}")
                 continue
             except KeyboardInterrupt:
-                echo("Interrupted; run the same command again to resume.", err=True)
-                raise typer.Exit(130) from None
+                where = exit_codes.where("interrupted")
+                echo(f"Interrupted; run the same command again to resume. ({where})", err=True)
+                raise typer.Exit(exit_codes.INTERRUPTED) from None
         results.append(result)
         if not as_json:
             terminal.show(result.page, f"Written to {result.directory}.\n")

@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from peerclust.errors import InputError, PeerclustError
 from peerclust.peers.commands import SiteArguments, read_table
 from peerclust.runtimes.network.contract import Contract, group_hex
-from peerclust.runtimes.network.identity import Identity, certificate_dates
+from peerclust.runtimes.network.identity import Identity, certificate_dates, explain_dates
 from peerclust.runtimes.network.probe import Probe, ProbeResult
 from peerclust.text import sanitize, shorten
 
-# Days before its expiry from which on a certificate should be renewed.
+# A certificate should be renewed when fewer days than this are left.
 _RENEWAL_DAYS = 30
 # Seconds by which clocks may differ.
 _MAX_CLOCK_DIFFERENCE = 60.0
@@ -60,7 +60,7 @@ def check(
     try:
         identity = given.load_identity(contract)
         mode = stat.S_IMODE(identity.key.stat().st_mode)
-        fingerprint = contract.peers[contract.number(me)].fingerprint
+        fingerprint = contract.peer(me).fingerprint
         detail = f"{identity.key}, mode {mode:03o}, of {identity.certificate}, {fingerprint}"
         lines.append(Line("key", True, detail))
     except PeerclustError as error:
@@ -71,17 +71,18 @@ def check(
         probe = Probe(contract, me, identity, listen=given.listen, dial=given.dial)
         asyncio.run(probe.run(seconds, on_wait))
     lines.append(_clock(contract, {} if probe is None else probe.results, now))
-    lines.append(_port(given.listen or contract.peers[contract.number(me)].endpoint, probe))
+    lines.append(_port(given.listen or contract.peer(me).endpoint, probe))
     lines += [_data(contract, given), _ranges(contract)]
     if probe is None:
         detail = "not tried: neighbors answer only a site that has its key"
         return lines + [Line(name, False, detail) for name in contract.neighbors(me)]
-    return lines + [_neighbor(contract, me, name, probe, now) for name in probe.results]
+    lines += [_neighbor(contract, me, name, probe, now) for name in probe.results]
+    return lines + _invalid_elsewhere(contract, me, now)
 
 
 def _certificate(contract: Contract, name: str, now: datetime) -> Line:
     """Check the dates of a peer's certificate in the network file."""
-    start, end = certificate_dates(contract.peers[contract.number(name)].certificate)
+    start, end = certificate_dates(contract.peer(name).certificate)
     days = (end - now).days
     dates = f"valid from {start:%Y-%m-%d} to {end:%Y-%m-%d}"
     if now < start:
@@ -95,7 +96,7 @@ def _certificate(contract: Contract, name: str, now: datetime) -> Line:
 
 
 def _clock(contract: Contract, results: Mapping[str, ProbeResult], now: datetime) -> Line:
-    """Compare this site's clock with the certificates, all made in the past, and the neighbors."""
+    """Compare this site's clock with the certificates, all made in the past, and the neighbors'."""
     newest = max(contract.peers, key=lambda peer: certificate_dates(peer.certificate)[0])
     made = certificate_dates(newest.certificate)[0]
     time = f"{now:%Y-%m-%d %H:%M:%S} UTC"
@@ -156,7 +157,7 @@ def _data(contract: Contract, given: SiteArguments) -> Line:
 
 
 def _ranges(contract: Contract) -> Line:
-    """Report what is public about rows, and what becomes known without that."""
+    """Report what is public about the rows, and what sites learn if nothing is."""
     weight = f"at most {contract.max_weight:g} rows" + (
         "" if contract.weights_column is None else ", by weight,"
     )
@@ -173,6 +174,8 @@ def _ranges(contract: Contract) -> Line:
 
 
 def _neighbor(contract: Contract, me: str, name: str, probe: Probe, now: datetime) -> Line:
+    if invalid := _explain_dates(contract, name, now):
+        return Line(name, False, invalid)
     result = probe.results[name]
     host, port = probe.endpoint(name)
     if result.differences:
@@ -199,6 +202,19 @@ def _neighbor(contract: Contract, me: str, name: str, probe: Probe, now: datetim
         detail += ". In a run it must dial this site, and it did not: check at the same time"
         return Line(name, True, detail, warns=True)
     return Line(name, True, detail)
+
+
+def _invalid_elsewhere(contract: Contract, me: str, now: datetime) -> list[Line]:
+    """Return a line for each peer that is no neighbor and has a certificate that is not valid."""
+    others = [name for name in contract.names if name not in (me, *contract.neighbors(me))]
+    found = [(name, _explain_dates(contract, name, now)) for name in others]
+    return [Line(name, False, invalid) for name, invalid in found if invalid]
+
+
+def _explain_dates(contract: Contract, name: str, now: datetime) -> str:
+    """Return why no other peer accepts the certificate of this one, and what to do, or ""."""
+    invalid = explain_dates(contract.peers[contract.number(name)].certificate, now)
+    return invalid and f"{invalid}. Set the clock if it is wrong; otherwise {name} has to {_RENEW}"
 
 
 def _explain(result: ProbeResult, dials: bool, address: str) -> str:

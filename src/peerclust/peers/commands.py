@@ -15,18 +15,20 @@ from peerclust.arrays import Array
 from peerclust.doors import NETWORK_FILE
 from peerclust.errors import DataError, ParameterError, SiteDataError
 from peerclust.log_events import LogEvent
-from peerclust.peers import replay as replaying, setup
+from peerclust.peers import replay as replaying
 from peerclust.peers.end_request import EndRequest
 from peerclust.peers.farewell import telling_neighbors
-from peerclust.peers.setup import Rows
+from peerclust.peers.result_files import Record, write_result
+from peerclust.peers.rows import Rows
+from peerclust.peers.setup_validation import check_public_bounds
 from peerclust.peers.site import Progress, Site
-from peerclust.peers.site_directory import Record, SiteDirectory
+from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.site_result import SiteResult, load_result
 from peerclust.runtimes.network import contract_file
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.identity import (
     Identity,
-    certificate_dates,
+    check_dates,
     load_identity,
     read_certificate,
 )
@@ -57,7 +59,7 @@ class PeerArguments:
         """Load this site's key and certificate, which must be that of the contract."""
         keys = self.keys or self.network.parent
         identity = load_identity(self.me, keys / f"{self.me}.key", keys / f"{self.me}.crt")
-        own = contract.peers[contract.number(self.me)].certificate
+        own = contract.peer(self.me).certificate
         if read_certificate(identity.certificate) != own:
             raise ParameterError(
                 f"The certificate {identity.certificate} must be that of {self.me} in the network"
@@ -98,7 +100,7 @@ def run_site(
     )
     now = datetime.now(UTC)
     with tell(f"its certificate is not valid by its clock, which shows {now:%Y-%m-%d %H:%M} UTC"):
-        check_dates(identity, now)
+        check_own_dates(identity, now)
     with tell("its data cannot be used"):
         table = read_table(contract, given.data, given.csv)
     with tell("its result directory cannot be used"):
@@ -106,7 +108,7 @@ def run_site(
 
     def write(result: SiteResult) -> Record:
         try:
-            record = directory.write_result(contract, me, table, **vars(result))
+            record = write_result(directory, contract, me, table, **vars(result))
         except (OSError, ParameterError) as error:
             unwritten = _explain_unwritten(error, directory)
             # At once: others may still need this site for a while.
@@ -206,15 +208,10 @@ def check_dial(contract: Contract, me: str, dial: Mapping[str, object]) -> None:
             )
 
 
-def check_dates(identity: Identity, now: datetime) -> None:
-    """Raise unless a certificate is valid now."""
-    start, end = certificate_dates(read_certificate(identity.certificate))
-    if not start <= now <= end:
-        raise ParameterError(
-            f"The certificate {identity.certificate} must be valid now, {now:%Y-%m-%d %H:%M} UTC."
-            f" Got one valid from {start:%Y-%m-%d} to {end:%Y-%m-%d}; make another with"
-            " `peerclust peer keygen --force` and ask for a network file with it, or set the clock."
-        )
+def check_own_dates(identity: Identity, now: datetime) -> None:
+    """Raise unless a site's own certificate is valid now."""
+    remedy = "make another with `peerclust peer keygen --force` and ask for a network file with it"
+    check_dates(identity.certificate, now, remedy)
 
 
 def read_table(contract: Contract, data: Path, csv: CsvOptions = DETECT_ALL) -> Table:
@@ -234,7 +231,7 @@ def read_table(contract: Contract, data: Path, csv: CsvOptions = DETECT_ALL) -> 
         else:
             sentence, rule = error.sentence, "it must be a readable table of finite numbers"
         raise SiteDataError(sentence, rule) from None
-    setup.check_public_bounds(contract, table)
+    check_public_bounds(contract, table)
     return table
 
 

@@ -9,7 +9,7 @@ from threading import Thread
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-# Seconds that a process has to end in order.
+# How many seconds a process has to end in an orderly way.
 GRACE = 1.5
 
 

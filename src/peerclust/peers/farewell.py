@@ -18,7 +18,7 @@ from peerclust.runtimes.network.messages import Bye
 from peerclust.runtimes.network.probe import Probe
 from peerclust.text import sanitize
 
-# Seconds for informing neighbors. A neighbor that dials pauses for at most 3.75 s.
+# How many seconds to try. A neighbor that dials pauses for at most 3.75 s.
 _SECONDS = 4.0
 
 
@@ -31,12 +31,17 @@ def say_farewell(
     *,
     listen: tuple[str, int] | None = None,
     dial: Mapping[str, tuple[str, int]] | None = None,
+    on_wait: Callable[[list[str]], None] = lambda _: None,
 ) -> None:
-    """Tell these neighbors why this site does not take part, as far as they are there."""
+    """Tell these neighbors why this site does not take part, as far as they are there.
+
+    `on_wait` is called with those that do not know it yet; never if another process of this site
+    runs, as nothing is said then.
+    """
     probe = Probe(
         contract, me, identity, listen=listen, dial=dial, farewell=bye, names=names
     )  # fmt: skip
-    asyncio.run(probe.run(_SECONDS, lambda _: None))
+    asyncio.run(probe.run(_SECONDS, on_wait))
 
 
 @contextmanager
@@ -50,15 +55,20 @@ def telling_neighbors(
     dial: Mapping[str, tuple[str, int]],
     log: Callable[[str], None],
 ) -> Iterator[None]:
-    """Tell all neighbors of an error, with a reason; log the error before that."""
+    """Tell all neighbors of an error, with a reason; log the error before they are waited for."""
     try:
         yield
     except (PeerclustError, OSError) as error:
         names = contract.neighbors(me)
-        sentence = explain(error)
-        log(LogEvent("note", f"{sentence} Telling {', '.join(names)}."))
+        telling = f"Telling {', '.join(names)}, if they are there."
+        lines = [LogEvent("note", f"{explain(error)} {telling}")]
+
+        def log_once(_: list[str]) -> None:
+            while lines:
+                log(lines.pop())
+
         bye = Bye("fails", describe(error, reason))
-        say_farewell(contract, me, identity, bye, names, listen=listen, dial=dial)
+        say_farewell(contract, me, identity, bye, names, listen=listen, dial=dial, on_wait=log_once)
         raise
 
 

@@ -14,13 +14,14 @@ from peerclust.doors import NETWORK_FILE
 from peerclust.errors import InputError, PeerError
 from peerclust.log_events import LogEvent
 from peerclust.peers import configuration, setup
-from peerclust.peers.setup import Rows
+from peerclust.peers.rows import Rows
+from peerclust.peers.setup_validation import check_fits, refuse_agreed
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.messages import Agreed, StateReply, unpack_centers
 from peerclust.runtimes.network.node import Node
-from peerclust.runtimes.network.record import is_majority
+from peerclust.runtimes.network.record import digest, is_majority
 from peerclust.runtimes.network.session import RestartSetup, StateReceived, Stopping
 from peerclust.runtimes.network.setup import SetupRuntime
 from peerclust.runtimes.network.statements import run_id
@@ -93,9 +94,9 @@ class JoinProcedure:
                 raise Stopping(str(NETWORK_FILE.translate(error.sentence))) from None
         else:
             agreed, users = saved.agreed, self.scaled(saved.agreed)
-            setup.check_fits(agreed, users)
+            check_fits(agreed, users)
             x = unpack_centers(saved.centers, self.contract.n_clusters)[None]
-        runtime.pass_barrier()
+        runtime.pass_barrier(digest(agreed))
         names = ", ".join(self.contract.names[i] for i in runtime.members)
         parameters = [
             f"{name} {value:.6g}"
@@ -131,7 +132,7 @@ class JoinProcedure:
         """Return why a neighbor's centers cannot be those of the run, or ""."""
         x = unpack_centers(reply.centers, self.contract.n_clusters)
         box = configuration.make_box(self.contract, reply.agreed)
-        return setup.refuse_agreed(self.contract, reply.agreed) or box.refuse(x)
+        return refuse_agreed(self.contract, reply.agreed) or box.refuse(x)
 
     def _join(self, reply: StateReply) -> JoinResult:
         """Join a run that has started, from the checkpoint or else a neighbor's centers."""
@@ -143,7 +144,7 @@ class JoinProcedure:
                 f" {spec.name!r} needs a fixed graph; it can take part only if all start again."
             )
         users = self.scaled(agreed)
-        setup.check_fits(agreed, users)
+        check_fits(agreed, users)
         for link in self.node.session.links.values():
             link.reset()
         x = unpack_centers(reply.centers, K)[None]

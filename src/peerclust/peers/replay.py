@@ -1,7 +1,7 @@
-"""Computes a run again from the sites' rows and journals, faults included, to the last bit.
+"""A run computed again from the sites' rows and journals, faults included, to the last bit.
 
 The journals have the sites' private seeds, so that all random numbers are those of the run.
-The setup before the first round runs on the simulator, on the graph that was alive. Then each
+The set-up before the first round runs on the simulator, on the graph that was alive. Then each
 site's program gets, exchange by exchange, the centers of the senders that its journal lists. The
 agreements of a run do not change centers, so they are not computed again.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from peerclust.arrays import Array
 from peerclust.errors import DataError
 from peerclust.peers import configuration, setup
-from peerclust.peers.setup import Rows
+from peerclust.peers.rows import Rows, join_rows
 from peerclust.programs.protocol import (
     AnyProgram,
     Heard,
@@ -91,7 +91,7 @@ def replay(
     journals: Mapping[int, Events],
     on_round: Callable[[int, dict[int, Array]], None] = lambda *_: None,
 ) -> dict[int, Replayed]:
-    """Compute the last run of these journals again; both are by the peers' numbers.
+    """Compute the last run of these journals again; both mappings are by the peers' numbers.
 
     Sites that did not reach the end are computed as far as others heard them, but not returned.
     `on_round` is called with each round and the centers (K, d) of its sites at its start.
@@ -225,10 +225,10 @@ def _agree_again(
             f" agreed. Got none of {', '.join(missing)}."
         )
     runtime = Simulator(active_graph(contract.graph, members, lost))
-    joint = setup.join_rows([rows[i] for i in members])
+    joint = join_rows([rows[i] for i in members])
     agreed, _, x = setup.agree(contract, runtime, joint, members, lost, record["processes"])
     if run_id(contract, agreed)[:TAG_BYTES].hex() != record["run"]:
-        raise DataError("The run cannot be replayed: the setup gives a different agreement here.")
+        raise DataError("The run cannot be replayed: the set-up gives a different agreement here.")
     return agreed, dict(zip(members, x, strict=True))
 
 
@@ -255,7 +255,9 @@ def _read_segments(events: Events) -> tuple[list[_Segment], Event | None]:
     end = None
     for event in events:
         if event["event"] == "start":
-            if segments and not segments[-1].heard:
+            # Others may have heard a start after which the site itself heard nobody, but not one
+            # from which it went back.
+            while segments and not segments[-1].heard and segments[-1].round >= event["round"]:
                 segments.pop()
             segments.append(_Segment(event["round"], unpack_array(event["x"])))
         elif event["event"] == "heard" and segments:

@@ -10,7 +10,7 @@ from pathlib import Path
 from peerclust.errors import DataError, WireError
 from peerclust.files import read_private
 from peerclust.log_events import LogEvent
-from peerclust.peers.commands import PeerArguments, check_dates
+from peerclust.peers.commands import PeerArguments, check_own_dates
 from peerclust.peers.end_request import EndRequest
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.runtimes.network.contract import Contract
@@ -37,7 +37,7 @@ def serve_record(
     """
     contract, me = given.read_contract(), given.me
     identity = given.load_identity(contract)
-    check_dates(identity, datetime.now(UTC))
+    check_own_dates(identity, datetime.now(UTC))
     directory = SiteDirectory(out, serves=True, log_format=log_format, on_log=on_log)
     try:
         signed = read_record(directory.record, contract)
@@ -98,7 +98,7 @@ def read_record(path: Path, contract: Contract) -> SignedRecord:
         missing = ", ".join(name for i, name in enumerate(names) if i not in signers)
         raise DataError(
             f"The record {path} must be signed by more than half of {len(names)} peers. Got the"
-            f" signatures of {len(signers)}, not of {missing}. It is no joint result: run again."
+            f" signatures of {len(signers)}, not of {missing}. It is not a joint result; run again."
         )
     return signed
 

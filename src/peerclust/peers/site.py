@@ -15,10 +15,12 @@ from peerclust import kernels
 from peerclust.errors import InputError, LeftError, PeerclustError, PeerError
 from peerclust.files import explain
 from peerclust.log_events import LogEvent
-from peerclust.peers import configuration, setup
+from peerclust.peers import configuration
 from peerclust.peers.end_request import EndRequest
 from peerclust.peers.farewell import describe, say_farewell
 from peerclust.peers.join import JoinProcedure, JoinResult
+from peerclust.peers.plan import make_plan, plan_runs
+from peerclust.peers.rows import Rows
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.site_result import SiteResult, Traffic
 from peerclust.peers.verdict import judge, list_events, make_record
@@ -39,7 +41,7 @@ from peerclust.runtimes.network.messages import (
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import show_run
 from peerclust.runtimes.network.rounds import IsolatedError, Outcome, RoundLoop
-from peerclust.runtimes.network.session import Leaving, StateReceived, Stopping
+from peerclust.runtimes.network.session import Leaving, Session, StateReceived, Stopping
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.status import StatusSocket
 from peerclust.runtimes.network.wire import TAG_BYTES
@@ -48,8 +50,28 @@ from peerclust.text import sanitize
 # Seconds between two reports of progress.
 _REPORT_EVERY = 0.1
 
+# Seconds that a process which was asked to end waits for the others' signatures, at the most.
+_LAST_SECONDS = 1.0
+
 # Called now and then with (round, residual, neighbors alive).
 Progress = Callable[[int, float, int], None]
+
+
+def explain_isolation(session: Session) -> str:
+    """Return why a peer has nobody left to run with, and what to do.
+
+    A neighbor may be there, with a result that too few have signed.
+    """
+    links = session.links.values()
+    doubted = "".join(
+        f" The result of {link.name}, which is connected, is not taken: {link.refusal}."
+        for link in links
+        if link.connected and link.phase == "done" and link.refusal
+    )
+    return (
+        f"{session.name} lost contact with all its neighbors ({', '.join(session.links)}) in round"
+        f" {session.round}.{doubted} A checkpoint was saved; the same command tries again."
+    )
 
 
 class Site:
@@ -60,7 +82,7 @@ class Site:
         contract: Contract,
         me: str,
         identity: Identity,
-        rows: setup.Rows,
+        rows: Rows,
         directory: SiteDirectory,
         *,
         listen: tuple[str, int] | None = None,
@@ -167,8 +189,12 @@ class Site:
         self._record = node.session.loop.run_until_complete(
             self._running.sign_record(outcome, make)
         )
-        with suppress(Leaving):  # the run has a result
-            node.session.loop.run_until_complete(self._hear_signatures())
+        hear = node.session.loop.run_until_complete
+        try:
+            hear(self._hear_signatures(self.contract.timeout))
+        except Leaving:
+            # The run has a result, and signatures are on their way.
+            hear(self._hear_signatures(_LAST_SECONDS))
         return SignedRecord(self._record, node.signing.signatures(self._record))
 
     def _keep(self, result: SiteResult) -> SiteResult:
@@ -206,30 +232,26 @@ class Site:
     def _run_program(self, joined: JoinResult) -> Outcome:
         contract, agreed = self.contract, joined.agreed
         self._agreed = agreed
-        plan = configuration.make_plan(contract, agreed, joined.users, late=joined.late)
+        plan = make_plan(contract, agreed, joined.users, late=joined.late)
         running = self._running = RoundLoop(
             self.node,
             plan,
             joined.x,
             joined.round,
-            curvature=setup.agreed_curvature(agreed),
+            curvature=configuration.agreed_curvature(agreed),
             check=configuration.make_box(contract, agreed).refuse,
             journal=self.directory.journal,
             on_round=self._on_round,
         )
-        self.node.state_reply = self._state_reply
+        self.node.state_transfer.make_reply = self._state_reply
         try:
-            return running.run(partial(configuration.plan_runs, contract, plan))
+            return running.run(partial(plan_runs, contract, plan))
         except InputError as error:
             # What all sites computed together cannot be: each of them finds the same.
             raise Stopping(str(error)) from None
         except IsolatedError:
-            names = ", ".join(self.node.session.links)
             self._save_checkpoint()
-            raise PeerError(
-                f"{self.me} lost contact with all its neighbors ({names}) in round"
-                f" {self.node.session.round}. A checkpoint was saved; the same command tries again."
-            ) from None
+            raise PeerError(explain_isolation(self.node.session)) from None
 
     def _on_round(self, state: State) -> None:
         """Report progress and save checkpoints between two rounds."""
@@ -291,11 +313,11 @@ class Site:
 
     # The end
 
-    async def _hear_signatures(self) -> None:
-        """Wait until all peers of the record have signed it, or for `timeout`."""
+    async def _hear_signatures(self, seconds: float) -> None:
+        """Wait until all peers of the record have signed it, or for some seconds."""
         node, record = self.node, self._record
         assert record is not None
-        limit = node.session.loop.time() + self.contract.timeout
+        limit = node.session.loop.time() + seconds
         while len(node.signing.signatures(record)) < len(record.members):
             if not await node.session.wait_until(limit):
                 break

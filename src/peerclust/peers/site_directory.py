@@ -1,4 +1,4 @@
-"""The directory of one site: its files during a run, and its result.
+"""The directory of one site: its files during a run, and its result (see `result_files`).
 
 - log.txt: what happened, one line per event; log.jsonl if it is written as JSON;
 - journal.jsonl: what a replay needs (see `runtimes.network.journal`);
@@ -24,7 +24,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,9 +32,6 @@ from threading import Lock
 
 import numpy as np
 
-from peerclust.arrays import Array
-from peerclust.clustering.result import Certificate, Status
-from peerclust.clustering.solution import Solution
 from peerclust.errors import DataError, ParameterError, WireError
 from peerclust.files import (
     explain,
@@ -45,34 +42,18 @@ from peerclust.files import (
     write_durably,
 )
 from peerclust.log_events import LogEvent, json_line, make_printable, text_line
-from peerclust.peers import configuration, setup
-from peerclust.peers.verdict import Verdict
-from peerclust.report.result_directory import (
-    center_columns,
-    count,
-    list_versions,
-    write_files,
-)
+from peerclust.peers import configuration
 from peerclust.runtimes.network import checkpoint
 from peerclust.runtimes.network.checkpoint import Checkpoint
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.messages import (
-    Agreed,
     Evidence,
     SignedRecord,
-    pack,
     to_json,
     unpack,
     unpack_centers,
 )
-from peerclust.runtimes.network.record import digest
-from peerclust.tables import Table
-from peerclust.text import sanitize
-from peerclust.users import Users
-
-# The content of certificate.json.
-Record = dict[str, object]
 
 RESULT = ("centers.csv", "labels.csv", "certificate.json", "solution.npz", "record")
 _OTHERS = ("journal.jsonl", "checkpoint", "evidence.json", "log.txt", "log.jsonl")
@@ -86,19 +67,6 @@ def status_socket(directory: Path) -> Path:
     # The path of a socket has at most 107 bytes.
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"peerclust-{digest}.sock"
-
-
-def read_status(directory: Path) -> Status | None:
-    """Return how the run in a directory ended; None if it has no result."""
-    path = directory / "certificate.json"
-    try:
-        status = json.loads(read_private(path))["status"]
-        # An error, too, if one is not text.
-        return Status(sanitize("" + status["name"]), sanitize("" + status["advice"]))
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise DataError(f"{path} must be a certificate of peer run. Move it away.") from None
 
 
 class SiteDirectory:
@@ -242,88 +210,3 @@ class SiteDirectory:
         if outside:
             raise checkpoint.bad(self.checkpoint, "have centers in the box of the data")
         return saved
-
-    def write_result(
-        self,
-        contract: Contract,
-        me: str,
-        table: Table,
-        *,
-        verdict: Verdict,
-        signed: SignedRecord,
-        users: Users,
-        x: Array,
-        traffic: Mapping[str, Mapping[str, int]],
-    ) -> Record:
-        """Write the result at the centers x, certificate.json last; return the content of that."""
-        agreed = signed.record.agreed
-        # Not those of the last assignment, which may belong to other centers.
-        labels, _ = users.nearest(x)
-        scale = setup.make_scale(contract, agreed)
-        centers = x if scale is None else scale.back(x)
-        solution = Solution(
-            centers=centers[None],
-            labels=[labels],
-            status=verdict.status,
-            certificate=_certificate(verdict, agreed),
-            rho=agreed.rho if contract.spec.takes("rho") else None,
-            alpha=agreed.alpha or None,
-            why={"solver": "agreed"},
-            solver=contract.solver,
-            loss=users.loss,
-            distance=users.distance,
-            scale=scale,
-            feature_names=tuple(contract.features),
-        )
-        scores = solution.outlier_scores(table.rows) if len(table.rows) else np.empty(0)
-        record: Record = {
-            "name": me,
-            **verdict.as_dict(),
-            "features": list(contract.features),
-            "cluster_sizes": count(labels, len(x)),
-            "rows": len(table.rows),
-            "network_digest": contract.digest.hex(),
-            "run": signed.record.run.hex(),
-            "record": digest(signed.record).hex(),
-            "agreed": {name: getattr(agreed, name) for name in agreed.__struct_fields__},
-            "traffic": traffic,
-            "settings": contract.settings(),
-            "versions": list_versions(),
-        }
-        write_durably(self.record, pack(signed))
-        write_files(
-            self.path,
-            {
-                "centers.csv": center_columns(contract.features, centers),
-                "labels.csv": {"row": table.row, "label": labels, "outlier_score": scores},
-                "solution.npz": solution,
-                "certificate.json": record,
-            },
-        )
-        try:
-            self.checkpoint.unlink(missing_ok=True)
-        except OSError as error:
-            # It is in nobody's way.
-            why = f"The checkpoint {self.checkpoint} cannot be removed: {error.strerror}."
-            self.log(LogEvent("file-failed", why, file=str(self.checkpoint)))
-        return record
-
-
-def _certificate(verdict: Verdict, agreed: Agreed) -> Certificate:
-    """Return the certificate as far as one site knows it; what it cannot know is NaN."""
-    unknown = {name: float("nan") for name in Certificate.__dataclass_fields__}
-    known = {
-        "residual": verdict.largest_residual,
-        "disagreement": verdict.disagreement * agreed.spread,
-        "disagreement_exact": False,
-        "cost": verdict.cost,
-        "pooled_cost": verdict.pooled_cost,
-        "pooled_residual": verdict.pooled_residual,
-        "rounds": verdict.rounds - verdict.search_rounds,
-        "search_rounds": verdict.search_rounds,
-        "moves": verdict.moves,
-        "moves_kept": verdict.moves_kept,
-        "spread": agreed.spread,
-        "largest_weight": agreed.W,
-    }
-    return Certificate(**unknown | known)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.errors import WireError
-from peerclust.peers.setup import Rows
+from peerclust.peers.rows import Rows
 from peerclust.peers.site_directory import SiteDirectory
 from peerclust.peers.verdict import Verdict
 from peerclust.runtimes.network import checkpoint

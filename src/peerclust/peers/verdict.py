@@ -134,7 +134,7 @@ def judge(
     events: Sequence[tuple[int, str]] = (),
     seconds: float = float("nan"),
 ) -> Verdict:
-    """Return the verdict on a record, the same at all sites but for what they know of themselves.
+    """Return the verdict on a record, the same at all sites except for what each knows of itself.
 
     `late` is whether the site did not reach the end of the run itself, and has the mean centers.
     """

@@ -67,9 +67,8 @@ class Limits:
             return ""
         at = int(valid.argmin())
         of = f" for {users} sites" if users > 1 else ""
-        return (
-            f"a {self.names[at]} of {values[at]:g}{of}, which must be {low[at]:g} to {high[at]:g}"
-        )
+        value, least, most = (f"{each[at]:.12g}" for each in (values, low, high))
+        return f"a {self.names[at]} of {value}{of}, which must be {least} to {most}"
 
 
 def claims(users: Users) -> PublicBounds | None:

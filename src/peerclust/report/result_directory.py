@@ -8,7 +8,7 @@
 - solution.npz: the `Solution`, which `predict` reads;
 - trace.csv, if requested: one row per round.
 
-`write_files` writes them, also for a site (`peers.site_directory`). Rank 0 of an MPI job writes
+`write_files` writes them, also for a site (`peers.result_files`). Rank 0 of an MPI job writes
 what all ranks have. With --per-rank, each rank writes user_centers-RANK.csv, labels-RANK.csv and
 solution-RANK.npz (rank 0: solution.npz) for its own users.
 """

@@ -87,7 +87,7 @@ class LocalCluster:
         self._link_proxies: dict[tuple[str, str], FaultProxy] = {}
         if self._proxies is not None:
             for a, b in self.contract.links:
-                target = self.contract.peers[self.contract.number(b)].endpoint
+                target = self.contract.peer(b).endpoint
                 self._link_proxies[a, b] = self._proxies.add(target)
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["peerclust.testing.preload"])

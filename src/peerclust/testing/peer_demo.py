@@ -37,7 +37,7 @@ _SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Demo:
-    """The result: the round of the kill, each peer's status and last round, and the replay."""
+    """The result: the round of the kill, each peer's status and rounds, and the replay."""
 
     killed: str
     killed_in_round: int

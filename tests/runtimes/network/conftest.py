@@ -1,17 +1,23 @@
-"""What tests of the network share: certificates, made once, and a plain contract."""
+"""What tests of the network share: certificates, made once, a plain contract, and one node."""
 
+import itertools
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from joined_nodes import make_agreed
 from peerclust.runtimes.network.contract import Peer
 from peerclust.runtimes.network.contract_validation import make_contract
 from peerclust.runtimes.network.identity import (
     client_context,
     make_identity,
+    private_key,
     read_certificate,
     server_context,
 )
+from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.statements import Author
+from single_node import EVERYONE, RUN_ID, greet, start_setup
 
 NAMES = ("0", "10", "2", "Hospital-A", "b.north_1", "c")
 
@@ -53,3 +59,40 @@ def contexts(sites):
     a, b = sites["a"], sites["b"]
     known = {site: read_certificate(site.certificate) for site in (a, b)}
     return client_context(a, known[b]), server_context(b, [known[a]])
+
+
+@pytest.fixture
+def start_process(base, identities):
+    """Starts the next process of a peer, which signs what it states."""
+    starts = itertools.count(1)
+
+    def start(name):
+        return Author(base, base.number(name), private_key(identities[name]), next(starts))
+
+    return start
+
+
+@pytest.fixture
+def processes(start_process):
+    """The first processes of both neighbors."""
+    return {name: start_process(name) for name in ("0", "2")}
+
+
+@pytest.fixture
+def agreeing(base, identities, processes):
+    """The peer "10", in the middle of a path, in the set-up, connected to both neighbors."""
+    here = Node(base, "10", identities["10"])
+    for process in processes.values():
+        assert greet(here, process)[1] == ""
+    start_setup(here, b"agreeing")
+    yield here
+    here.session.loop.close()
+
+
+@pytest.fixture
+def node(agreeing, base):
+    """The same peer, in round 0 of a run."""
+    agreeing.membership.start_run(RUN_ID, make_agreed(EVERYONE), 0)
+    for link in agreeing.session.links.values():
+        link.connection.said.clear()
+    return agreeing

@@ -169,9 +169,9 @@ BAD_FILES = [
     ('solver = "accelerated"', 'solver = "admm"', "`on_loss` of network.toml must be 'stop'"),
     ('on_loss = "continue"', 'on_loss = "contine"', "Got 'contine'. Did you mean 'continue'?"),
     ('on_absent = "stop"', 'on_absent = "wait"', "must be one of 'start', 'stop'. Got 'wait'."),
-    ('["0", "10"]', '["0", "11"]', "must be of its peers. Got '11'. Did you mean '10'?"),
-    ('["0", "10"]', '["0", 10]', "`links` of network.toml must be of its peers. Got 10."),
-    ('["0", "10"]', '["10", "10"]', "`links` of network.toml must be of two peers."),
+    ('["0", "10"]', '["0", "11"]', "must name its peers. Got '11'. Did you mean '10'?"),
+    ('["0", "10"]', '["0", 10]', "`links` of network.toml must name its peers. Got 10."),
+    ('["0", "10"]', '["10", "10"]', "`links` of network.toml must join two peers."),
     ('["0", "10"]', '["0"]', "`links` of network.toml must be pairs of names. Got ['0']."),
     ('["0", "10"],', "", "`links` of network.toml must connect all users: user 0 cannot reach user"
      " 10."),

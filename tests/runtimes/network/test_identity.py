@@ -266,7 +266,7 @@ def test_load_says_in_one_sentence_what_it_cannot_use(sites, tmp_path):
     locked.write_bytes(
         secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
     )
-    fails("locked must not be encrypted by a password", key=locked)
+    fails("locked must not be encrypted with a password", key=locked)
 
 
 def test_what_is_no_certificate_is_refused():

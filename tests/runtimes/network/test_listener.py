@@ -40,9 +40,7 @@ class Door:
 
     async def __aexit__(self, *_):
         self.listener.close()
-        for connection in self.events.connections:
-            connection.abort("the test is over")
-        await asyncio.sleep(0)
+        await self.events.end()
 
     async def connect(self, data=b"", host="127.0.0.1"):
         loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ from peerclust.runtimes.network.flooding import Flooding
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.messages import Incarnation, Losses, Statement
 from peerclust.runtimes.network.session import RestartSetup, Session, Stopping
-from peerclust.runtimes.network.states import LinkEvent, RunEvent, RunState
+from peerclust.runtimes.network.states import Cause, LinkEvent, RunEvent, RunState
 from peerclust.runtimes.network.views import Pair, reachable_peers
 
 # A process may state its losses so many times for each peer of the network. It does so when it
@@ -85,11 +85,11 @@ class SetupAttempts:
             link.move(LinkEvent.TAKE_PART if takes_part else LinkEvent.STAY_OUT)
             link.outbox.clear()
 
-    def leave_out(self, link: Link, reason: str) -> None:
+    def leave_out(self, link: Link, cause: Cause, reason: str) -> None:
         """Restart the set-up without a neighbor, or stop if the network file says so."""
         session, contract = self._session, self._session.contract
         absent = f"{link.name} does not take part: {reason}"
-        session.record_event(0, absent, "lost", link.name)
+        session.record_event(0, absent, "lost", link.name, cause)
         link.reset()
         at_barrier = session.state is RunState.SETUP_BARRIER
         (self._lost_late if at_barrier else self._lost).add(link.number)

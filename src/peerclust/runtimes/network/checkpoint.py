@@ -45,7 +45,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 def load(path: Path, contract: Contract) -> Checkpoint | None:
     """Return the checkpoint, or None if there is none; raise DataError if it cannot be used.
 
-    That of another network file may have other shapes: it is returned as it is.
+    A checkpoint of another network file may have other shapes; it is returned as it is.
     """
     try:
         data = read_private(path)

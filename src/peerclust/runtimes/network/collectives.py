@@ -76,7 +76,7 @@ class LivingGraph:
 
     @cached_property
     def me(self) -> int:
-        """The user of the graph that this peer is."""
+        """The number of this peer in the graph."""
         return self.members.index(self.number)
 
     @cached_property
@@ -121,8 +121,8 @@ async def reduce_over_network(
 async def _add(said: NetworkSum, living: LivingGraph, lockstep: Lockstep) -> Integers:
     """Return the sum of all peers' integers, (w,), modulo 2^64.
 
-    A sum that the peers which it is of cannot have is refused: on the way up that of a child's
-    subtree, on the way down what the total adds to that of this peer's own.
+    A sum that its peers cannot have is refused: on the way up, that of a child's subtree; on the
+    way down, what the total adds to the sum of this peer's own subtree.
     """
     own: Integers = said.v[0]
     refuse = said.refuse or (lambda *_: "")
@@ -159,7 +159,7 @@ async def _exchange(total: Integers, flow: Flow, lockstep: Lockstep) -> list[Fra
 async def pass_barrier(living: LivingGraph, lockstep: Lockstep) -> None:
     """Wait until every member has come to this point.
 
-    With as many exchanges as members, that is so also if some of them are lost meanwhile.
+    There are as many exchanges as members, so this holds even if some are lost meanwhile.
     """
     for _ in living.members:
         await lockstep.exchange(Kind.AGREE, np.zeros(1), refuse_large)

@@ -8,14 +8,15 @@ succeeds even if the server then rejects its certificate.
 from __future__ import annotations
 
 import asyncio
-import errno
-import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal, Protocol
 
 from peerclust.errors import ParameterError, WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
+from peerclust.runtimes.network.connection_errors import explain, explain_listening
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.dialing import Backoff, dial
 from peerclust.runtimes.network.handshake import Greeting, Handshake
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
@@ -23,25 +24,19 @@ from peerclust.runtimes.network.listener import Listener, Pool
 from peerclust.runtimes.network.messages import Bye, Hello, Proof
 from peerclust.runtimes.network.refusal_log import RefusalLog
 from peerclust.runtimes.network.statements import draw_nonce
-from peerclust.runtimes.network.transport import (
-    HANDSHAKE_TIMEOUT,
-    Backoff,
-    Connection,
-    dial,
-    explain,
-)
+from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.text import sanitize
 
 # Backoff between attempts to dial, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 3.0
 
-# Number of connections per listed peer that may wait for their HELLO.
+# How many connections per listed peer may be waiting for their HELLO.
 _MAX_PROVED = 4
 
 
 class ConnectionHandler(Protocol):
-    """Receives the events of connections: the node."""
+    """What handles the events of connections: the node."""
 
     def on_frame(self, link: Link, frame: Frame) -> None:
         """Handle a frame from a neighbor."""
@@ -86,6 +81,14 @@ class ConnectionManager:
         self._greetings: dict[Connection, Greeting] = {}
         # Connections of listed peers that are not accepted yet.
         self._pending = Pool[Connection](_MAX_PROVED * len(contract.peers))
+        self._make_connection = partial(
+            Connection,
+            limit=limit + wire.HEADER_BYTES,
+            opened=self._opened,
+            received=self._received,
+            closed=self._closed,
+            secured=self._secured,
+        )
         self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._by_certificate = {
@@ -101,21 +104,14 @@ class ConnectionManager:
         context = identities.server_context(self._identity, listed)
 
         self._listener = Listener(
-            lambda first: self._connection(context, None, first=first),
+            lambda first: self._make_connection(context, uri=None, first=first),
             self.refusals.note_stranger,
-            self._server_name(self._identity.name),
+            self._contract.server_name(self._identity.name),
         )
         try:
             await self._listener.open(host, port)
         except OSError as error:
-            raise ParameterError(
-                f"{host}:{port} cannot be listened on: {explain(error)}."
-                + (
-                    " Is this peer running already? If not, end the program that uses the port."
-                    if error.errno == errno.EADDRINUSE
-                    else " Give an address of this machine with --listen, such as 0.0.0.0:PORT."
-                )
-            ) from None
+            raise ParameterError(explain_listening(error, host, port)) from None
         for link in self._links.values():
             if link.dials:
                 self._tasks.append(loop.create_task(self._dial_repeatedly(link)))
@@ -142,12 +138,13 @@ class ConnectionManager:
         host, port = self._dial.get(link.name) or self._contract.peers[link.number].endpoint
         certificate = self._contract.peers[link.number].certificate
         context = identities.client_context(self._identity, certificate)
+        server_name = self._contract.server_name(link.name)
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while not link.banned:
             begin = loop.time()
             try:
                 connection = await dial(
-                    lambda uri: self._connection(context, uri, self._server_name(link.name)),
+                    lambda uri: self._make_connection(context, uri=uri, server_name=server_name),
                     host,
                     port,
                 )
@@ -158,33 +155,10 @@ class ConnectionManager:
             else:
                 self._dialed[connection] = link
                 await connection.gone.wait()
-                # After a quick refusal the backoff goes on.
+                # After a quick refusal the backoff continues.
                 if loop.time() - begin > _LONGEST_PAUSE:
                     backoff.reset()
             await backoff.sleep()
-
-    def _connection(
-        self,
-        context: ssl.SSLContext,
-        uri: str | None,
-        server_name: str | None = None,
-        first: bytes = b"",
-    ) -> Connection:
-        return Connection(
-            context,
-            uri=uri,
-            limit=self._limit + wire.HEADER_BYTES,
-            opened=self._opened,
-            received=self._received,
-            closed=self._closed,
-            secured=self._secured,
-            server_name=server_name,
-            first=first,
-        )
-
-    def _server_name(self, name: str) -> str:
-        certificate = self._contract.peers[self._contract.number(name)].certificate
-        return identities.server_name(self._contract.digest, certificate)
 
     def _secured(self, connection: Connection) -> None:
         self._release(connection)
@@ -277,8 +251,10 @@ class ConnectionManager:
             return "its second frame must be PROOF"
         reason = self._handshake.accept(greeting, messages.unpack(frame.message, Proof))
         if not reason:
+            # It may be closed by now, if the neighbor is in another run.
             self._pending.discard(greeting.connection)
-            del self._nonces[greeting.connection], self._greetings[greeting.connection]
+            self._nonces.pop(greeting.connection, None)
+            self._greetings.pop(greeting.connection, None)
         return reason
 
     def _on_refusal(self, link: Link, frame: Frame) -> None:

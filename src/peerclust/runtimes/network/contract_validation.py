@@ -21,7 +21,7 @@ LARGEST = 1e80  # the magnitude of rows and weights, whose weighted sums can sti
 MAX_INTEGER = 2**63  # integers stay below, the limit of TOML and MessagePack
 
 T = TypeVar("T")
-# Of a value, its name and what it belongs to: return the value in the form of `Contract`, or raise.
+# Takes a value, its name and its owner; returns the value in the form of `Contract`, or raises.
 Check = Callable[[object, str, str], T]
 
 
@@ -144,11 +144,11 @@ def _check_links(links: object, names: list[str], of: str) -> tuple[tuple[str, s
             if name not in names:
                 raise ParameterError(
                     parameter("links", of)
-                    + f" must be of its peers. Got {show(name)}.{guess(name, names)}"
+                    + f" must name its peers. Got {show(name)}.{guess(name, names)}"
                 )
         if link[0] == link[1]:
             raise ParameterError(
-                parameter("links", of) + f" must be of two peers. Got {show(link)}."
+                parameter("links", of) + f" must join two peers. Got {show(link)}."
             )
         pairs.add((min(link), max(link)))
     return tuple(sorted(pairs))
@@ -236,7 +236,7 @@ def _check_ranges(
     for feature in value:
         if feature not in features:
             raise ParameterError(
-                parameter(name, of) + f" must be of the features. Got {show(feature)}."
+                parameter(name, of) + f" must name features. Got {show(feature)}."
                 f"{guess(feature, features)}"
             )
     if missing := [each for each in features if each not in value]:

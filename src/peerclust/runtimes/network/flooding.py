@@ -16,14 +16,14 @@ from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.states import Cause
 from peerclust.runtimes.network.wire import Kind
 
-# A neighbor may state so much in `timeout` seconds for each of its links before it is dropped.
+# How many statements per link a neighbor may make in `timeout` seconds before it is dropped.
 _MAX_STATEMENTS = 100
 
-# What a process states only once. So if it signs two of them, they contradict each other.
+# What a process states only once, so that two of them contradict each other.
 _ONCE: tuple[Subject, ...] = ("presence", "record")
 
-# Statements of one origin are forwarded with at least this pause in between, in seconds; then only
-# the latest ones are.
+# The minimum pause between statements of one origin that are forwarded, in seconds. Of those that
+# come in a pause, only the latest are.
 _MIN_PAUSE = 0.05
 
 
@@ -54,11 +54,6 @@ class Flooding:
         # Statements that wait to be forwarded, and when one of each origin last was.
         self._waiting: dict[tuple[int, Subject], Statement] = {}
         self._forwarded_at: dict[int, float] = {}
-
-    @property
-    def is_forwarding(self) -> bool:
-        """Whether statements wait to be forwarded."""
-        return bool(self._waiting)
 
     def publish(self, kind: Subject, body: bytes, run: bytes | None = None) -> None:
         """Sign a statement, about this run by default, and send it to all neighbors."""
@@ -93,15 +88,18 @@ class Flooding:
         self._session.wake()
 
     def _find_fault(self, statement: Statement, origin: Link | None) -> tuple[Cause, str] | None:
-        """Let a statement be read; return what is wrong with it, with `origin` if it sent it."""
+        """Pass a statement to its reader; return what is wrong with it, if anything.
+
+        `origin` is the neighbor, if it has sent a statement of its own.
+        """
         contract, now = self._session.contract, self._session.loop.time()
         if origin is not None:
             if origin.process is not None and statement.origin.key != origin.process.key:
                 return Cause.INVALID, "A neighbor must state only what its own process says."
             limit = _MAX_STATEMENTS * len(contract.graph.neighbors(origin.number))
             if origin.count_statements(now, contract.timeout) > limit:
-                often = f"more than {limit} times in {contract.timeout:g} s"
-                return Cause.EXCESS, f"A peer must not state {often}."
+                often = f"more than {limit} statements in {contract.timeout:g} s"
+                return Cause.EXCESS, f"A peer must not make {often}."
         if statement.kind in _ONCE and statement.seq != 1:
             return Cause.INVALID, f"A process must state its {statement.kind} only once."
         try:

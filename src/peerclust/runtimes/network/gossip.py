@@ -26,7 +26,7 @@ class Gossip:
     processes : dict of int to Incarnation
         The latest process of each peer that is known.
     liars : dict of int to Evidence
-        The peers that contradicted themselves; nothing that they state counts any more.
+        The peers that contradicted themselves; nothing that they state counts any longer.
     verifier : Verifier
         Checks what others have signed.
     """
@@ -35,8 +35,10 @@ class Gossip:
         self.verifier, self._author = Verifier(contract), author
         self._latest: dict[tuple[int, Subject], Statement] = {}
         self._kept: dict[tuple[int, Subject], OrderedDict[tuple[object, ...], Statement]] = {}
-        # What the statement received last has taken the place of.
+        # The statement that the one received last has replaced.
         self._before: Statement | None = None
+        # What an earlier process of this peer stated last, of each kind.
+        self._earlier: dict[Subject, Statement] = {}
         self.processes: dict[int, Incarnation] = {author.incarnation.peer: author.incarnation}
         self.liars: dict[int, Evidence] = {}
 
@@ -58,7 +60,8 @@ class Gossip:
     def all(self) -> list[Statement]:
         """Return all statements that a neighbor may have missed.
 
-        It reads that a process has started a run before what this one lost in its set-up.
+        That a process has started a run comes before what it lost in its set-up, as a neighbor must
+        read them in this order.
         """
         return sorted(self._latest.values(), key=lambda each: each.kind != "agreed")
 
@@ -70,11 +73,16 @@ class Gossip:
             if of_kind == kind and (each.run, each.body) == (run, body) and self.is_valid(each)
         ]
 
+    def has_stated_before(self, kind: Subject, run: bytes, body: bytes) -> bool:
+        """Return whether an earlier process of this peer stated this last, of this kind."""
+        earlier = self._earlier.get(kind)
+        return earlier is not None and (earlier.run, earlier.body) == (run, body)
+
     def is_valid(self, statement: Statement) -> bool:
-        """Return whether the peer of a statement is no liar, and no later process of it is known.
+        """Return whether a statement's peer is not a liar, and no later process of it is known.
 
         A peer that has started anew takes part in another run, or takes part late; what its earlier
-        process agreed to or signed counts no more.
+        process agreed to or signed no longer counts.
         """
         peer = statement.origin.peer
         known = self.processes.get(peer)
@@ -99,6 +107,9 @@ class Gossip:
         self.verifier.check_statement(statement)
         if peer == self._author.incarnation.peer:
             # Of an earlier process of this peer, or of another one with a copy of its key.
+            earlier = self._earlier.get(statement.kind)
+            if earlier is None or statement.order > earlier.order:
+                self._earlier[statement.kind] = statement
             return False
         kept = self._kept.setdefault(key, OrderedDict())
         other = kept.get(statement.place)

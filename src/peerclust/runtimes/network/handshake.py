@@ -16,7 +16,7 @@ from peerclust.runtimes.network.states import Cause
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import Frame, Kind
 
-# No process can start later than one of its peer that started then, in the year 2116.
+# The latest start, in the year 2116: no process of a peer could be later than one with it.
 _LATEST_START = (1 << 62) - 1
 
 
@@ -49,7 +49,7 @@ class Handshake:
         session = self._session
         known, latest = link.process, self._gossip.processes.get(link.number)
         if session.phase == "agreeing" and latest is not None:
-            # It may be known, from another peer, later than the last one that was connected.
+            # Another peer may have told of a later process than the last one that was connected.
             known = latest if known is None or latest.order > known.order else known
         hello = Hello(
             session.name,
@@ -131,7 +131,7 @@ class Handshake:
         return ""
 
     def _accept_new(self, link: Link, process: Incarnation) -> bool:
-        """Handle another process of a neighbor than before; return False if it is dropped."""
+        """Handle a neighbor's process that was not here before; return False if it is dropped."""
         if self._session.phase != "agreeing":
             if link.active:
                 self._membership.drop(link, Cause.RESTARTED)

@@ -51,7 +51,7 @@ class Identity:
 
 
 def check_peer_name(name: object, where: str = "") -> str:
-    """Return the name if it is valid for a peer; `where`, as in " in a.toml", goes to the error.
+    """Return the name if it is valid for a peer; `where` (" in a.toml") is for the error.
 
     >>> check_peer_name("hospital-a.north_2")
     'hospital-a.north_2'
@@ -137,7 +137,7 @@ def load_identity(name: str, key: Path, certificate: Path) -> Identity:
     try:
         public = load_pem_private_key(secret, password=None).public_key()
     except TypeError:
-        raise ParameterError(f"The key {key} must not be encrypted by a password.") from None
+        raise ParameterError(f"The key {key} must not be encrypted with a password.") from None
     except (ValueError, UnsupportedAlgorithm):
         raise ParameterError(f"The key {key} must be a private key in PEM.") from None
     if _public_bytes(public) != _public_bytes(_parse(der, str(certificate)).public_key()):
@@ -223,6 +223,16 @@ def explain_dates(der: bytes, now: datetime) -> str:
     dates = f"it is valid from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
     what = "has expired" if now > end else "is not valid yet"
     return f"its certificate {what}: {dates}, and the clock here shows {now:%Y-%m-%d %H:%M} UTC"
+
+
+def check_dates(path: Path, now: datetime, remedy: str) -> None:
+    """Raise unless the certificate in a file is valid now; `remedy` is how to get one that is."""
+    start, end = certificate_dates(read_certificate(path))
+    if not start <= now <= end:
+        raise ParameterError(
+            f"The certificate {path} must be valid now, {now:%Y-%m-%d %H:%M} UTC. Got one valid"
+            f" from {start:%Y-%m-%d} to {end:%Y-%m-%d}; {remedy}, or set the clock."
+        )
 
 
 def common_name(der: bytes) -> str:

@@ -182,7 +182,7 @@ def read_journal(path: Path, contract: Contract | None = None) -> list[Event]:
 
 
 def find_private_seed(events: Sequence[Event]) -> bytes | None:
-    """Return the private seed that the events have, None if they have none.
+    """Return the private seed in the events, or None if there is none.
 
     >>> find_private_seed([{"event": "seed", "seed": 32 * "41"}]) == 32 * b"A"
     True

@@ -26,8 +26,8 @@ class Link:
     Attributes
     ----------
     state, active_from : LinkState, int
-        Whether it takes part in exchanges with this peer, and from which round of the run on. The
-        state changes by `move` only.
+        Whether it takes part in exchanges with this peer, and from which round of the run on. Only
+        `move` changes the state.
     inbox, outbox
         Received frames that are not used yet, by their keys; and the last few sent frames, which
         are sent again if the connection breaks.
@@ -48,7 +48,7 @@ class Link:
         The checksum of the views in its last frame of an agreement, and when it was received.
     seen, seen_at, processes, stated_at, rejoined_at
         Whether it was ever connected, when first, how many of its processes were, and when it
-        lately stated something about itself or rejoined.
+        recently stated something about itself, or rejoined.
     changes, rejoins : tuple of object and int
         An agreement, and how often the neighbor's view changed in it, or it rejoined.
     state_requested : bool
@@ -129,7 +129,7 @@ class Link:
         return self.awaits_offer and self.offered < round_
 
     def note_progress(self, run: bytes, exchange: int) -> None:
-        """Note that the neighbor is at an exchange of this peer's run, which is no step back."""
+        """Note how far the neighbor is in this peer's run; it never goes back."""
         if run != self.furthest[0] or exchange > self.furthest[1]:
             self.furthest, self.progress_at = (run, exchange), self.heard_at
 
@@ -200,7 +200,7 @@ class Link:
         self.state_requested = False
 
     def reset(self, event: LinkEvent = LinkEvent.DROP) -> None:
-        """Take no part any more, and drop the stored frames."""
+        """Exclude the neighbor from exchanges, and drop the stored frames."""
         self.move(event)
         self.last_sent, self.last_received = (NO_RUN, -1), ((NO_RUN, -1), None)
         self.offer_received = None

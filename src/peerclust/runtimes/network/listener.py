@@ -5,7 +5,7 @@ An accepted connection has four stages, each with a pool of its own:
 - silent: its ClientHello is not complete. It costs a socket and a few bytes.
 - waiting: it waits for its handshake to start, which costs most of what a stranger can cause.
   Handshakes are started for at most half of the time, the source with the fewest first.
-- unproved: it is in the handshake of TLS.
+- unproved: it is in its TLS handshake.
 - proved: it has the certificate of a listed peer, and does not compete with strangers (`release`).
 
 When a pool is full, the source with the most connections loses its oldest one, so that a flood from
@@ -28,7 +28,8 @@ from time import thread_time
 from typing import Generic, TypeVar
 
 from peerclust.errors import WireError
-from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection, explain
+from peerclust.runtimes.network.connection_errors import explain
+from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection
 
 # Maximum number of connections in each of the three pools of strangers.
 _MAX_STRANGERS = 256
@@ -52,9 +53,9 @@ Source = tuple[bool, Hashable]
 
 
 class Pool(Generic[T]):
-    """Connections by source. Of too many, the oldest one of the largest source is evicted.
+    """Connections by source. If there are too many, the largest source loses its oldest one.
 
-    Those that are `busy` are spared if there are others from there.
+    Those that are `busy` are spared if the source has others.
 
     >>> pool, a, b = Pool(limit=3), (False, "10.0.0.1"), (False, "10.0.0.2")
     >>> pool.add(1, a), pool.add(2, b), pool.add(3, b), pool.add(4, a), pool.add(5, (True, ""))
@@ -194,7 +195,7 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                # There is no file descriptor left, so that the socket stays readable.
+                # No file descriptor is left, so the socket stays readable.
                 if evicted := self._silent.evict():
                     self._drop(evicted, _TOO_MANY)
                     continue
@@ -207,7 +208,7 @@ class Listener:
             self._hold(accepted, address[0])
 
     def _hold(self, accepted: socket.socket, host: str) -> None:
-        # What an attacker has only one of: an IPv4 address, or a network of IPv6.
+        # What an attacker has only one of: an IPv4 address, or an IPv6 network.
         place = IPv6Address(host).packed[:8] if ":" in host else host
         silent = _Silent(accepted, host, (False, place))
         late = f"it did not send a ClientHello in {HANDSHAKE_TIMEOUT:g} s"
@@ -215,7 +216,7 @@ class Listener:
         self._loop.add_reader(accepted, self._read, silent)
         if evicted := self._silent.add(silent, silent.source):
             self._drop(evicted, _TOO_MANY)
-        self._read(silent)  # mostly, its ClientHello is there already
+        self._read(silent)  # its ClientHello has usually arrived already
 
     def _read(self, silent: _Silent) -> None:
         try:

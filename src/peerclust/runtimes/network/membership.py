@@ -148,7 +148,7 @@ class Membership:
         for link in session.links.values():
             if link.leaving:
                 offered = link.offer_received
-                self._deactivate(link, "it was lost after an agreement", LinkEvent.RESUME)
+                self._deactivate(link, None, "it was lost after an agreement", LinkEvent.RESUME)
                 if offered is not None:
                     link.offer_received = offered
                     self.offer_rejoin(link)
@@ -257,13 +257,13 @@ class Membership:
         if not cause.returns:
             link.banned = reason
         if session.phase == "agreeing":
-            self._attempts.leave_out(link, reason)
+            self._attempts.leave_out(link, cause, reason)
         elif link.active:
-            self._deactivate(link, reason)
+            self._deactivate(link, cause, reason)
         elif link.banned:
             link.reset()
             refused = f"{link.name} is refused: {reason}"
-            session.record_event(session.round, refused, "refused", link.name)
+            session.record_event(session.round, refused, "refused", link.name, cause)
         if link.connection is not None and cause.disconnects:
             # It drops this peer, too.
             if link.banned:
@@ -271,20 +271,26 @@ class Membership:
             link.connection.close(reason, refused=bool(link.banned))
         session.wake()
 
-    def _deactivate(self, link: Link, reason: str, event: LinkEvent = LinkEvent.DROP) -> None:
-        """Go on without an active neighbor, or stop if the network file says so."""
+    def _deactivate(
+        self, link: Link, cause: Cause | None, reason: str, event: LinkEvent = LinkEvent.DROP
+    ) -> None:
+        """Go on without an active neighbor, or stop if the network file says so.
+
+        One that has ended the run is not lost: this peer came back too late, and gets its result.
+        """
         session = self._session
         round_ = session.round
         if session.state is RunState.AGREEMENT_BARRIER:
             link.move(LinkEvent.DROP_AT_BARRIER)
             gone = f"{link.name} was lost after an agreement: {reason}"
-            session.record_event(round_, gone, "lost", link.name)
+            session.record_event(round_, gone, "lost", link.name, cause)
             return
         link.reset(event)
         gone = f"{link.name} was lost in round {round_}: {reason}"
-        session.record_event(round_, gone, "lost", link.name)
+        session.record_event(round_, gone, "lost", link.name, cause)
         self._publish_view(f"lost {link.name}: {reason}")
-        if session.contract.on_loss == "stop" and not session.has_result:
+        ended = cause is Cause.ENDED and session.contract.spec.survives_loss
+        if session.contract.on_loss == "stop" and not session.has_result and not ended:
             why = f"{link.name} was lost in round {round_} ({reason}), and the network file"
             session.interrupt(Stopping(f'{why} says on_loss = "stop".'))
 

@@ -22,8 +22,6 @@ Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\
 Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 20)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 Floats = Annotated[list[float], msgspec.Meta(max_length=1 << 20)]
-
-
 # A compressed point of P-256, and a signature in DER.
 PublicKey = Annotated[bytes, msgspec.Meta(min_length=33, max_length=33)]
 Signature = Annotated[bytes, msgspec.Meta(max_length=72)]
@@ -48,7 +46,7 @@ class Incarnation(Message, frozen=True, forbid_unknown_fields=True):
 
     @property
     def order(self) -> tuple[int, bytes]:
-        """The larger one is that of the later incarnation."""
+        """A sort key, larger for the later of two incarnations."""
         return self.start, self.key
 
 
@@ -69,7 +67,7 @@ class Statement(Message, frozen=True, forbid_unknown_fields=True):
 
     @property
     def order(self) -> tuple[int, bytes, int]:
-        """The larger one is that of the later statement of a peer and kind."""
+        """A sort key, larger for the later of two statements of a peer and kind."""
         return *self.origin.order, self.seq
 
 
@@ -120,7 +118,7 @@ class Heartbeat(Message, frozen=True, forbid_unknown_fields=True):
 class Losses(Message, frozen=True, forbid_unknown_fields=True):
     """The neighbors that a process has lost in the set-up, which then excludes these links.
 
-    Every process begins with a statement of this kind, so that all know of it.
+    Every process begins with a statement of this kind, so that all peers know of it.
     """
 
     neighbors: Annotated[list[Number], msgspec.Meta(max_length=1 << 16)]
@@ -260,8 +258,8 @@ class StateReply(Message, frozen=True, forbid_unknown_fields=True):
 class Bye(Message, frozen=True, forbid_unknown_fields=True):
     """The sender closes the link: it leaves, fails, stops the run, is done, or refuses the other.
 
-    A peer that leaves may soon return; one that fails has an error at its site. It refuses the
-    other for good if its network file `differs`.
+    A peer that leaves may soon return; one that fails has an error at its site. If the network file
+    of the other `differs`, it is refused for good.
     """
 
     why: Literal["leaves", "fails", "stops", "done", "refuses", "differs"]

@@ -1,4 +1,4 @@
-"""One peer on the network: its parts, and the messages that it receives.
+"""One peer on the network: its parts, and which of them handles what a neighbor sends.
 
 Everything happens in one event loop, which runs while an exchange is awaited.
 """
@@ -33,9 +33,9 @@ from peerclust.runtimes.network.messages import (
     StateReply,
     StateRequest,
 )
-from peerclust.runtimes.network.session import Leaving, Session, StateReceived, Stopping
+from peerclust.runtimes.network.session import Leaving, Session, Stopping
 from peerclust.runtimes.network.signing import RecordSigning
-from peerclust.runtimes.network.state_validation import refuse_state
+from peerclust.runtimes.network.state_transfer import StateTransfer
 from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.states import Cause, RunEvent, RunState
 from peerclust.runtimes.network.waits import WaitsFor
@@ -43,13 +43,10 @@ from peerclust.runtimes.network.watchdog import Watchdog
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.text import sanitize
 
-# Seconds that a process which was asked to exit waits for a call in a thread.
+# How many seconds a process that was asked to exit waits for a call in a thread.
 _GRACE = 0.5
 
-# A request for the state of the run is answered at most once in so many seconds.
-_MIN_WAIT = 0.2
-
-# The messages that a process heeds which takes part in no run.
+# The messages that a process handles while it takes part in no run.
 _WHILE_SERVING = (Kind.HEARTBEAT, Kind.STATE_REQUEST, Kind.BYE)
 
 T = TypeVar("T")
@@ -62,10 +59,8 @@ class Node:
     ----------
     session : Session
         Its links and its place in the run, which all other parts share.
-    flooding, attempts, membership, lockstep, waits, signing, handshake, watchdog
+    flooding, attempts, membership, lockstep, waits, signing, state_transfer, handshake, watchdog
         Its parts; see their modules.
-    state_reply : callable or None
-        Makes the answer to STATE_REQUEST.
     """
 
     def __init__(
@@ -88,6 +83,7 @@ class Node:
         self.lockstep = Lockstep(session, membership.drop, lambda: membership.views.checksum)
         self.waits = WaitsFor(session, self.flooding, self.lockstep, self.membership.connected)
         self.signing = RecordSigning(session, self.flooding, self.membership)
+        self.state_transfer = StateTransfer(session, self.membership, self.signing)
         self.handshake = Handshake(session, self.flooding, self.attempts, self.membership)
         self.watchdog = Watchdog(
             session,
@@ -96,9 +92,6 @@ class Node:
             self.waits,
             self.flooding.gossip,
         )
-        self.state_reply: Callable[[], StateReply] | None = None
-        # The neighbors whose results were doubted.
-        self._doubted: set[Link] = set()
         self._ticker: asyncio.Task[None] | None = None
         # Whether calls in threads are abandoned, and what cancels the wait for the current one.
         self._abandons = False
@@ -140,14 +133,14 @@ class Node:
         """Take part in no run, and answer requests with the record of one that is over.
 
         Such a process states nothing: a statement would make it the latest process of this peer,
-        and the signature of the one that took part would count no more.
+        and the signature of the one that took part would no longer count.
         """
         session, record = self.session, signed.record
         session.move(RunEvent.SERVE)
         session.run_id, session.run = record.run, record.run[: wire.TAG_BYTES]
         session.at = record.round * session.contract.B
         reply = StateReply(record.agreed, record.round, record.centers, signed)
-        self.state_reply = lambda: reply
+        self.state_transfer.make_reply = lambda: reply
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Return the result of a call in a thread, while the event loop goes on.
@@ -205,12 +198,18 @@ class Node:
 
     def on_invalid(self, link: Link, reason: str) -> None:
         """Handle bytes or messages of a neighbor that violate the protocol."""
-        self.membership.drop(link, Cause.INVALID, reason)
+        if self.session.state is not RunState.SERVING:
+            self.membership.drop(link, Cause.INVALID, reason)
+        elif link.connection is not None:
+            # There is no run from which it could be dropped. Once mended, it may fetch the result.
+            self._connections.refusals.note_neighbor(link.name, f"was refused: {reason}")
+            self.session.send(link, Kind.BYE, Bye("refuses", sanitize(reason)))
+            link.connection.close(reason, refused=True)
 
     def on_mismatch(self, link: Link, reason: str) -> None:
-        """Drop a neighbor at once with which this peer can never take part, and say why."""
+        """Drop at once a neighbor with which this peer can never take part, and say why."""
         known = link.banned or self.attempts.has_lost(link)
-        # If a process of this neighbor is connected, another one with its key says nothing for it.
+        # While a process of this neighbor is connected, no other one with its key speaks for it.
         if self.session.phase == "agreeing" and not known and not link.connected:
             link.refusal = reason
             self.membership.drop(link, Cause.MISMATCH, reason)
@@ -228,9 +227,9 @@ class Node:
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
         link.detach()
-        if link.active and link.phase != "done":
-            why = link.refusal or reason or "it was closed here"
-            broke = f"The connection to {link.name} broke: {why}."
+        # It has no reason if this process leaves.
+        if reason and link.active and link.phase != "done":
+            broke = f"The connection to {link.name} broke: {link.refusal or reason}."
             self.session.log(LogEvent("disconnected", broke, peer=link.name))
         self.session.wake()
 
@@ -251,58 +250,13 @@ class Node:
             self.membership.on_link_up(link, messages.unpack(data, LinkUp))
         elif frame.kind is Kind.STATE_REQUEST:
             messages.unpack(data, StateRequest)
-            self._answer_request(link)
+            self.state_transfer.answer(link)
         elif frame.kind is Kind.STATE_REPLY:
-            self._receive_state(link, messages.unpack(data, StateReply))
+            self.state_transfer.receive(link, messages.unpack(data, StateReply))
         elif frame.kind is Kind.BYE:
             self._receive_bye(link, messages.unpack(data, Bye))
         else:
             raise WireError("A connection must send HELLO and PROOF only once.")
-
-    def _answer_request(self, link: Link) -> None:
-        wanted = self.session.phase == "done" or not link.active
-        now = self.session.loop.time()
-        if self.state_reply is not None and wanted and now > link.state_sent_at + _MIN_WAIT:
-            link.state_sent_at = now
-            self.session.send(link, Kind.STATE_REPLY, self.state_reply())
-
-    def _receive_state(self, link: Link, reply: StateReply) -> None:
-        session = self.session
-        must = refuse_state(session.contract, reply.agreed, reply.round, reply.centers)
-        if must:
-            raise WireError(f"A message of kind StateReply must {must}.")
-        alone = session.state is RunState.ROUNDS and not session.active_links()
-        done = reply.record is not None
-        if not (link.state_requested and (session.phase == "agreeing" or (alone and done))):
-            return
-        if self.signing.is_confirmed(reply):
-            session.interrupt(StateReceived(reply, link))
-        else:
-            if reply.record is not None:
-                self._doubt(link, reply.record)
-            # Signatures may still be on their way.
-            session.loop.call_later(2 * _MIN_WAIT, self._request_again, link)
-
-    def _doubt(self, link: Link, signed: SignedRecord) -> None:
-        """Say why a neighbor's result is not taken; unless that changes in time, it is lost.
-
-        Signatures may come, or the neighbor may start again.
-        """
-        session = self.session
-        link.refusal = self.signing.explain_doubt(signed)
-        if link not in self._doubted:
-            self._doubted.add(link)
-            doubted = f"The result of {link.name} is not taken: {link.refusal}."
-            session.log(LogEvent("unconfirmed", doubted, peer=link.name))
-            session.loop.call_later(session.contract.join_timeout, self._give_up, link)
-
-    def _give_up(self, link: Link) -> None:
-        if self.session.phase == "agreeing" and link.phase == "done" and link.active:
-            self.membership.drop(link, Cause.UNCONFIRMED, link.refusal)
-
-    def _request_again(self, link: Link) -> None:
-        link.state_requested = False
-        self.membership.sync_phase(link)
 
     def _receive_bye(self, link: Link, bye: Bye) -> None:
         session, reason = self.session, sanitize(bye.reason)
@@ -316,9 +270,11 @@ class Node:
             self._connections.refusals.note_neighbor(link.name, refused)
         elif bye.why == "leaves":
             link.refusal = f"it left: {reason}"
-        # In the set-up, one that leaves may soon return.
+        # In the set-up, a neighbor that leaves may soon return.
         final = {"agreeing": ("fails",), "running": ("leaves", "fails", "refuses"), "done": ()}
         if link.active and bye.why in final[session.phase]:
+            # A refusal is about this peer, not about the neighbor.
+            reason = link.refusal if bye.why == "refuses" else reason
             self.membership.drop(link, Cause.LEFT, reason or "it left")
         session.wake()
 

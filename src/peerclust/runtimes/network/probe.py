@@ -19,18 +19,14 @@ from email.utils import parsedate_to_datetime
 
 from peerclust.errors import WireError
 from peerclust.runtimes.network import identity as identities, messages, wire
+from peerclust.runtimes.network.connection_errors import explain
 from peerclust.runtimes.network.contract import Contract
+from peerclust.runtimes.network.dialing import Backoff, dial
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.listener import Listener
 from peerclust.runtimes.network.messages import Bye, Hello
 from peerclust.runtimes.network.statements import Author, draw_nonce
-from peerclust.runtimes.network.transport import (
-    HANDSHAKE_TIMEOUT,
-    Backoff,
-    Connection,
-    dial,
-    explain,
-)
+from peerclust.runtimes.network.transport import HANDSHAKE_TIMEOUT, Connection
 from peerclust.runtimes.network.wire import Frame, Kind
 from peerclust.text import sanitize
 
@@ -94,7 +90,7 @@ class Probe:
         self._number = contract.number(me)
         self._listen = listen or contract.peers[self._number].endpoint
         self._dial = dial or {}
-        self._names = {contract.peers[contract.number(name)].certificate: name for name in names}
+        self._names = {contract.peer(name).certificate: name for name in names}
         self._network = contract.digest[: wire.TAG_BYTES]
         author = Author(contract, self._number, identities.private_key(identity), 0)
         hello = Hello(
@@ -113,7 +109,7 @@ class Probe:
 
     def endpoint(self, name: str) -> tuple[str, int]:
         """Return the host and port at which a neighbor is dialed."""
-        return self._dial.get(name) or self._contract.peers[self._contract.number(name)].endpoint
+        return self._dial.get(name) or self._contract.peer(name).endpoint
 
     async def run(self, seconds: float, on_wait: Callable[[list[str]], None]) -> None:
         """Probe all neighbors, for at most `seconds`; `on_wait` gets the names still missing."""
@@ -160,7 +156,7 @@ class Probe:
         self._listener = Listener(
             lambda first: self._connection(context, first=first),
             lambda *_: None,
-            self._server_name(self._me),
+            self._contract.server_name(self._me),
         )
         try:
             await self._listener.open(host, port)
@@ -184,7 +180,7 @@ class Probe:
     async def _dial_repeatedly(self, name: str) -> None:
         result, backoff = self.results[name], Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         host, port = self.endpoint(name)
-        certificate = self._contract.peers[self._contract.number(name)].certificate
+        certificate = self._contract.peer(name).certificate
         context = identities.client_context(self._identity, certificate, any_date=self._any_date)
         while not result.answered:
             try:
@@ -203,7 +199,7 @@ class Probe:
         result: ProbeResult | None = None,
     ) -> Connection:
         """Dial a peer, and wait until the connection is closed."""
-        called = self._server_name(name)
+        called = self._contract.server_name(name)
         connection = await dial(
             lambda uri: self._connection(context, uri, called, result), host, port
         )
@@ -237,10 +233,6 @@ class Probe:
         if result is not None:
             self._dialed[connection] = result
         return connection
-
-    def _server_name(self, name: str) -> str:
-        certificate = self._contract.peers[self._contract.number(name)].certificate
-        return identities.server_name(self._contract.digest, certificate)
 
     def _release(self, connection: Connection) -> None:
         if self._listener is not None:

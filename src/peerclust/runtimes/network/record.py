@@ -1,8 +1,8 @@
 """The joint record of a run that is over, which its peers sign. No I/O.
 
-A single peer's word for a result counts nothing. A record is valid if more than half of all listed
-peers have signed it, those that did not take part included, so no two valid records contradict each
-other.
+A single peer's word for a result counts for nothing. A record is valid if more than half of all
+listed peers have signed it, those that did not take part included, so no two valid records
+contradict each other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Span = tuple[int, int]
 
 
 def digest(message: messages.Message) -> bytes:
-    """Return the SHA-256 of a message, which peers sign in place of it."""
+    """Return the SHA-256 of a message, which peers sign instead of the message itself."""
     return hashlib.sha256(messages.pack(message)).digest()
 
 
@@ -58,9 +58,9 @@ def check_signed(signed: SignedRecord, contract: Contract, verifier: Verifier) -
 
 
 def show_run(signed: SignedRecord) -> str:
-    """Return which run a record is of: the beginning of its id, and when it began.
+    """Return which run a record belongs to: the beginning of its id, and when it began.
 
-    That is when half of the processes that have signed it had started, by their own clocks.
+    It began when half of the processes that have signed it had started, by their own clocks.
     """
     starts = sorted({each.origin.peer: each.origin.start for each in signed.signatures}.values())
     began = [datetime.fromtimestamp(starts[(len(starts) - 1) // 2] / 1e9, UTC)] if starts else []
@@ -68,7 +68,7 @@ def show_run(signed: SignedRecord) -> str:
 
 
 def explain_unsigned(signed: SignedRecord, contract: Contract, counted: Collection[int]) -> str:
-    """Return why a record is not believed of which only the signatures of some peers count."""
+    """Return why a record is not believed if only the signatures of some peers count."""
     names = contract.names
     signers = {each.origin.peer for each in signed.signatures}
     missing = [name for i, name in enumerate(names) if i not in signers]
@@ -77,7 +77,7 @@ def explain_unsigned(signed: SignedRecord, contract: Contract, counted: Collecti
     void = f"; {', '.join(others)} signed before starting again, or lied" if others else ""
     return (
         f"its run {show_run(signed)} is over, but the result must be signed by more than half of"
-        f" {len(names)} peers, and is by {len(counted)}{not_by}{void}"
+        f" {len(names)} peers, and is signed by {len(counted)}{not_by}{void}"
     )
 
 

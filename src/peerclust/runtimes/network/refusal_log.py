@@ -35,13 +35,14 @@ class RefusalLog:
 
     def note_neighbor(self, name: str, what: str, *, event: str = "refused") -> None:
         """Log what happened to a neighbor's connection, unless that was logged already."""
-        known = self._lines.setdefault(name, set())
+        known, what = self._lines.setdefault(name, set()), what.removesuffix(".")
         if what not in known and len(known) < _MAX_LINES:
             known.add(what)
             self._log(LogEvent(event, f"{name} {what}.", peer=name))
 
     def note_stranger(self, host: str, reason: str) -> None:
         """Log why a stranger was refused, or count it."""
+        reason = reason.removesuffix(".")
         if reason not in self._reasons and len(self._reasons) >= _MAX_REASONS:
             reason = _OTHER
         now = self._clock()

@@ -12,7 +12,7 @@ from peerclust.runtimes.network import messages, states, wire
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.messages import StateReply
-from peerclust.runtimes.network.states import RunEvent, RunState
+from peerclust.runtimes.network.states import Cause, RunEvent, RunState
 from peerclust.runtimes.network.views import Pair
 from peerclust.runtimes.network.wire import NO_RUN, TAG_BYTES, Frame, Kind
 
@@ -84,7 +84,7 @@ class Session:
     Attributes
     ----------
     state : RunState
-        It changes by `move` only.
+        Only `move` changes it.
     run_id, run, at : bytes, bytes, int
         The run, its tag in the headers of frames, and the next exchange. In the set-up the tag is
         that of the attempt.
@@ -127,7 +127,7 @@ class Session:
 
     @property
     def has_result(self) -> bool:
-        """Whether the rounds are over, so that no loss can stop the run any more."""
+        """Whether the rounds are over, so that no loss can stop the run any longer."""
         return self.state in (RunState.SIGNING, RunState.ENDED, RunState.SERVING)
 
     @property
@@ -149,11 +149,14 @@ class Session:
         """Return the numbers of both ends of a link, in ascending order."""
         return min(self.number, link.number), max(self.number, link.number)
 
-    def record_event(self, round_: int, what: str, event: str, peer: str) -> None:
-        """Log what happened in a round, and keep it for the result."""
+    def record_event(
+        self, round_: int, what: str, event: str, peer: str, cause: Cause | None = None
+    ) -> None:
+        """Log what happened in a round, and why a peer is dropped; keep it for the result."""
         what = what.removesuffix(".")
         self.events.append((round_, what))
-        self.log(LogEvent(event, f"{what}.", peer=peer, round=round_))
+        why = {} if cause is None else {"cause": cause.name.lower()}
+        self.log(LogEvent(event, f"{what}.", peer=peer, round=round_, **why))
 
     # Sending
 

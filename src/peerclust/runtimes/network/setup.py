@@ -2,7 +2,7 @@
 
 The loss of a link makes all peers restart the set-up (`RestartSetup`), so its results come from one
 graph that all of them know. A barrier follows: a peer that has passed it knows that all others have
-reached the end of the set-up, so none can restart it any more.
+reached the end of the set-up, so none can restart it any longer.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from peerclust.ranks.group import SingleProcess
 from peerclust.runtimes.network.collectives import (
     LivingGraph,
     active_graph,
-    pass_barrier,
     reduce_over_network,
     refuse_large,
 )
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.lockstep import Check
 from peerclust.runtimes.network.node import Node
+from peerclust.runtimes.network.session import Stopping
 from peerclust.runtimes.network.statements import digest_processes
 from peerclust.runtimes.network.states import RunEvent
 from peerclust.runtimes.network.views import Pair
@@ -82,10 +82,27 @@ class SetupRuntime:
     def close(self) -> None:
         """Do nothing: the node stays open."""
 
-    def pass_barrier(self) -> None:
-        """Wait until every member has reached the end of the set-up."""
+    def pass_barrier(self, results: bytes) -> None:
+        """Wait until every member has reached the end of the set-up.
+
+        `results` is a digest of its results. Raise Stopping if a neighbor has others: then some
+        peer has sent different numbers to different peers, and nobody can tell which one.
+        """
         self._session.move(RunEvent.COMPLETE)
-        self._session.loop.run_until_complete(pass_barrier(self._living, self._lockstep))
+        self._session.loop.run_until_complete(self._compare(results))
+
+    async def _compare(self, results: bytes) -> None:
+        mine, session = np.frombuffer(results, np.uint8).astype(float), self._session
+        # As many exchanges as members, as in every barrier (`collectives`).
+        for _ in self.members:
+            frames = await self._lockstep.exchange(Kind.AGREE, mine, refuse_large)
+            others = [i for i, frame in frames.items() if not np.array_equal(frame.array, mine)]
+            if others:
+                names = ", ".join(session.contract.names[i] for i in others)
+                raise Stopping(
+                    f"the set-up gave {session.name} other results than {names}: a site sent them"
+                    " different numbers, or their machines compute differently"
+                )
 
     async def _deliver(self, said: Said) -> Delivered:
         message, vote, session = said.messages[0], said.votes[0], self._session

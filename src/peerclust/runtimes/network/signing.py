@@ -83,7 +83,8 @@ class RecordSigning:
     def is_confirmed(self, reply: StateReply) -> bool:
         """Return whether more than half of all peers have signed what a neighbor says of the run.
 
-        That is the record if the run is over, else what its members have agreed on.
+        That is the record if the run is over, else what its members have agreed on. An earlier
+        process of this peer counts: it takes part in no other run now.
         """
         contract, gossip = self._session.contract, self._flooding.gossip
         m = len(contract.peers)
@@ -91,8 +92,9 @@ class RecordSigning:
             check_signed(reply.record, contract, gossip.verifier)
             wanted = reply.record.record.run != self.discarded_run
             return wanted and is_majority(len(self._find_signers(reply.record)), m)
-        run = run_id(contract, reply.agreed)
-        return is_majority(len(gossip.who_stated("agreed", run, digest(reply.agreed))), m)
+        run, stated = run_id(contract, reply.agreed), digest(reply.agreed)
+        others = len(gossip.who_stated("agreed", run, stated))
+        return is_majority(others + gossip.has_stated_before("agreed", run, stated), m)
 
     def explain_doubt(self, signed: SignedRecord) -> str:
         """Return why a record is not taken."""

@@ -1,6 +1,6 @@
 """Whether the state of a run that comes from outside, a file or a peer, can be that of a network.
 
-Types are checked before, when a message is decoded; here are shapes, numbers and names.
+Types are checked when a message is decoded; shapes, numbers and names are checked here.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from peerclust.runtimes.network.views import reachable_peers
 
 
 def refuse_state(contract: Contract, agreed: Agreed, round_: int, centers: bytes) -> str:
-    """Return what a state must have, and has not, as the end of a sentence; or ""."""
+    """Return what a state must have and lacks, as the end of a sentence; or ""."""
     d, K = len(contract.features), contract.n_clusters
     return (
-        refuse_agreed(contract, agreed)
+        _refuse_agreed(contract, agreed)
         or (f"have {K} centers of {d} numbers" if len(centers) != 8 * K * d else "")
         or ("" if _are_finite(np.frombuffer(centers, "<f8")) else "have finite centers")
         or ("" if 0 <= round_ <= contract.max_round else "have a round of the run")
     )
 
 
-def refuse_agreed(contract: Contract, agreed: Agreed) -> str:
-    """Return what the results of a set-up must have, and have not; or ""."""
+def _refuse_agreed(contract: Contract, agreed: Agreed) -> str:
+    """Return what the results of a set-up must have and lack; or ""."""
     d, K = len(contract.features), contract.n_clusters
     for values in (agreed.mean, agreed.deviation, agreed.low, agreed.high):
         if len(values) != d or not _are_finite(values):

@@ -1,7 +1,7 @@
 """What peers rely on about each other, each statement signed by its origin. No I/O.
 
 A process that starts is an incarnation of its peer: it draws a key of its own, and the peer's
-pinned key signs that. The fresh key signs everything that others relay: which neighbors it has
+pinned key signs it. The fresh key signs everything that others relay: which neighbors it has
 lost, its view of the run, what it agreed to, how it ended. So a neighbor that relays a statement
 cannot change it, and nobody is blamed for what it relays.
 
@@ -59,7 +59,7 @@ class Author:
         return Incarnation(peer, start, self._key_bytes, signature)
 
     def start_after(self, other: Incarnation) -> None:
-        """Be later than another process of this peer, whatever the clock says."""
+        """Become later than another process of this peer, whatever the clock says."""
         self.incarnation = self._certify(self.incarnation.peer, other.start + 1)
 
     def sign(self, kind: Subject, body: bytes, run: bytes = b"") -> Statement:
@@ -140,7 +140,7 @@ def draw_nonce() -> bytes:
 def digest_processes(contract: Contract, incarnations: list[Incarnation]) -> str:
     """Return a digest of the keys of processes, 64 hexadecimal digits.
 
-    Every process draws its key anew, so no two runs have the same.
+    Every process draws its key anew, so no two runs have the same digest.
     """
     keys = [(each.peer, each.key) for each in sorted(incarnations, key=lambda each: each.peer)]
     return hashlib.sha256(b"processes" + contract.digest + msgspec.msgpack.encode(keys)).hexdigest()
@@ -180,7 +180,7 @@ def _proof_bytes(
 
 @lru_cache(maxsize=256)
 def _load(key: bytes) -> ec.EllipticCurvePublicKey:
-    """Return a public key from its compressed point; raise WireError if it is none."""
+    """Return a public key from its compressed point; raise WireError if it is not one."""
     try:
         return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), key)
     except ValueError:

@@ -32,7 +32,7 @@ class RunState(Enum):
 
 
 class RunEvent(Enum):
-    """What moves a run on."""
+    """What moves a run to its next state."""
 
     MEET = auto()  # the set-up begins, or begins again
     ATTEMPT = auto()  # all members are known
@@ -104,7 +104,7 @@ class LinkState(Enum):
 
 
 class LinkEvent(Enum):
-    """What moves a link on."""
+    """What moves a link to its next state."""
 
     TAKE_PART = auto()  # it is a link of this attempt at the set-up
     STAY_OUT = auto()  # it is not; or this peer has joined late, and knows no active link yet
@@ -150,13 +150,13 @@ class _Consequence(NamedTuple):
 
 
 class Cause(Enum):
-    """Why a neighbor is dropped; for a contradiction it is by all peers, as it is evidence.
+    """Why a neighbor is dropped; a contradiction is evidence, for which all peers drop it.
 
     A neighbor that may return does so in a restarted set-up by a new process, and in a run by
     LINK_UP. One that may not is banned for the rest of the run.
     """
 
-    # Nothing is wrong but that it is not there.
+    # Nothing is wrong except that it is not there.
     ABSENT = "it did not connect in time", _Consequence(True)
     SILENT = "nothing was heard from it in time", _Consequence(True)
     STUCK = "it made no progress, and waits for nobody", _Consequence(True)
@@ -166,7 +166,7 @@ class Cause(Enum):
         _Consequence(True),
     )
     UNCONFIRMED = "it has a result of a run that is over, which too few signed", _Consequence(True)
-    # The link goes on, and the neighbor may rejoin over it.
+    # The link stays open, and the neighbor may rejoin over it.
     ENDED = "it has ended the run", _Consequence(True, disconnects=False)
     RESTARTED = "its process was restarted", _Consequence(True, disconnects=False)
     FORGOT = "it had dropped this peer", _Consequence(True, disconnects=False)

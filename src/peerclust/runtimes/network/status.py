@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from peerclust.errors import PeerError
+from peerclust.log_events import LogEvent
 from peerclust.runtimes.network.session import Session
 from peerclust.runtimes.network.states import RunState
 
@@ -24,11 +25,16 @@ class StatusSocket:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """Start answering."""
-        self._path.unlink(missing_ok=True)
+        """Start answering; a path that cannot be used does not stop a run."""
         umask = os.umask(0o177)
         try:
+            self._path.unlink(missing_ok=True)
             self._server = await asyncio.start_unix_server(self._answer, self._path)
+        except OSError as error:
+            # In a directory for temporary files, something of another user may be in the way.
+            why = f"{self._path} cannot be listened on: {error.strerror or error}."
+            why = f"{why} `peerclust peer status` gets no answer; the process continues."
+            self._session.log(LogEvent("file-failed", why, file=str(self._path)))
         finally:
             os.umask(umask)
 
@@ -37,13 +43,11 @@ class StatusSocket:
         if self._server is not None:
             self._server.close()
 
-    async def _answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            writer.write(json.dumps(describe(self._session, self._residual())).encode())
-            await writer.drain()
-            writer.close()
-        except OSError:
-            pass
+    def _answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(json.dumps(describe(self._session, self._residual())).encode())
+        writer.close()
+        # One that does not read is not waited for.
+        self._session.loop.call_later(_SECONDS, writer.transport.abort)
 
 
 def describe(session: Session, residual: float) -> dict[str, object]:

@@ -1,15 +1,13 @@
 """One connection: TCP from asyncio, TLS 1.3 from ssl, and a websocket on top.
 
-TLS and websocket are used without their own I/O, so the reason for which a stranger was refused is
-known. The TLS context decides who may connect; the websockets library reads and writes HTTP and
+TLS and the websocket are used without their own I/O, so that the reason why a stranger was refused
+is known. The TLS context decides who may connect; the websockets library reads and writes HTTP and
 frames; `node` interprets the messages.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import random
 import select
 import ssl
 from collections.abc import Callable, Iterator
@@ -22,16 +20,18 @@ from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
 from peerclust.errors import WireError
+from peerclust.runtimes.network.connection_errors import explain_tls
 from peerclust.text import sanitize
 
 # Seconds in which both handshakes must be finished.
 HANDSHAKE_TIMEOUT = 5.0
 
-# The maximum number of bytes that are read at once, also from a side that has proved nothing yet.
+# The maximum number of bytes read at once: from a listed peer, and from a side that has proved
+# nothing yet.
 _READ, _READ_UNPROVED = 1 << 18, 1 << 12
 # The maximum size of the HTTP request or response that opens a websocket.
 _LONGEST_OPENING = 1 << 13
-# The maximum size of a TLS record. No more is decrypted at once: the websocket makes an object of
+# The maximum size of a TLS record. No more is decrypted at once: the websocket makes an object for
 # each frame, and the shortest frames have 2 bytes.
 _RECORD = 1 << 14
 _ENDED = "it closed the connection"
@@ -42,8 +42,8 @@ class Connection(asyncio.BufferedProtocol):
 
     `secured` is called when the other side has proved its certificate. `closed` is called once,
     with a reason, whichever side closed and even if it never opened. `server_name` is sent when
-    dialing, and `first` are bytes that were received before. Until the other side has proved its
-    certificate, little memory is allocated.
+    dialing, and `first` has the bytes that were received before. Until the other side has proved
+    its certificate, little memory is allocated.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         return str(address[0]) if address else "a stranger"
 
     def has_unread(self) -> bool:
-        """Return whether bytes have come that this process has had no time to read."""
+        """Return whether bytes have arrived that this process has had no time to read."""
         if self._transport is None:
             return False
         received = select.poll()
@@ -171,7 +171,7 @@ class Connection(asyncio.BufferedProtocol):
             pass
         except ssl.SSLError as error:
             self._flush()
-            self._end(_explain_tls(error))
+            self._end(explain_tls(error))
         except WireError as error:
             self.close(str(error), refused=True)
         if self._outgoing.pending:
@@ -208,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
     def _open(self, head: bytes, rest: bytes) -> None:
         """Open the websocket; `rest` are bytes of frames that came with the HTTP headers.
 
-        These are kept apart, since the library would read frames before it has answered.
+        These are kept apart, since the library would otherwise read frames before it has answered.
         """
         self._ws.receive_data(head)
         for event in self._ws.events_received():
@@ -242,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
             self._received(self, message)
             if self._is_closed:
                 return
-        self._write()  # what answers a ping or a close frame
+        self._write()  # the answer to a ping or a close frame
         if self._ws.close_rcvd is not None:
             self._end(self._ws.close_rcvd.reason or _ENDED)
 
@@ -275,7 +275,7 @@ class Connection(asyncio.BufferedProtocol):
             # Do not wait long for the other side to read the last bytes.
             self._deadline = self._loop.call_later(HANDSHAKE_TIMEOUT, self._transport.abort)
         self.gone.set()
-        # Much of a reason may be what the other side sent, in any layer.
+        # Part of a reason may be what the other side sent, in any layer.
         self._closed(self, sanitize(reason))
 
 
@@ -297,66 +297,3 @@ def read_messages(ws: Protocol, data: bytes) -> Iterator[memoryview]:
             raise WireError("a message must be one binary frame")
     if ws.parser_exc is not None:
         raise WireError(f"it sent an invalid websocket frame ({ws.parser_exc})")
-
-
-async def dial(make: Callable[[str], Connection], host: str, port: int) -> Connection:
-    """Return the connection, made for a URI, to a peer; a TimeoutError is an OSError."""
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(HANDSHAKE_TIMEOUT):
-        _, connection = await loop.create_connection(lambda: make(make_uri(host, port)), host, port)
-    return connection
-
-
-class Backoff:
-    """The pauses between attempts to dial, each about twice as long as the one before."""
-
-    def __init__(self, first: float, longest: float) -> None:
-        self._first, self.longest = first, longest
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin with the first pause again."""
-        self._pause = self._first
-
-    async def sleep(self) -> None:
-        """Sleep for the next pause."""
-        await asyncio.sleep(self._pause * random.uniform(0.75, 1.25))
-        self._pause = min(2 * self._pause, self.longest)
-
-
-def make_uri(host: str, port: int) -> str:
-    """Return the URI of a peer's websocket.
-
-    >>> make_uri("::1", 4000)
-    'wss://[::1]:4000/'
-    """
-    return f"wss://{f'[{host}]' if ':' in host else host}:{port}/"
-
-
-def explain(error: OSError) -> str:
-    """Return the reason why a connection failed as text."""
-    if error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno)
-    return error.strerror or str(error) or "no answer"
-
-
-def _explain_tls(error: ssl.SSLError) -> str:
-    """Return the reason why TLS failed as text."""
-    code = str(error.reason or error)
-    known = {
-        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it presented no certificate",
-        "UNSUPPORTED_PROTOCOL": "it does not speak TLS 1.3",
-        "HTTP_REQUEST": "it spoke plain HTTP, not TLS",
-        "WRONG_VERSION_NUMBER": "it did not speak TLS",
-        "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it requires a certificate",
-        "TLSV1_ALERT_UNKNOWN_CA": "it does not know this site's certificate",
-        "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it says that this site's certificate has expired",
-        "SSLV3_ALERT_BAD_CERTIFICATE": "it says that this site's certificate is not valid yet",
-    }
-    if isinstance(error, ssl.SSLCertVerificationError):
-        if "expired" in error.verify_message:
-            return "its certificate has expired"
-        if "not yet valid" in error.verify_message:
-            return "its certificate is not valid yet"
-        return f"its certificate is not in the network file ({error.verify_message})"
-    return known.get(code, f"TLS failed ({code.lower().replace('_', ' ')})")

@@ -68,7 +68,7 @@ class Watchdog:
             self._membership.drop(link, Cause.MUTE)
         elif self._is_unknown(link, now):
             silent = "it has connected, but its process stated nothing"
-            self._membership.drop(link, Cause.STUCK, silent)
+            self._membership.drop(link, Cause.SILENT, silent)
         elif self._has_other_views(link, now):
             reason = "it takes part in agreements with other views than those stated"
             self._membership.drop(link, Cause.OTHER_VIEWS, reason)

@@ -1,4 +1,4 @@
-"""A site's labels belong to the centers that it writes."""
+"""A site's result: its labels belong to its centers, and its status can be read again."""
 
 import csv
 import json
@@ -10,9 +10,11 @@ import pytest
 import peerclust as pc
 from peer_runs import make_cluster, make_empty_record
 from peerclust.clustering.result import Status
+from peerclust.errors import DataError
 from peerclust.peers import setup
-from peerclust.peers.setup import Rows
-from peerclust.peers.site_directory import SiteDirectory
+from peerclust.peers.result_files import read_status, write_result
+from peerclust.peers.rows import Rows, join_rows
+from peerclust.peers.site_directory import RESULT, SiteDirectory
 from peerclust.peers.verdict import Verdict
 from peerclust.runtimes import Simulator
 from peerclust.runtimes.network.contract import Contract, Peer
@@ -59,13 +61,13 @@ def test_labels_are_those_of_the_centers_wherever_rows_were_assigned_last(tmp_pa
         features=tuple("abcd"), n_clusters=3, rho=2.0, scale=scale,
     )  # fmt: skip
     sites = [Rows(part, np.array([0, len(part)]), 1.0, (i,)) for i, part in enumerate(parts)]
-    joint = setup.join_rows(sites)
+    joint = join_rows(sites)
     agreed, _, x = setup.agree(contract, Simulator(contract.graph), joint, (0, 1, 2), [], "")
     users = sites[0].users(contract, agreed)
     elsewhere = users.assign(x[:1, ::-1].copy()).labels.tolist()
     directory = SiteDirectory(tmp_path)
-    directory.write_result(
-        contract, "p0", SimpleNamespace(rows=parts[0], row=np.arange(len(parts[0]))),
+    write_result(
+        directory, contract, "p0", SimpleNamespace(rows=parts[0], row=np.arange(len(parts[0]))),
         verdict=Verdict(Status("converged", ""), 1), users=users, x=x[0], traffic={},
         signed=SignedRecord(make_empty_record(agreed), []),
     )  # fmt: skip
@@ -94,3 +96,15 @@ def test_real_peers_and_one_that_joins_late_write_the_labels_of_their_centers(tm
         # The mean of the centers, which the certificate uses, gives other labels.
         others = nearest(parts[1], mean, peers.certificate("p1")["agreed"])
         assert others.tolist() != labels["p1"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [b"", b"{", b"[]", b"{}", b'{"status": 1}', b"\xff", b"[" * 10**5, b'{"status": {}}',
+              b'{"status": {"name": 1, "advice": 2}}']
+)  # fmt: skip
+def test_a_certificate_that_is_none_is_a_data_error(tmp_path, wrong):
+    assert read_status(tmp_path) is None
+    (tmp_path / "certificate.json").write_bytes(wrong)
+    with pytest.raises(DataError, match=r"certificate.json must be .* Move it away"):
+        read_status(tmp_path)
+    assert "certificate.json" in RESULT
