@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -135,8 +135,8 @@ def run_block(seed: int, block: int, n: int) -> BlockResult:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block,)))
     good = valid_frames()
     originals = set(good)
-    decoded = unpacked = forged = allocation = 0
-    slowest, crashes = 0.0, []
+    decoded = unpacked = forged = 0
+    slowest, crashes, traced = 0.0, [], []
     for i, (corrected, websocket) in enumerate(mutated_frames(good, n, rng)):
         begin = perf_counter()
         read = _read(websocket)
@@ -150,8 +150,8 @@ def run_block(seed: int, block: int, n: int) -> BlockResult:
             # Another process may have had the core, so take the fastest of ten attempts.
             slowest = max(slowest, min(took, *(_time(websocket) for _ in range(9))))
         if i % _TRACE_EVERY == 0:
-            allocation = max(allocation, _trace(websocket))
-    return BlockResult(n, decoded, unpacked, forged, slowest, allocation, tuple(crashes))
+            traced.append(websocket)
+    return BlockResult(n, decoded, unpacked, forged, slowest, _trace(traced), tuple(crashes))
 
 
 @dataclass
@@ -197,10 +197,15 @@ def _time(websocket: bytes) -> float:
     return perf_counter() - begin
 
 
-def _trace(websocket: bytes) -> int:
-    """Return the peak memory of decoding a frame in bytes."""
+def _trace(websockets: Iterable[bytes]) -> int:
+    """Return the peak memory of decoding one of some frames, in bytes."""
+    largest = 0
+    # Each start takes memory that is not freed.
     tracemalloc.start()
-    _read(websocket)
-    peak = tracemalloc.get_traced_memory()[1]
+    for websocket in websockets:
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        _read(websocket)
+        largest = max(largest, tracemalloc.get_traced_memory()[1] - before)
     tracemalloc.stop()
-    return peak
+    return largest
