@@ -228,7 +228,7 @@ def pretends_to_make_progress(arguments, directory):
             beats = itertools.count()
 
             def again():
-                beat = messages.pack(Heartbeat("running", True))
+                beat = messages.pack(Heartbeat("running"))
                 at = session.at + next(beats) % 2
                 frame = wire.encode(Frame(Kind.HEARTBEAT, session.network, beat, session.run, at))
                 for link in session.links.values():

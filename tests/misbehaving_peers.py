@@ -216,7 +216,7 @@ def says_it_is_done(arguments, directory):
 
     def change(session, kind, payload):
         if kind is Kind.ROUND and session.at == FROM:
-            session.broadcast(Kind.HEARTBEAT, messages.Heartbeat("done", True))
+            session.broadcast(Kind.HEARTBEAT, messages.Heartbeat("done"))
             while not Path("out-p0", "certificate.json").exists():
                 time.sleep(0.1)
             time.sleep(5)

@@ -96,7 +96,7 @@ def valid_frames() -> list[bytes]:
         (Kind.HELLO, messages.Hello("a", process, None, nonce, "agreeing", False, settings)),
         (Kind.HELLO, messages.Hello("b", process, process, nonce, "done", True, settings)),
         (Kind.PROOF, messages.Proof(bytes(range(71)))),
-        (Kind.HEARTBEAT, messages.Heartbeat("running", True)),
+        (Kind.HEARTBEAT, messages.Heartbeat("running")),
         *((Kind.STATEMENT, each) for each in (*stated, *signed.signatures)),
         (Kind.EVIDENCE, messages.Evidence(*stated[1:3])),
         (Kind.LINK_UP, messages.LinkUp(1 << 40)),

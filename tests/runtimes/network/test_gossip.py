@@ -18,6 +18,8 @@ from peerclust.runtimes.network.statements import Author
 
 RUN = bytes(range(32))
 KINDS = ("losses", "view", "agreed", "presence", "record")
+# What an earlier process stated does not count once a later one is known; views do.
+SINCE_RESTART = ("losses", "agreed", "presence", "record")
 
 # The order of P-256: (r, s) and (r, order - s) sign the same.
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -96,7 +98,7 @@ def test_what_is_not_signed_by_its_origin_is_refused_and_nothing_of_it_kept(goss
     assert not gossip.liars
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SINCE_RESTART)
 def test_statements_of_older_processes_are_ignored(gossip, start, kind):
     old, new = start("0"), start("0")
     before = old.sign(kind, b"before", RUN)
@@ -107,7 +109,7 @@ def test_statements_of_older_processes_are_ignored(gossip, start, kind):
     assert gossip.who_stated(kind, RUN, b"before") == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SINCE_RESTART)
 def test_a_process_that_was_met_makes_the_statements_of_the_one_before_it_old(gossip, start, kind):
     old, new = start("0"), start("0")
     assert gossip.receive(old.sign(kind, b"", RUN)) is True
@@ -272,3 +274,16 @@ def test_the_statements_of_many_peers_with_the_same_contents_are_counted_once_ea
     assert gossip.who_stated("record", RUN, b"another") == []
     assert gossip.who_stated("record", bytes(32), b"digest") == []
     assert gossip.who_stated("agreed", RUN, b"digest") == []
+
+
+def test_the_view_of_a_process_counts_until_a_later_one_has_stated_one(gossip, start):
+    earlier, later = start("0"), start("0")
+    views = [earlier.sign("view", body, RUN) for body in (b"1", b"2")]
+    assert gossip.receive(views[0]) is True
+    assert gossip.receive(later.sign("losses", b"")) is True
+    assert gossip.receive(views[1]) is True
+    assert gossip.latest(0, "view") == views[1]
+    joined = later.sign("view", b"3", RUN)
+    assert gossip.receive(joined) is True
+    assert gossip.receive(earlier.sign("view", b"4", RUN)) is False
+    assert gossip.latest(0, "view") == joined

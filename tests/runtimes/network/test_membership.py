@@ -73,7 +73,7 @@ def test_a_neighbor_that_is_slow_after_views_changed_is_not_accused_but_one_with
         answer(node.membership.views.checksum)
         changed = messages.View(0, processes["0"].incarnation.start, 1, 0, [])
         state(node, "0", processes["0"].sign("view", messages.pack(changed), RUN_ID))
-        node.membership.views_changed_at -= 3 * timeout
+        node.view_exchange.changed_at -= 3 * timeout
         if late:
             answer(5)
         node.membership.begin_agreement()
@@ -252,4 +252,17 @@ def test_a_neighbor_that_has_ended_the_run_is_no_loss_that_stops_it(node):
     node.session.contract = replace(node.session.contract, solver="admm")
     node.membership.drop(node.session.links["0"], Cause.ENDED, "it has ended the run")
     with pytest.raises(Stopping, match="it has ended the run"):
+        node.session.check_interrupt()
+
+
+@pytest.mark.parametrize("solver", ["accelerated", "exact"])
+def test_a_loss_elsewhere_stops_a_run_whose_solver_needs_a_fixed_graph(node, processes, solver):
+    node.session.contract = replace(node.session.contract, solver=solver, on_loss="stop")
+    view = messages.View(2, processes["2"].incarnation.start, 1, 7, [], "lost 10: it was silent")
+    state(node, "0", processes["2"].sign("view", messages.pack(view), RUN_ID))
+    if solver == "accelerated":
+        node.session.check_interrupt()
+        return
+    fixed = "2 lost 10: it was silent in round 7, and the solver 'exact' needs a fixed graph"
+    with pytest.raises(Stopping, match=fixed):
         node.session.check_interrupt()

@@ -52,7 +52,7 @@ EXAMPLES = [
     Hello("a", PROCESS, PROCESS, bytes(32), "running", True, "{}"),
     Hello("a", PROCESS, None, bytes(32), "agreeing", False, "{}", True, Bye("fails", "why")),
     Proof(bytes(70)),
-    Heartbeat("running", True),
+    Heartbeat("running"),
     Losses([1, 4]),
     STATED,
     Evidence(STATED, STATED),

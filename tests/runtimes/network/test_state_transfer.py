@@ -8,11 +8,12 @@ import pytest
 from joined_nodes import make_agreed
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract_validation import make_contract
-from peerclust.runtimes.network.membership import MAX_SPANS
 from peerclust.runtimes.network.messages import (
     Bye,
+    Heartbeat,
     SignedRecord,
     StateReply,
+    StateRequest,
 )
 from peerclust.runtimes.network.node import Node
 from peerclust.runtimes.network.record import digest
@@ -22,6 +23,7 @@ from peerclust.runtimes.network.session import (
 )
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.states import Cause, RunEvent
+from peerclust.runtimes.network.view_exchange import MAX_SPANS
 from peerclust.runtimes.network.wire import Frame, Kind
 from single_node import EVERYONE, RUN, RUN_ID, X, agreed_on, lie_of, make_record, state
 
@@ -168,3 +170,26 @@ def test_nothing_stops_a_peer_that_has_its_result_and_signs_it(node, processes):
     record = make_record()
     assert not offer(node, "0", record.agreed, record, processes.values())
     node.session.check_interrupt()
+
+
+@pytest.mark.parametrize("at_barrier", [False, True])
+def test_a_peer_that_restarted_a_set_up_which_others_completed_asks_for_the_state(
+    agreeing, at_barrier
+):
+    node, link = agreeing, agreeing.session.links["0"]
+    if at_barrier:
+        node.session.move(RunEvent.COMPLETE)
+    beat = messages.pack(Heartbeat("running"))
+    node.on_frame(link, Frame(Kind.HEARTBEAT, node.session.network, beat, RUN, 0))
+    assert (Kind.STATE_REQUEST in link.connection.kinds()) != at_barrier
+
+
+def test_a_neighbor_that_asks_for_the_state_of_the_run_it_is_in_joins_late(node):
+    link, record = node.session.links["0"], make_record()
+    reply = StateReply(record.agreed, 0, record.centers)
+    node.state_transfer.make_reply = lambda: reply
+    asked = messages.pack(StateRequest())
+    node.on_frame(link, Frame(Kind.STATE_REQUEST, node.session.network, asked, RUN, 0))
+    assert (link.active, link.banned) == (False, "")
+    assert link.connected
+    assert Kind.STATE_REPLY in link.connection.kinds()

@@ -51,11 +51,14 @@ class Gossip:
         return statement
 
     def latest(self, peer: int, kind: Subject) -> Statement | None:
-        """Return the latest statement of a kind by the latest known process of a peer."""
+        """Return the latest statement of a kind by the latest known process of a peer.
+
+        The view of a process in a run counts until a later process of its peer has joined the run.
+        """
         found = self._latest.get((peer, kind))
-        if found is None or found.origin.order != self.processes[peer].order:
-            return None
-        return found
+        if found is None or kind == "view":
+            return found
+        return found if found.origin.order == self.processes[peer].order else None
 
     def all(self) -> list[Statement]:
         """Return all statements that a neighbor may have missed.
@@ -118,7 +121,7 @@ class Gossip:
         kept[statement.place] = statement
         while len(kept) > _KEPT:
             kept.popitem(last=False)
-        if not self.meet(statement.origin):
+        if not self.meet(statement.origin) and statement.kind != "view":
             return False
         if before is not None and before.order >= statement.order:
             return False

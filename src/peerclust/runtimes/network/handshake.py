@@ -117,7 +117,7 @@ class Handshake:
             session.log(LogEvent("connected", here, peer=link.name))
         link.attach(connection, session.loop.time())
         link.refusal = ""
-        link.process, link.phase, link.counts_me = hello.process, hello.phase, hello.counts
+        link.process, link.phase = hello.process, hello.phase
         link.run = frame.run
         self._flooding.send_all(link)
         if session.phase == "running" and link.active and not (resumed and hello.counts):

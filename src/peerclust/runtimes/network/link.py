@@ -36,8 +36,8 @@ class Link:
         one. `offered_at` is when this peer sent its own, in the state OFFERED.
     process : Incarnation or None
         The neighbor's process that was last connected.
-    phase, run, counts_me
-        The neighbor's last known phase and run, and whether it considers this peer active.
+    phase, run
+        The neighbor's last known phase and run.
     furthest, progress_at, excused_at, stalled, stuck
         Its furthest exchange in a run, when it got there, when it was last seen to wait for others,
         for how many seconds it has made no progress since, and how often it was dropped or left
@@ -75,7 +75,6 @@ class Link:
     offer_received: int | None = None
     phase: Phase = "agreeing"
     run: bytes = NO_RUN
-    counts_me: bool = False
     furthest: tuple[bytes, int] = (NO_RUN, -1)
     progress_at: float = 0.0
     excused_at: float = 0.0

@@ -3,8 +3,9 @@
 - After a broken connection, the neighbors reconnect and repeat frames that may have been lost. A
   neighbor is dropped only if this takes too long.
 - During the set-up, a lost link makes all peers restart it (`attempts`).
-- During the run, each peer publishes its active neighbors (`views`). A restored link becomes active
-  after the later of its two ends' rounds; neither end passes its own round before it knows which.
+- During the run, each peer publishes its active neighbors (`view_exchange`). A restored link
+  becomes active after the later of its two ends' rounds; neither end passes its own round before it
+  knows which.
 - An agreement of a run (`lockstep`) begins again if a member has lost a link of it. A barrier ends
   it: a peer that has passed it knows that all others have the result, too, so that none begins
   again. A neighbor that is lost at the barrier is therefore dropped only after it.
@@ -14,14 +15,8 @@
 
 from __future__ import annotations
 
-import math
-from collections import deque
-
 from peerclust.errors import WireError
-from peerclust.log_events import LogEvent
-from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.attempts import SetupAttempts
-from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.flooding import Flooding
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.messages import (
@@ -30,11 +25,9 @@ from peerclust.runtimes.network.messages import (
     Ended,
     Heartbeat,
     LinkUp,
-    Statement,
     StateRequest,
-    View,
 )
-from peerclust.runtimes.network.record import Span, digest, is_majority, merge
+from peerclust.runtimes.network.record import digest
 from peerclust.runtimes.network.session import (
     Agreement,
     RestartSetup,
@@ -43,16 +36,10 @@ from peerclust.runtimes.network.session import (
     ViewChanged,
 )
 from peerclust.runtimes.network.states import Cause, LinkEvent, LinkState, RunEvent, RunState
+from peerclust.runtimes.network.view_exchange import ViewExchange
 from peerclust.runtimes.network.views import MembershipViews
 from peerclust.runtimes.network.wire import TAG_BYTES, Kind
 from peerclust.text import sanitize
-
-# Maximum number of changes of a peer's own neighbors of which it reports the rounds.
-MAX_SPANS = 64
-
-# The view of a peer may change so many times in an agreement, for each of its links, before its
-# neighbors drop it: the agreement begins again each time.
-_MAX_CHANGES = 8
 
 # A neighbor may rejoin so many times in `timeout` seconds, and in one agreement, before it is
 # dropped. The latter change this peer's own view, at most twice each, so they must be fewer than
@@ -67,52 +54,45 @@ _MAX_STUCK = 3
 class Membership:
     """The neighbors of one peer as they take part, are lost and rejoin."""
 
-    def __init__(self, session: Session, flooding: Flooding, attempts: SetupAttempts) -> None:
+    def __init__(
+        self,
+        session: Session,
+        flooding: Flooding,
+        attempts: SetupAttempts,
+        exchange: ViewExchange,
+    ) -> None:
         self._session, self._flooding, self._attempts = session, flooding, attempts
-        flooding.readers["view"] = self._read_view
+        self._exchange = exchange
+        exchange.on_excess = self.drop
         flooding.on_invalid, flooding.on_liar = self.drop, self._drop_liar
-        graph = session.contract.graph
-        self.views = MembershipViews(graph, range(graph.m), (), session.number)
-        self.views_changed_at = 0.0
-        self.first_round = 0
-        # Whether too few peers are left, and whether this peer ever had others in the run.
-        self._majority_lost = self._was_connected = False
-        # The neighbors with which this peer exchanged, from a round on.
-        self._spans: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=MAX_SPANS)
 
     # The run
 
     def start_run(self, run: bytes, agreed: Agreed, round_: int) -> None:
         """Start a run, with the links that were agreed on and what others say of it, at a round."""
-        session, gossip = self._session, self._flooding.gossip
-        graph, me = session.contract.graph, session.number
-        views = MembershipViews(graph, agreed.members, agreed.lost, me)
+        session = self._session
         session.move(RunEvent.START)
         session.run_id, session.run, session.at = run, run[:TAG_BYTES], round_ * session.contract.B
         session.agreement, session.agreed, session.agreed_view = None, 0, 0
-        self.views, self.first_round = views, round_
         self._flooding.publish("agreed", digest(agreed))
-        gossip.drop_other_runs("view", run)
         session.cancel_interrupt(RestartSetup)
         session.cancel_join()
-        mine = views[session.number].counts
+        views = self._exchange.start(agreed, round_)
         for link in session.links.values():
-            if link.number not in mine:
+            if link.number not in views[session.number].counts:
                 link.move(LinkEvent.STAY_OUT)
             link.active_from = 0
             link.state_requested = False
             link.refusal = ""
-        active = [link.number for link in session.links.values() if link.active]
-        self._spans.append((round_, tuple(active)))
-        self._publish_view()
-        # Others may have started before.
-        for peer in range(session.contract.graph.m):
-            statement = gossip.latest(peer, "view")
-            if statement is not None and peer != session.number:
-                self._read_view(statement)
+        self._exchange.catch_up()
         for link in session.links.values():
-            session.send(link, Kind.HEARTBEAT, Heartbeat(session.phase, link.active))
+            session.send(link, Kind.HEARTBEAT, Heartbeat(session.phase))
         self.sync_phases()
+
+    @property
+    def views(self) -> MembershipViews:
+        """The active neighbors of every peer."""
+        return self._exchange.views
 
     def begin_agreement(self) -> tuple[int, ...]:
         """Begin the next agreement, in the present views; return the peers that take part."""
@@ -122,7 +102,7 @@ class Membership:
         session.move(RunEvent.AGREE)
         view, near = self.views.checksum, self.views.near
         number = session.agreed + 1 if view == session.agreed_view else 1
-        members = self.connected()
+        members = self._exchange.connected()
         session.agreement = Agreement(
             number, view, {i: near[i] for i in members}, frozenset(near[session.number])
         )
@@ -156,20 +136,7 @@ class Membership:
     def end_run(self, rounds: int, residual: float) -> None:
         """End the run in a round, and publish that."""
         self._session.move(RunEvent.END)
-        self._publish_view(round_=rounds, ended=Ended(rounds, residual))
-
-    def connected(self) -> tuple[int, ...]:
-        """Return the peers that can be reached over active links, and this one."""
-        return self.views.component(self._session.number)
-
-    def list_spans(self, rounds: int) -> list[tuple[int, int, int]]:
-        """Return (neighbor, first, last) for the rounds in which this peer exchanged with it."""
-        spans: dict[int, list[Span]] = {}
-        for n, (first, counts) in enumerate(self._spans):
-            last = self._spans[n + 1][0] if n + 1 < len(self._spans) else rounds
-            for j in counts:
-                spans.setdefault(j, []).append((first, last - 1))
-        return [(j, *span) for j in sorted(spans) for span in merge(spans[j])]
+        self._exchange.publish(round_=rounds, ended=Ended(rounds, residual))
 
     # Joining
 
@@ -186,8 +153,9 @@ class Membership:
             return
         if phase == "agreeing" and link.phase == "done":
             self.request_state(link)
-        elif phase == "agreeing" and link.phase == "running" and not link.counts_me:
-            # At the barrier of the set-up, a running neighbor is only a few exchanges ahead.
+        elif phase == "agreeing" and link.phase == "running":
+            # At the barrier of the set-up, a running neighbor is only a few exchanges ahead. If
+            # this peer has restarted the set-up, that neighbor waits for it in vain.
             if session.state is not RunState.SETUP_BARRIER:
                 self.request_state(link)
         elif phase == "running" and link.phase == "running":
@@ -226,7 +194,7 @@ class Membership:
         link.move(LinkEvent.REJOIN)
         rejoins = f"{link.name} rejoins from round {link.active_from} on"
         session.record_event(link.active_from, rejoins, "rejoined", link.name)
-        self._publish_view(round_=link.active_from)
+        self._exchange.publish(round_=link.active_from)
         # Before it was in the run, it could not know which views are of this run.
         self._flooding.send_all(link)
 
@@ -288,7 +256,7 @@ class Membership:
         link.reset(event)
         gone = f"{link.name} was lost in round {round_}: {reason}"
         session.record_event(round_, gone, "lost", link.name, cause)
-        self._publish_view(f"lost {link.name}: {reason}")
+        self._exchange.publish(f"lost {link.name}: {reason}")
         ended = cause is Cause.ENDED and session.contract.spec.survives_loss
         if session.contract.on_loss == "stop" and not session.has_result and not ended:
             why = f"{link.name} was lost in round {round_} ({reason}), and the network file"
@@ -300,99 +268,3 @@ class Membership:
             self.drop(link, Cause.CONTRADICTION, reason)
         else:
             self._attempts.restart_if_outdated(tell=True)
-
-    # Views
-
-    def _publish_view(
-        self, reason: str = "", *, round_: int | None = None, ended: Ended | None = None
-    ) -> None:
-        """Publish this peer's active neighbors from a round on (default: this one), or its end."""
-        session, author = self._session, self._flooding.author
-        # The view with which a peer ends is its last.
-        if session.phase == "agreeing" or (session.phase == "done" and ended is None):
-            return
-        links = session.links.values()
-        counts = sorted(link.number for link in links if link.state is LinkState.ACTIVE)
-        if counts == list(self.views[session.number].counts) and ended is None:
-            return
-        agreed, agreed_view = session.agreed, session.agreed_view
-        if session.state is RunState.AGREEMENT_BARRIER and session.agreement is not None:
-            agreed, agreed_view = session.agreement.number, session.agreement.view
-        round_ = session.round if round_ is None else round_
-        view = View(
-            session.number, author.incarnation.start, author.next_seq("view"), round_,
-            counts, sanitize(reason), ended, agreed, agreed_view,
-        )  # fmt: skip
-        self._flooding.publish("view", messages.pack(view))
-        self._spans.append((round_, tuple(counts)))
-        self._store_view(view)
-
-    def _read_view(self, statement: Statement) -> None:
-        """Store the view of another peer of this run; raise WireError if it is invalid."""
-        session, view = self._session, messages.unpack(statement.body, View)
-        stated = statement.origin.peer, statement.origin.start, statement.seq
-        if (view.peer, view.start, view.seq) != stated:
-            raise WireError("A view must be that of its origin.")
-        check_view(view, session.contract)
-        if session.phase == "agreeing":
-            return  # it is stored when the run starts
-        if statement.run != session.run_id:
-            raise WireError("A view must be of this run.")
-        link = session.links.get(session.contract.names[view.peer])
-        if link is not None and view.ended is not None:
-            link.phase = "done"
-        self._store_view(view)
-
-    def _store_view(self, view: View) -> None:
-        session = self._session
-        if not self.views.update(view):
-            return
-        self.views_changed_at = session.loop.time()
-        self._check_majority()
-        now = session.agreement
-        if now is not None:
-            has_result = view.agreed_view == now.view and view.agreed >= now.number
-            gone = set(now.near.get(view.peer, ())) - set(view.counts)
-            if gone and not has_result:
-                session.interrupt(ViewChanged())
-            self._count_change(view.peer)
-        session.wake()
-
-    def _count_change(self, peer: int) -> None:
-        """Drop a neighbor whose views make an agreement begin again and again."""
-        session, contract = self._session, self._session.contract
-        limit = _MAX_CHANGES * len(contract.graph.neighbors(peer))
-        link = session.links.get(contract.names[peer])
-        last = session.agreed, session.agreed_view
-        if link is not None and not link.banned and link.count_changes(last) > limit:
-            self.drop(link, Cause.EXCESS, f"its view changed {limit + 1} times in an agreement")
-
-    def _check_majority(self) -> None:
-        """Say so at once if the peers that are left cannot end the run, and if they can again."""
-        session, m = self._session, self._session.contract.graph.m
-        here = len(self.connected())
-        lost = not is_majority(here, m)
-        # A peer that joins late is alone until its first link is active.
-        self._was_connected |= here > 1
-        if lost == self._majority_lost or session.phase != "running" or not self._was_connected:
-            return
-        self._majority_lost = lost
-        more = m // 2 + 1 - here
-        sentence = f"The majority is back: {here} of {m} peers are connected."
-        if lost:
-            sentence = (
-                f"The majority is lost: {here} of {m} peers are left, and the run cannot"
-                f" converge unless {more} return{'s' * (more == 1)}."
-            )
-        event = "majority-lost" if lost else "majority-back"
-        session.log(LogEvent(event, sentence, connected=here))
-
-
-def check_view(view: View, contract: Contract) -> None:
-    """Raise WireError if a view is not possible in this network."""
-    near = contract.graph.neighbors(view.peer).tolist()
-    if not set(view.counts) <= set(near):
-        raise WireError("A view must list only neighbors of its peer.")
-    finite = view.ended is None or math.isfinite(view.ended.residual)
-    if not finite or view.round > contract.max_round + 1:
-        raise WireError("A view must have finite numbers and a valid round.")

@@ -106,13 +106,9 @@ class Proof(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class Heartbeat(Message, frozen=True, forbid_unknown_fields=True):
-    """The sender's phase, and whether it considers the receiver active.
-
-    The header has the sender's run and exchange.
-    """
+    """The sender's phase; the header has its run and exchange."""
 
     phase: Phase
-    counts: bool
 
 
 class Losses(Message, frozen=True, forbid_unknown_fields=True):

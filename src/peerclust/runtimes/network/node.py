@@ -22,7 +22,7 @@ from peerclust.runtimes.network.handshake import Handshake
 from peerclust.runtimes.network.identity import Identity
 from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.lockstep import Lockstep
-from peerclust.runtimes.network.membership import MAX_SPANS, Membership
+from peerclust.runtimes.network.membership import Membership
 from peerclust.runtimes.network.messages import (
     Bye,
     Evidence,
@@ -38,6 +38,7 @@ from peerclust.runtimes.network.signing import RecordSigning
 from peerclust.runtimes.network.state_transfer import StateTransfer
 from peerclust.runtimes.network.statements import Author
 from peerclust.runtimes.network.states import Cause, RunEvent, RunState
+from peerclust.runtimes.network.view_exchange import MAX_SPANS, ViewExchange
 from peerclust.runtimes.network.waits import WaitsFor
 from peerclust.runtimes.network.watchdog import Watchdog
 from peerclust.runtimes.network.wire import Frame, Kind
@@ -59,8 +60,10 @@ class Node:
     ----------
     session : Session
         Its links and its place in the run, which all other parts share.
-    flooding, attempts, membership, lockstep, waits, signing, state_transfer, handshake, watchdog
+    flooding, attempts, view_exchange, membership, lockstep, waits
         Its parts; see their modules.
+    signing, state_transfer, handshake, watchdog
+        More of them.
     """
 
     def __init__(
@@ -78,16 +81,17 @@ class Node:
         session = self.session = Session(contract, me, log)
         self.flooding = Flooding(session, author)
         self.attempts = SetupAttempts(session, self.flooding)
-        self.membership = Membership(session, self.flooding, self.attempts)
-        membership = self.membership
-        self.lockstep = Lockstep(session, membership.drop, lambda: membership.views.checksum)
-        self.waits = WaitsFor(session, self.flooding, self.lockstep, self.membership.connected)
-        self.signing = RecordSigning(session, self.flooding, self.membership)
+        exchange = self.view_exchange = ViewExchange(session, self.flooding)
+        self.membership = Membership(session, self.flooding, self.attempts, exchange)
+        self.lockstep = Lockstep(session, self.membership.drop, lambda: exchange.views.checksum)
+        self.waits = WaitsFor(session, self.flooding, self.lockstep, exchange.connected)
+        self.signing = RecordSigning(session, self.flooding, exchange)
         self.state_transfer = StateTransfer(session, self.membership, self.signing)
         self.handshake = Handshake(session, self.flooding, self.attempts, self.membership)
         self.watchdog = Watchdog(
             session,
             self.membership,
+            exchange,
             self.lockstep,
             self.waits,
             self.flooding.gossip,
@@ -239,7 +243,7 @@ class Node:
         data = frame.message
         if frame.kind is Kind.HEARTBEAT:
             heartbeat = messages.unpack(data, Heartbeat)
-            link.phase, link.counts_me = heartbeat.phase, heartbeat.counts
+            link.phase = heartbeat.phase
             self.membership.sync_phase(link)
             self.session.wake()
         elif frame.kind is Kind.STATEMENT:

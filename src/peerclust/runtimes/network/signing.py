@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from peerclust.errors import WireError
 from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.flooding import Flooding
-from peerclust.runtimes.network.membership import MAX_SPANS, Membership
 from peerclust.runtimes.network.messages import (
     Presence,
     Record,
@@ -26,6 +25,7 @@ from peerclust.runtimes.network.record import (
 )
 from peerclust.runtimes.network.session import Session
 from peerclust.runtimes.network.statements import run_id
+from peerclust.runtimes.network.view_exchange import MAX_SPANS, ViewExchange
 
 
 class RecordSigning:
@@ -34,8 +34,8 @@ class RecordSigning:
     `discarded_run` is the run whose result was discarded here, so that it is not taken again.
     """
 
-    def __init__(self, session: Session, flooding: Flooding, membership: Membership) -> None:
-        self._session, self._flooding, self._membership = session, flooding, membership
+    def __init__(self, session: Session, flooding: Flooding, exchange: ViewExchange) -> None:
+        self._session, self._flooding, self._exchange = session, flooding, exchange
         self.discarded_run = b""
 
     async def sign(
@@ -46,9 +46,9 @@ class RecordSigning:
         `make` is called with the rounds of each listed peer. A member that is lost meanwhile is
         awaited for `timeout` seconds.
         """
-        session, membership = self._session, self._membership
-        spans = membership.list_spans(rounds)
-        mine = Presence(session.agreed, membership.first_round, spans)
+        session, exchange = self._session, self._exchange
+        spans = exchange.list_spans(rounds)
+        mine = Presence(session.agreed, exchange.first_round, spans)
         self._flooding.publish("presence", messages.pack(mine))
         limit = session.loop.time() + session.contract.timeout
         while True:

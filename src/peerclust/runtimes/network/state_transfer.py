@@ -33,9 +33,11 @@ class StateTransfer:
 
     def answer(self, link: Link) -> None:
         """Answer a request, if this peer has a state that the neighbor needs."""
-        wanted = self._session.phase == "done" or not link.active
+        if self._session.phase == "running" and link.active:
+            # It has restarted the set-up, which is over, and joins late.
+            self._membership.drop(link, Cause.FORGOT)
         now = self._session.loop.time()
-        if self.make_reply is not None and wanted and now > link.state_sent_at + _MIN_WAIT:
+        if self.make_reply is not None and now > link.state_sent_at + _MIN_WAIT:
             link.state_sent_at = now
             self._session.send(link, Kind.STATE_REPLY, self.make_reply())
 

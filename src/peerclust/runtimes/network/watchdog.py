@@ -11,6 +11,7 @@ from peerclust.runtimes.network.membership import Membership
 from peerclust.runtimes.network.messages import Heartbeat
 from peerclust.runtimes.network.session import Session
 from peerclust.runtimes.network.states import Cause, LinkState
+from peerclust.runtimes.network.view_exchange import ViewExchange
 from peerclust.runtimes.network.waits import WaitsFor
 from peerclust.runtimes.network.wire import Kind
 
@@ -22,12 +23,13 @@ class Watchdog:
         self,
         session: Session,
         membership: Membership,
+        exchange: ViewExchange,
         lockstep: Lockstep,
         waits: WaitsFor,
         gossip: Gossip,
     ) -> None:
         self._session, self._membership, self._gossip = session, membership, gossip
-        self._lockstep, self._waits = lockstep, waits
+        self._exchange, self._lockstep, self._waits = exchange, lockstep, waits
         self._began = self._checked = session.loop.time()
 
     async def watch(self) -> None:
@@ -73,7 +75,7 @@ class Watchdog:
             reason = "it takes part in agreements with other views than those stated"
             self._membership.drop(link, Cause.OTHER_VIEWS, reason)
         elif now - link.sent_at > timeout / 4:
-            session.send(link, Kind.HEARTBEAT, Heartbeat(session.phase, link.active))
+            session.send(link, Kind.HEARTBEAT, Heartbeat(session.phase))
 
     def _check_progress(self, link: Link, now: float) -> None:
         """Drop an active neighbor that was not connected, or made no progress, for too long."""
@@ -123,9 +125,9 @@ class Watchdog:
         Views spread within moments, so honest neighbors send no frame with others long after a
         change. One that has sent nothing since may be computing.
         """
-        agreement, membership = self._session.agreement, self._membership
+        agreement, exchange = self._session.agreement, self._exchange
         if agreement is None or link.number not in self._lockstep.missing:
             return False
         timeout, (view, received_at) = self._session.contract.timeout, link.agreement_view
-        same = view in (membership.views.checksum, agreement.view)
-        return not same and membership.views_changed_at + timeout < received_at < now - timeout
+        same = view in (exchange.views.checksum, agreement.view)
+        return not same and exchange.changed_at + timeout < received_at < now - timeout
