@@ -140,7 +140,7 @@ def test_a_message_cut_or_followed_by_more_is_refused(message):
         (Hello, "nonce", bytes(33)),
         (Hello, "phase", "resting"),
         (Hello, "settings", "a" * ((1 << 20) + 1)),
-        (Heartbeat, "counts", 1),
+        (Heartbeat, "phase", "resting"),
         (Proof, "signature", bytes(73)),
         (Incarnation, "key", bytes(32)),
         (Incarnation, "key", bytes(34)),
