@@ -141,6 +141,8 @@ def started(folder):
         stdout=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
+        # A shell starts processes in the background with SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     # The first line says that nothing is done yet, the second comes after a job.
     next(process.stderr)
