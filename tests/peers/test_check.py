@@ -106,9 +106,11 @@ def test_an_expired_certificate_is_bad_at_both_ends(net):
     net.agree()
     found = net.check_all(("a", "b"), seconds=2)
     assert "expired on" in bad(found["b"])["certificate"]
-    assert "peerclust peer keygen --force" in bad(found["b"])["certificate"]
+    assert "peerclust peer keygen NAME --force" in bad(found["b"])["certificate"]
     assert "its certificate has expired: it is valid from" in bad(found["a"])["b"]
-    assert "b has to make a new one with `peerclust peer keygen --force`" in bad(found["a"])["b"]
+    assert (
+        "b has to make a new one with `peerclust peer keygen NAME --force`" in bad(found["a"])["b"]
+    )
     assert "this site's certificate has expired" in bad(found["b"])["a"]
 
 

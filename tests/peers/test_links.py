@@ -65,6 +65,9 @@ def test_partitions_claim_no_success(tmp_path):
                 assert record["heard"] == part
                 # That is known, and said, as soon as the links are lost.
                 lost = "The majority is lost: 3 of 6 peers are left"
-                assert f"{lost}, and the run cannot converge unless 1 returns." in peers.log(name)
+                assert (
+                    f"{lost}, and the run cannot converge unless 1 more peer returns."
+                    in peers.log(name)
+                )
                 assert "partitioned" in (peers.directory / f"{name}.out").read_text()
         check_replay(peers, ["p0", "p1", "p2"])

@@ -29,7 +29,7 @@ def test_a_peer_that_is_left_alone_names_neighbors_whose_results_it_does_not_tak
     lost = "p1 lost contact with all its neighbors (p0, p2) in round 0."
     again = "A checkpoint was saved; the same command tries again."
     zero, two = session.links.values()
-    zero.refusal = "it left: it was asked to end"
+    zero.refusal = "it left (it was asked to end)"
     zero.detach()
     assert explain_isolation(session) == f"{lost} {again}"
     two.phase, two.refusal = "done", "its run is over, but too few have signed"

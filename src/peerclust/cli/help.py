@@ -50,6 +50,7 @@ HELP = {
         " is drawn).",
         "mean_of": "Average this many rows per initial center; 1 reveals single rows.",
         "exchange": "Number format of messages: float64, float32, float16 or 8-bit.",
+        "peer_search": "Move centers to find a better optimum: none, or auto (unless --tol is 0).",
         "peer_seed": "Seed of the random numbers that all sites share.",
         "peer_exchange": "Number format of messages: float64, float32 or 8-bit.",
     },

@@ -99,7 +99,9 @@ class PeerPrinter:
         if not (self.quiet or self.as_json):
             line = sanitize(line, longest=LONGEST_LINE)
         try:
-            print(line, file=stream, flush=True)
+            # In one piece, as another thread may print, too.
+            stream.write(f"{line}\n")
+            stream.flush()
         except OSError:
             # Otherwise Python fails once more, when it flushes the stream at the end.
             with suppress(OSError):

@@ -85,7 +85,7 @@ def init(
     exchange: Annotated[str, option("peer_exchange")] = "float64",
     rounds: Annotated[int, option("rounds", min=1)] = 10000,
     tol: Annotated[float, option("tol")] = 1e-6,
-    search: Annotated[str, option("search")] = "auto",
+    search: Annotated[str, option("peer_search")] = "auto",
     mean_of: Annotated[int, option("mean_of", min=1)] = 5,
     seed: Annotated[int, option("peer_seed", min=0)] = 0,
     graph: Annotated[str, option("peer_graph", metavar="NAME|FILE")] = "ring",
@@ -188,6 +188,6 @@ def _parse_peer(value: str) -> Any:
         )
     name, address, path = fields[0], fields[1], Path(fields[2])
     certificate = read_certificate(path)
-    remedy = "ask its site for another, which it makes with `peerclust peer keygen --force`"
+    remedy = "ask its site for another, which it makes with `peerclust peer keygen NAME --force`"
     check_dates(path, datetime.now(UTC), remedy)
     return Peer(name, address, certificate)

@@ -24,7 +24,7 @@ _RENEWAL_DAYS = 30
 _MAX_CLOCK_DIFFERENCE = 60.0
 
 _RENEW = (
-    "make a new one with `peerclust peer keygen --force`, and send every site a network file"
+    "make a new one with `peerclust peer keygen NAME --force`, and send every site a network file"
     " with the new one"
 )
 

@@ -210,7 +210,9 @@ def check_dial(contract: Contract, me: str, dial: Mapping[str, object]) -> None:
 
 def check_own_dates(identity: Identity, now: datetime) -> None:
     """Raise unless a site's own certificate is valid now."""
-    remedy = "make another with `peerclust peer keygen --force` and ask for a network file with it"
+    remedy = (
+        "make another with `peerclust peer keygen NAME --force` and ask for a network file with it"
+    )
     check_dates(identity.certificate, now, remedy)
 
 

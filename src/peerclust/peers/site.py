@@ -128,9 +128,12 @@ class Site:
         except Stopping as stopping:
             self._close("stops", str(stopping))
             saved = self._save_checkpoint()
-            remedy = "With that mended, the same command at all sites " + (
+            remedy = "Once that is fixed, the same command at all sites " + (
                 "resumes the run from its checkpoints." if saved else "starts the run."
             )
+            if not any(link.heard_at for link in node.session.links.values()):
+                remedy += " If theirs is over, one of them can send its result with"
+                remedy += " `peerclust peer serve`."
             why = str(stopping).removesuffix(".")
             raise PeerError(f"The run was stopped: {why}. {remedy}") from None
         except Exception as error:

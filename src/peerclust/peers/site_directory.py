@@ -134,8 +134,8 @@ class SiteDirectory:
     def _check_no_result(self) -> None:
         if (self.path / "certificate.json").exists():
             raise ParameterError(
-                "`--out` of peer run must not contain a result yet, unless --force. Got"
-                f" {self.path}."
+                "`--out` of peer run must not contain a result yet; choose another directory, or"
+                f" replace the result with --force. Got {self.path}."
             )
 
     def _clear(self) -> None:

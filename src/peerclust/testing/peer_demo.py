@@ -68,7 +68,7 @@ def run(directory: Path, seed: int, on_log: Callable[[str], None]) -> Demo:
     graph = erdos_renyi(PEERS, 0.35, random_state=seed)
     with LocalCluster(directory, parts, graph, seed=seed, **_SETTINGS) as cluster:
         links = len(cluster.contract.links)
-        on_log(f"{PEERS} peers with one key and 15 flowers each, {links} links over TLS 1.3")
+        on_log(f"{PEERS} peers, each with its own key and 15 flowers, {links} links over TLS 1.3")
         cluster.start()
         at = cluster.wait_for_round(KILLED, AT)
         cluster.kill(KILLED)

@@ -195,7 +195,7 @@ def test_a_lost_majority_is_announced_and_so_is_its_return(node, processes):
     greet(node, processes["2"], phase="running", counts=False)
     link_up(node, node.session.links["2"], 0)
     lost, back = (each for each in said if each.event.startswith("majority"))
-    assert "1 of 3 peers are left, and the run cannot converge unless 1 returns." in lost
+    assert "1 of 3 peers are left, and the run cannot converge unless 1 more peer returns." in lost
     assert (lost.event, lost.fields) == ("majority-lost", {"connected": 1})
     assert (back.event, back.fields) == ("majority-back", {"connected": 2})
 

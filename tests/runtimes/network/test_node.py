@@ -34,7 +34,7 @@ def test_in_the_set_up_a_neighbor_that_fails_is_lost_at_once_and_one_that_leaves
 ):
     say_bye(agreeing, "0", "leaves", "it was asked to end")
     assert agreeing.session.links["0"].active
-    assert agreeing.session.links["0"].refusal == "it left: it was asked to end"
+    assert agreeing.session.links["0"].refusal == "it left (it was asked to end)"
     say_bye(agreeing, "2", "fails")
     assert not agreeing.session.links["2"].active
     assert agreeing.session.events[-1] == (0, "2 does not take part: an error at its site")

@@ -284,6 +284,8 @@ class ConnectionManager:
         dialed = self._dialed.pop(connection, None)
         if link is not None and link.connection is connection:
             self._handler.on_disconnect(link, reason)
+        elif not reason:
+            pass  # this process leaves
         elif link is not None and pending:
             self.refusals.note_neighbor(link.name, f"was not accepted: {reason}")
         elif dialed is not None:

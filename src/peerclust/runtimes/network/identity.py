@@ -143,7 +143,7 @@ def load_identity(name: str, key: Path, certificate: Path) -> Identity:
     if _public_bytes(public) != _public_bytes(_parse(der, str(certificate)).public_key()):
         raise ParameterError(
             f"The key {key} does not belong to the certificate {certificate}. Use the key that was"
-            " made with it, or make both anew with `peerclust peer keygen --force`."
+            " made with it, or make both anew with `peerclust peer keygen NAME --force`."
         )
     if common_name(der) != name:
         raise ParameterError(

@@ -96,6 +96,7 @@ class Node:
             self.waits,
             self.flooding.gossip,
         )
+        self._closing = False
         self._ticker: asyncio.Task[None] | None = None
         # Whether calls in threads are abandoned, and what cancels the wait for the current one.
         self._abandons = False
@@ -172,7 +173,7 @@ class Node:
 
     def close(self, why: Literal["leaves", "fails", "stops", "done"], reason: str) -> None:
         """Send BYE and close all connections."""
-        session = self.session
+        session, self._closing = self.session, True
         session.broadcast(Kind.BYE, Bye(why, sanitize(reason)))
         if self._ticker is not None:
             self._ticker.cancel()
@@ -231,8 +232,8 @@ class Node:
     def on_disconnect(self, link: Link, reason: str) -> None:
         """Handle the end of a connection; the neighbor has `timeout` seconds to reconnect."""
         link.detach()
-        # It has no reason if this process leaves.
-        if reason and link.active and link.phase != "done":
+        leaves = self._closing or not reason
+        if link.active and link.phase != "done" and not leaves:
             broke = f"The connection to {link.name} broke: {link.refusal or reason}."
             self.session.log(LogEvent("disconnected", broke, peer=link.name))
         self.session.wake()
@@ -273,7 +274,7 @@ class Node:
             refused = f"refused this peer: {reason.removesuffix('.')}"
             self._connections.refusals.note_neighbor(link.name, refused)
         elif bye.why == "leaves":
-            link.refusal = f"it left: {reason}"
+            link.refusal = f"it left ({reason})"
         # In the set-up, a neighbor that leaves may soon return.
         final = {"agreeing": ("fails",), "running": ("leaves", "fails", "refuses"), "done": ()}
         if link.active and bye.why in final[session.phase]:

@@ -178,7 +178,7 @@ class ViewExchange:
         if lost:
             sentence = (
                 f"The majority is lost: {here} of {m} peers are left, and the run cannot"
-                f" converge unless {more} return{'s' * (more == 1)}."
+                f" converge unless {more} more {'peer returns' if more == 1 else 'peers return'}."
             )
         event = "majority-lost" if lost else "majority-back"
         session.log(LogEvent(event, sentence, connected=here))
