@@ -93,6 +93,43 @@ def test_a_neighbor_that_is_slow_after_views_changed_is_not_accused_but_one_with
     assert link.banned == (accused if late else "")
 
 
+def test_a_neighbor_that_is_slow_is_not_accused_of_views_of_an_agreement_that_is_complete(
+    node, processes
+):
+    link, timeout = node.session.links["2"], node.session.contract.timeout
+
+    def answer(view, exchange):
+        frame = Frame(Kind.AGREE, node.session.network, X, RUN, exchange, s=1, view=view)
+        node.on_frame(link, frame)
+
+    async def wait():
+        # A peer rejoins, which ends no agreement; this one takes long after that.
+        node.membership.begin_agreement()
+        before = node.membership.views.checksum
+        answer(before, 0)
+        changed = messages.View(0, processes["0"].incarnation.start, 1, 0, [1])
+        state(node, "0", processes["0"].sign("view", messages.pack(changed), RUN_ID))
+        node.view_exchange.changed_at -= 3 * timeout
+        answer(before, 1)
+        view, received_at = link.agreement_view
+        link.agreement_view = view, received_at - timeout
+        node.membership.end_agreement()
+        # In the next one, the neighbor has sent nothing yet.
+        node.membership.begin_agreement()
+        assert node.session.agreement.view != before
+        exchange = node.session.loop.create_task(
+            node.lockstep.exchange(Kind.AGREE, X, lambda _: "")
+        )
+        await asyncio.sleep(0)
+        link.heard_at = link.progress_at = node.session.loop.time() + 1
+        node.watchdog.check(link, link.heard_at)
+        exchange.cancel()
+
+    node.session.loop.run_until_complete(wait())
+    assert link.banned == ""
+    assert link.active
+
+
 def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node, processes):
     link = node.session.links["0"]
     come_back(node, processes["0"])
