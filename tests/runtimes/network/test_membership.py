@@ -15,9 +15,7 @@ from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.lockstep import Called
 from peerclust.runtimes.network.plan import RunPlan
 from peerclust.runtimes.network.rounds import RoundLoop
-from peerclust.runtimes.network.session import (
-    Stopping,
-)
+from peerclust.runtimes.network.session import Stopping
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.states import Cause, LinkState, RunEvent
 from peerclust.runtimes.network.wire import Frame, Kind

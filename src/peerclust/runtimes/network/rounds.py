@@ -24,25 +24,12 @@ import numpy as np
 from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.programs.certificate import Found
-from peerclust.programs.protocol import (
-    HeardSum,
-    State,
-    ToNeighbors,
-    reduce_messages,
-)
-from peerclust.runtimes.convergence import (
-    FIRST_WAIT,
-    CheckedRun,
-    Plan,
-    Task,
-    next_task,
-)
+from peerclust.programs.protocol import HeardSum, State, ToNeighbors, reduce_messages
+from peerclust.runtimes.convergence import FIRST_WAIT, CheckedRun, Plan, Task, next_task
 from peerclust.runtimes.loop import Conversation, advance, begin, converse
 from peerclust.runtimes.network import wire
 from peerclust.runtimes.network.agreements import Agreements, NetworkChanged
-from peerclust.runtimes.network.collectives import (
-    LARGEST,
-)
+from peerclust.runtimes.network.collectives import LARGEST
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.lockstep import Called, Check
 from peerclust.runtimes.network.messages import Record
