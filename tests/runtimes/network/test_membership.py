@@ -267,6 +267,19 @@ def test_a_peer_that_rejoins_begins_at_the_earliest_round_that_a_neighbor_names(
     assert (zero.active_from, two.active_from) == (81, 91)
 
 
+@pytest.mark.parametrize(("joined_in", "first"), [(5, 81), (2, 2)])
+def test_the_first_round_of_a_late_peer_is_the_one_in_which_its_first_link_is_active(
+    node, running, processes, joined_in, first
+):
+    node.view_exchange.first_round = joined_in
+    for process in processes.values():
+        come_back(node, process)
+    for link in node.session.links.values():
+        node.session.loop.call_soon(link_up, node, link, 80)
+    assert begin(running) == 81
+    assert node.view_exchange.first_round == first
+
+
 def test_a_peer_whose_neighbor_rejoins_stays_in_its_round_and_waits_for_the_answer(
     node, running, processes
 ):

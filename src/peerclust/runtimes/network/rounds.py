@@ -276,6 +276,7 @@ class RoundLoop:
             self.plan.program, [self._users], [self.state.x], round_, stiffness=[stiffness]
         )
         self._keep(replace(again, vote_from=snapshot.vote_from))
+        self._node.view_exchange.skip_rounds(round_)
         self._session.at = round_ * self._contract.B
         self._journal.start(round_, self.state.x[0])
 
