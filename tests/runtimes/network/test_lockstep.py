@@ -5,8 +5,9 @@ import asyncio
 import numpy as np
 import pytest
 
-from peerclust.runtimes.network.wire import Kind
-from single_node import RUN, X, play, round_frame
+from joined_nodes import make_agreed
+from peerclust.runtimes.network.wire import Frame, Kind
+from single_node import EVERYONE, RUN, RUN_ID, X, play, round_frame
 
 
 def test_an_exchange_sends_to_all_neighbors_and_ends_when_all_have_sent(node):
@@ -38,6 +39,26 @@ def test_frames_that_come_early_twice_or_late_are_used_once_and_in_their_exchang
     assert heard[zero.number].payload.tolist() == (5 * X).tolist()
     assert not zero.inbox
     assert not two.inbox
+
+
+def test_frames_of_an_attempt_at_the_set_up_that_was_given_up_call_nobody_to_an_agreement(agreeing):
+    node, link = agreeing, agreeing.session.links["0"]
+    node.on_frame(link, Frame(Kind.AGREE, node.session.network, X, node.session.run, 1))
+    # An agreement of the run, which a neighbor may begin first, does.
+    early = Frame(Kind.AGREE, node.session.network, X, RUN, 0, s=1)
+    node.on_frame(node.session.links["2"], early)
+    node.membership.start_run(RUN_ID, make_agreed(EVERYONE), 0)
+    assert not link.is_elsewhere(None)
+    assert node.session.links["2"].is_elsewhere(None)
+
+
+def test_an_agreement_that_a_neighbor_begins_first_replaces_no_frame_of_the_barrier(agreeing):
+    node, link = agreeing, agreeing.session.links["0"]
+    barrier = Frame(Kind.AGREE, node.session.network, X, node.session.run, 0)
+    node.on_frame(link, barrier)
+    # After the barrier it has lost a link, and begun an agreement.
+    node.on_frame(link, barrier._replace(run=RUN, s=1, view=5))
+    assert [frame.run for frame in link.inbox.values()] == [node.session.run, RUN]
 
 
 def test_a_neighbor_is_not_blamed_for_the_time_before_this_peer_began_to_wait_for_it(node):

@@ -15,9 +15,7 @@ from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.lockstep import Called
 from peerclust.runtimes.network.plan import RunPlan
 from peerclust.runtimes.network.rounds import RoundLoop
-from peerclust.runtimes.network.session import (
-    Stopping,
-)
+from peerclust.runtimes.network.session import Stopping
 from peerclust.runtimes.network.statements import run_id
 from peerclust.runtimes.network.states import Cause, LinkState, RunEvent
 from peerclust.runtimes.network.wire import Frame, Kind
@@ -91,6 +89,43 @@ def test_a_neighbor_that_is_slow_after_views_changed_is_not_accused_but_one_with
     node.session.loop.run_until_complete(wait())
     accused = "it takes part in agreements with other views than those stated"
     assert link.banned == (accused if late else "")
+
+
+def test_a_neighbor_that_is_slow_is_not_accused_of_views_of_an_agreement_that_is_complete(
+    node, processes
+):
+    link, timeout = node.session.links["2"], node.session.contract.timeout
+
+    def answer(view, exchange):
+        frame = Frame(Kind.AGREE, node.session.network, X, RUN, exchange, s=1, view=view)
+        node.on_frame(link, frame)
+
+    async def wait():
+        # A peer rejoins, which ends no agreement; this one takes long after that.
+        node.membership.begin_agreement()
+        before = node.membership.views.checksum
+        answer(before, 0)
+        changed = messages.View(0, processes["0"].incarnation.start, 1, 0, [1])
+        state(node, "0", processes["0"].sign("view", messages.pack(changed), RUN_ID))
+        node.view_exchange.changed_at -= 3 * timeout
+        answer(before, 1)
+        view, received_at = link.agreement_view
+        link.agreement_view = view, received_at - timeout
+        node.membership.end_agreement()
+        # In the next one, the neighbor has sent nothing yet.
+        node.membership.begin_agreement()
+        assert node.session.agreement.view != before
+        exchange = node.session.loop.create_task(
+            node.lockstep.exchange(Kind.AGREE, X, lambda _: "")
+        )
+        await asyncio.sleep(0)
+        link.heard_at = link.progress_at = node.session.loop.time() + 1
+        node.watchdog.check(link, link.heard_at)
+        exchange.cancel()
+
+    node.session.loop.run_until_complete(wait())
+    assert link.banned == ""
+    assert link.active
 
 
 def test_a_neighbor_rejoins_after_the_later_of_both_rounds(node, processes):
@@ -230,6 +265,19 @@ def test_a_peer_that_rejoins_begins_at_the_earliest_round_that_a_neighbor_names(
     node.session.loop.call_later(0.05, link_up, node, zero, 80)
     assert begin(running) == node.session.at == 81
     assert (zero.active_from, two.active_from) == (81, 91)
+
+
+@pytest.mark.parametrize(("joined_in", "first"), [(5, 81), (2, 2)])
+def test_the_first_round_of_a_late_peer_is_the_one_in_which_its_first_link_is_active(
+    node, running, processes, joined_in, first
+):
+    node.view_exchange.first_round = joined_in
+    for process in processes.values():
+        come_back(node, process)
+    for link in node.session.links.values():
+        node.session.loop.call_soon(link_up, node, link, 80)
+    assert begin(running) == 81
+    assert node.view_exchange.first_round == first
 
 
 def test_a_peer_whose_neighbor_rejoins_stays_in_its_round_and_waits_for_the_answer(

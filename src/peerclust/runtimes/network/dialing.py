@@ -21,7 +21,7 @@ class Backoff:
     """The pauses between attempts to dial, each about twice as long as the one before."""
 
     def __init__(self, first: float, longest: float) -> None:
-        self._first, self.longest = first, longest
+        self._first, self._longest = first, longest
         self.reset()
 
     def reset(self) -> None:
@@ -31,7 +31,7 @@ class Backoff:
     async def sleep(self) -> None:
         """Sleep for the next pause."""
         await asyncio.sleep(self._pause * random.uniform(0.75, 1.25))
-        self._pause = min(2 * self._pause, self.longest)
+        self._pause = min(2 * self._pause, self._longest)
 
 
 def make_uri(host: str, port: int) -> str:

@@ -18,6 +18,9 @@ from peerclust.runtimes.network.wire import NO_RUN, Frame, Key, Kind
 # its rounds and in two agreements.
 _INBOX = 8
 
+# The `agreement_view` of a neighbor that has sent no frame of an agreement.
+_NO_VIEW = 0, np.inf
+
 
 @dataclass(eq=False)
 class Link:
@@ -45,7 +48,8 @@ class Link:
     heard_at, sent_at : float
         When a frame was last received from it, and last sent to it.
     agreement_view : tuple of int and float
-        The checksum of the views in its last frame of an agreement, and when it was received.
+        The checksum of the views in its last frame of an agreement that this peer has not
+        completed, and when it was received.
     seen, seen_at, processes, stated_at, rejoined_at
         Whether it was ever connected, when first, how many of its processes were, and when it
         recently stated something about itself, or rejoined.
@@ -84,7 +88,7 @@ class Link:
     rejoins: tuple[object, int] = (None, 0)
     heard_at: float = 0.0
     sent_at: float = 0.0
-    agreement_view: tuple[int, float] = (0, np.inf)
+    agreement_view: tuple[int, float] = _NO_VIEW
     seen: bool = False
     seen_at: float = 0.0
     processes: int = 0
@@ -154,19 +158,26 @@ class Link:
         """Store a frame until its exchange; if there are too many, drop the oldest.
 
         A neighbor that is in an agreement has left those in other views, whose frames are of use
-        only if this peer is in that agreement itself, in these `view`s.
+        only if this peer is in that agreement itself, in these `view`s. Frames of the set-up stay:
+        this peer may be at its barrier, which the neighbor has passed.
         """
         if frame.kind is Kind.AGREE:
-            self._drop(lambda old: old.view not in (view, frame.view))
-            if frame.view == view:
-                self._drop(lambda old: old.view != view)
+            kept = (view,) if frame.view == view else (view, frame.view)
+            self._drop(lambda old: old.run == frame.run and old.view not in kept)
         self.inbox[frame.key] = frame
         while len(self.inbox) > _INBOX:
             self.inbox.popitem(last=False)
 
+    def start_run(self, run: bytes) -> None:
+        """Drop the frames of attempts at the set-up: none of them is of an agreement of the run."""
+        self._drop(lambda old: old.run != run)
+
     def end_agreement(self, number: int, view: int) -> None:
         """Drop the frames of this agreement and of earlier ones in the same views."""
         self._drop(lambda old: old.view == view and old.s <= number)
+        if self.agreement_view[0] == view:
+            # In the next agreement, these views may be outdated.
+            self.agreement_view = _NO_VIEW
 
     def is_elsewhere(self, view: int | None) -> bool:
         """Return whether it is in an agreement, and that in other views than these."""

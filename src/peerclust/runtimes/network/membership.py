@@ -84,6 +84,7 @@ class Membership:
             link.active_from = 0
             link.state_requested = False
             link.refusal = ""
+            link.start_run(session.run)
         self._exchange.catch_up()
         for link in session.links.values():
             session.send(link, Kind.HEARTBEAT, Heartbeat(session.phase))

@@ -24,25 +24,12 @@ import numpy as np
 from peerclust import kernels
 from peerclust.arrays import Array
 from peerclust.programs.certificate import Found
-from peerclust.programs.protocol import (
-    HeardSum,
-    State,
-    ToNeighbors,
-    reduce_messages,
-)
-from peerclust.runtimes.convergence import (
-    FIRST_WAIT,
-    CheckedRun,
-    Plan,
-    Task,
-    next_task,
-)
+from peerclust.programs.protocol import HeardSum, State, ToNeighbors, reduce_messages
+from peerclust.runtimes.convergence import FIRST_WAIT, CheckedRun, Plan, Task, next_task
 from peerclust.runtimes.loop import Conversation, advance, begin, converse
 from peerclust.runtimes.network import wire
 from peerclust.runtimes.network.agreements import Agreements, NetworkChanged
-from peerclust.runtimes.network.collectives import (
-    LARGEST,
-)
+from peerclust.runtimes.network.collectives import LARGEST
 from peerclust.runtimes.network.journal import Journal
 from peerclust.runtimes.network.lockstep import Called, Check
 from peerclust.runtimes.network.messages import Record
@@ -289,6 +276,7 @@ class RoundLoop:
             self.plan.program, [self._users], [self.state.x], round_, stiffness=[stiffness]
         )
         self._keep(replace(again, vote_from=snapshot.vote_from))
+        self._node.view_exchange.skip_rounds(round_)
         self._session.at = round_ * self._contract.B
         self._journal.start(round_, self.state.x[0])
 

@@ -30,8 +30,8 @@ _MAX_CHANGES = 8
 class ViewExchange:
     """The views of all peers, as one of them learns of them.
 
-    `changed_at` is when the last one came, and `first_round` where this process joined the run.
-    `on_excess` is called with a neighbor that changes its view too often.
+    `changed_at` is when the last one came, and `first_round` the first round of this process in the
+    run. `on_excess` is called with a neighbor that changes its view too often.
     """
 
     def __init__(self, session: Session, flooding: Flooding) -> None:
@@ -67,6 +67,11 @@ class ViewExchange:
             statement = self._flooding.gossip.latest(peer, "view")
             if statement is not None and peer != session.number:
                 self._read(statement)
+
+    def skip_rounds(self, round_: int) -> None:
+        """Note that this peer goes on in a later round, its first one if it was in none before."""
+        if self._session.round == self.first_round:
+            self.first_round = round_
 
     def connected(self) -> tuple[int, ...]:
         """Return the peers that can be reached over active links, and this one."""
