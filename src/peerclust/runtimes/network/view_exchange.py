@@ -153,9 +153,10 @@ class ViewExchange:
         if spec.survives_loss or session.has_result:
             return
         names = session.contract.names
-        why = sanitize(view.reason) or f"lost {', '.join(names[j] for j in sorted(lost))}"
+        gone = " and ".join(names[j] for j in sorted(lost))
+        told = f"{names[view.peer]} {sanitize(view.reason) or 'gives no reason'}"
         fixed = f"and the solver {spec.name!r} needs a fixed graph"
-        session.interrupt(Stopping(f"{names[view.peer]} {why} in round {view.round}, {fixed}."))
+        session.interrupt(Stopping(f"{gone} was lost in round {view.round} ({told}), {fixed}."))
 
     def _count_change(self, peer: int) -> None:
         """Drop a neighbor whose views make an agreement begin again and again."""
