@@ -27,7 +27,7 @@ def test_a_directory_is_locked_by_one_process(tmp_path):
 def test_a_result_is_replaced_only_by_force(tmp_path):
     (tmp_path / "certificate.json").write_text("{}")
     (tmp_path / "journal.jsonl").write_text("{}\n")
-    with pytest.raises(ParameterError, match="must not contain a result yet; .* replace the result with --force"):
+    with pytest.raises(ParameterError, match=r"not contain a result yet; .* with --force"):
         SiteDirectory(tmp_path)
     SiteDirectory(tmp_path, force=True).close()
     assert not (tmp_path / "certificate.json").exists()
