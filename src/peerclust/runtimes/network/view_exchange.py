@@ -154,9 +154,9 @@ class ViewExchange:
             return
         names = session.contract.names
         gone = " and ".join(names[j] for j in sorted(lost))
-        told = f"{names[view.peer]} {sanitize(view.reason) or 'gives no reason'}"
+        reason = f"{names[view.peer]} {sanitize(view.reason) or 'gives no reason'}"
         fixed = f"and the solver {spec.name!r} needs a fixed graph"
-        session.interrupt(Stopping(f"{gone} was lost in round {view.round} ({told}), {fixed}."))
+        session.interrupt(Stopping(f"{gone} was lost in round {view.round} ({reason}), {fixed}."))
 
     def _count_change(self, peer: int) -> None:
         """Drop a neighbor whose views make an agreement begin again and again."""
