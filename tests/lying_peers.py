@@ -16,7 +16,6 @@ from peerclust.runtimes.network import (
     wire,
 )
 from peerclust.runtimes.network.messages import (
-    Ended,
     Heartbeat,
     Hello,
     LinkUp,
@@ -124,7 +123,7 @@ def _during_the_run(arguments, directory, act, every=1):
     preload.run_peer(arguments, directory)
 
 
-def _state_view(self, seq, reason="", to=None, ended=None):
+def _state_view(self, seq, reason="", to=None, ended=False):
     """Sign a view with a sequence number of the liar's choice, and send it."""
     session, author = self.session, self.flooding.author
     near = sorted(link.number for link in session.links.values() if link.active)
@@ -182,7 +181,7 @@ def says_that_it_ended(arguments, directory):
 
     def act(self, n):
         if n == 50:
-            _state_view(self, 7, ended=Ended(3, 0.0))
+            _state_view(self, 7, ended=True)
 
     _during_the_run(arguments, directory, act)
 

@@ -68,7 +68,7 @@ def valid_frames() -> list[bytes]:
     start = 1_700_000_000_000_000_000
     views = [
         messages.View(0, start, 2, 17, [1, 4], "3: nothing was heard of it for 10 s"),
-        messages.View(0, start, 3, 40, [2, 300, 70000], ended=messages.Ended(41, 1e-7)),
+        messages.View(0, start, 3, 40, [2, 300, 70000], ended=True),
     ]
     process = messages.Incarnation(0, start, bytes(range(33)), bytes(range(71)))
     bodies: list[tuple[messages.Subject, Message]] = [

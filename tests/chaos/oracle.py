@@ -36,6 +36,7 @@ FORGED, BLAMED = "forged result", "blamed"
 # Parts of the sentences with which a peer may give up.
 _REASONS = {
     "left the run": "left",
+    "left before the run": "left",
     "The run was stopped": "stopped by the network file",
     "lost contact with all": "partitioned",
     "could reach none": "reached no peer",

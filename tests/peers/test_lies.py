@@ -92,8 +92,8 @@ def test_a_peer_that_returns_after_views_far_ahead_bans_nobody_and_is_not_banned
         for name in HONEST:
             assert set(HONEST) <= set(peers.certificate(name)["heard"]), peers.log(name)
             assert not any(f"{other} is refused" in peers.log(name) for other in HONEST)
-        assert "p1 rejoins from round" in peers.log("p0")
-        assert "p1 rejoins from round" in peers.log("p2")
+        assert "p1 and p0 exchange from round" in peers.log("p0")
+        assert "p1 and p2 exchange from round" in peers.log("p2")
 
 
 def test_a_peer_that_relays_what_nobody_signed_is_dropped(tmp_path):

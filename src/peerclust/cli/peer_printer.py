@@ -59,8 +59,9 @@ class PeerPrinter:
         self.code, self._failed = code, False
 
     def log(self, sentence: str) -> None:
-        """Print a sentence of the log to stderr."""
-        if not self.quiet:
+        """Print a sentence of the log to stderr, unless `result` prints it as text."""
+        with_result = isinstance(sentence, LogEvent) and sentence.event in ("ended", "written")
+        if not self.quiet and (self.as_json or not with_result):
             self._print_error(sentence)
 
     def result(self, record: dict[str, Any]) -> None:

@@ -178,8 +178,11 @@ def status(
         raise ParameterError(f"There is no directory {directory}.")
     try:
         answer = ask(status_socket(directory))
-    except PeerError:
+    except PeerError as error:
         ended = read_status(directory)
+        if ended is None and (directory / "checkpoint").exists():
+            resumes = "There is a checkpoint: the same command resumes from it."
+            raise PeerError(f"{error} {resumes}") from None
         if ended is None:
             raise
         if as_json:

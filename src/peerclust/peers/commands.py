@@ -114,8 +114,7 @@ def run_site(
             # At once: others may still need this site for a while.
             directory.log(LogEvent("file-failed", str(unwritten)))
             raise unwritten from error
-        written = LogEvent("written", f"Written to {out}.", directory=str(out))
-        directory.log(written, echo=False)
+        directory.log(LogEvent("written", f"Written to {out}.", directory=str(out)))
         on_result(record)
         return record
 

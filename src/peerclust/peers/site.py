@@ -122,9 +122,12 @@ class Site:
         except Leaving:
             saved = self._save_checkpoint()
             self._close("leaves", "it was asked to end")
-            where = f" in round {node.session.round}; the same command resumes from there"
-            where = where if saved else "; the same command joins again"
-            raise LeftError(f"{self.me} left the run{where}.") from None
+            when = "before the run started" if self._running is None else "the run"
+            left = f"{self.me} left {when}; the same command joins again."
+            if saved:
+                resumes = "the same command resumes from there"
+                left = f"{self.me} left the run in round {node.session.round}; {resumes}."
+            raise LeftError(left) from None
         except Stopping as stopping:
             self._close("stops", str(stopping))
             saved = self._save_checkpoint()
@@ -204,9 +207,7 @@ class Site:
         """Log how the run ended, and save the result in a checkpoint before it is written."""
         verdict, agreed = result.verdict, result.signed.record.agreed
         status, rounds = verdict.status, verdict.rounds
-        self.directory.log(
-            LogEvent("ended", str(status), status=status.name, rounds=rounds), echo=False
-        )
+        self.directory.log(LogEvent("ended", str(status), status=status.name, rounds=rounds))
         run = run_id(self.contract, agreed)[:TAG_BYTES]
         self.directory.keeps_result = self._write_checkpoint(
             run, agreed, rounds, pack_centers(result.x), result.pack_end()

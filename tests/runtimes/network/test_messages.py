@@ -9,7 +9,6 @@ from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.messages import (
     Agreed,
     Bye,
-    Ended,
     Evidence,
     Heartbeat,
     Hello,
@@ -33,7 +32,7 @@ AGREED = Agreed(
     spread=1.0, weight=10.0, W=6.0, delta=1.0, rho=50.0, alpha=0.01,
     curvature=[3.0, 0.0], evenness=[0.5, 1.0], lambda_max=4.0, lambda_2=0.5, processes="5f" * 32,
 )  # fmt: skip
-VIEW = View(3, 10**18, 2, 17, [1, 4], "1: it left", Ended(20, 1e-7))
+VIEW = View(3, 10**18, 2, 17, [1, 4], "1: it left", True)
 PROCESS = Incarnation(3, 10**18, bytes(33), bytes(71))
 STATED = Statement(PROCESS, bytes(32), "view", 2, pack(VIEW), bytes(72))
 RECORD = Record(
@@ -74,7 +73,7 @@ OPTIONAL = {
     (Hello, "visits"): False,
     (Hello, "farewell"): None,
     (View, "reason"): "",
-    (View, "ended"): None,
+    (View, "ended"): False,
     (View, "agreed"): 0,
     (View, "agreed_view"): 0,
 }

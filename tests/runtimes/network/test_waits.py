@@ -19,7 +19,7 @@ def ring():
 def say(node, now, **waits):
     """Let peers say for whom they wait."""
     for name, awaited in waits.items():
-        said = Waits(node.session.run, 0, 0, awaited)
+        said = Waits(node.session.run, awaited)
         node.waits._stated[node.session.contract.number(name)] = said, now
 
 

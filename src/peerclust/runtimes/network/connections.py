@@ -175,9 +175,10 @@ class ConnectionManager:
         if link is None:
             named = {peer.certificate: peer.name for peer in self._contract.peers}
             name = named.get(connection.certificate, "the peer")
-            own = name == self._identity.name
-            why = "this is the same peer" if own else "its network file differs"
-            self._refuse(connection, f"{name} is not a neighbor here: {why}")
+            why = f"{name} is not a neighbor here: its network file differs"
+            if name == self._identity.name:
+                why = f"{name} is at this address itself; correct its address or `--dial`"
+            self._refuse(connection, why)
             return
         self._owner[connection] = link
         nonce = self._nonces[connection] = draw_nonce()

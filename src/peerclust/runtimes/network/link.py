@@ -10,7 +10,7 @@ import numpy as np
 
 from peerclust.arrays import Array
 from peerclust.runtimes.network.messages import Incarnation, Phase
-from peerclust.runtimes.network.states import LINK, LinkEvent, LinkState
+from peerclust.runtimes.network.states import LINK, Cause, LinkEvent, LinkState
 from peerclust.runtimes.network.transport import Connection
 from peerclust.runtimes.network.wire import NO_RUN, Frame, Key, Kind
 
@@ -61,6 +61,8 @@ class Link:
     last_sent, last_received
         The run and exchange of the array last sent; and those of the array last received, with
         the array itself. 8-bit codes refer to these arrays.
+    lost_for : tuple of Cause and str
+        Why it was lost last.
     banned, refusal : str
         Why it is dropped for the rest of the run, or ""; why it, or this peer, was last refused.
     """
@@ -96,6 +98,7 @@ class Link:
     rejoined_at: deque[float] = field(default_factory=deque)
     state_requested: bool = False
     state_sent_at: float = -1.0
+    lost_for: tuple[Cause, str] = (Cause.ABSENT, "")
     banned: str = ""
     refusal: str = ""
     bytes_sent: int = 0

@@ -22,7 +22,6 @@ from peerclust.runtimes.network.link import Link
 from peerclust.runtimes.network.messages import (
     Agreed,
     Bye,
-    Ended,
     Heartbeat,
     LinkUp,
     StateRequest,
@@ -129,15 +128,15 @@ class Membership:
         for link in session.links.values():
             if link.leaving:
                 offered = link.offer_received
-                self._deactivate(link, None, "it was lost after an agreement", LinkEvent.RESUME)
+                self._go_on_without(link, link.lost_for, LinkEvent.RESUME)
                 if offered is not None:
                     link.offer_received = offered
                     self.offer_rejoin(link)
 
-    def end_run(self, rounds: int, residual: float) -> None:
+    def end_run(self, rounds: int) -> None:
         """End the run in a round, and publish that."""
         self._session.move(RunEvent.END)
-        self._exchange.publish(round_=rounds, ended=Ended(rounds, residual))
+        self._exchange.publish(round_=rounds, ended=True)
 
     # Joining
 
@@ -193,7 +192,7 @@ class Membership:
         link.active_from = max(link.offered, link.offer_received) + 1
         link.offer_received = None
         link.move(LinkEvent.REJOIN)
-        rejoins = f"{link.name} rejoins from round {link.active_from} on"
+        rejoins = f"{link.name} and {session.name} exchange from round {link.active_from} on"
         session.record_event(link.active_from, rejoins, "rejoined", link.name)
         self._exchange.publish(round_=link.active_from)
         # Before it was in the run, it could not know which views are of this run.
@@ -240,28 +239,30 @@ class Membership:
             link.connection.close(reason, refused=bool(link.banned))
         session.wake()
 
-    def _deactivate(
-        self, link: Link, cause: Cause | None, reason: str, event: LinkEvent = LinkEvent.DROP
-    ) -> None:
-        """Go on without an active neighbor, or stop if the network file says so.
+    def _deactivate(self, link: Link, cause: Cause, reason: str) -> None:
+        """Go on without an active neighbor; at the barrier of an agreement, once that is passed."""
+        session, link.lost_for = self._session, (cause, reason)
+        complete = session.state is RunState.AGREEMENT_BARRIER
+        when = "after an agreement" if complete else f"in round {session.round}"
+        gone = f"{link.name} was lost {when}: {reason}"
+        session.record_event(session.round, gone, "lost", link.name, cause)
+        if complete:
+            link.move(LinkEvent.DROP_AT_BARRIER)
+        else:
+            self._go_on_without(link, link.lost_for, LinkEvent.DROP)
+
+    def _go_on_without(self, link: Link, why: tuple[Cause, str], event: LinkEvent) -> None:
+        """Exclude a lost neighbor from exchanges, or stop if the network file says so.
 
         One that has ended the run is not lost: this peer came back too late, and gets its result.
         """
-        session = self._session
-        round_ = session.round
-        if session.state is RunState.AGREEMENT_BARRIER:
-            link.move(LinkEvent.DROP_AT_BARRIER)
-            gone = f"{link.name} was lost after an agreement: {reason}"
-            session.record_event(round_, gone, "lost", link.name, cause)
-            return
+        session, (cause, reason) = self._session, why
         link.reset(event)
-        gone = f"{link.name} was lost in round {round_}: {reason}"
-        session.record_event(round_, gone, "lost", link.name, cause)
         self._exchange.publish(f"lost {link.name}: {reason}")
         ended = cause is Cause.ENDED and session.contract.spec.survives_loss
         if session.contract.on_loss == "stop" and not session.has_result and not ended:
-            why = f"{link.name} was lost in round {round_} ({reason}), and the network file"
-            session.interrupt(Stopping(f'{why} says on_loss = "stop".'))
+            lost = f"{link.name} was lost in round {session.round} ({reason}), and the network file"
+            session.interrupt(Stopping(f'{lost} says on_loss = "stop".'))
 
     def _drop_liar(self, peer: int, reason: str) -> None:
         link = self._session.links.get(self._session.contract.names[peer])

@@ -130,13 +130,6 @@ class StateRequest(Message, frozen=True, forbid_unknown_fields=True):
     """A request for the state of the run, by a peer that is late or was restarted."""
 
 
-class Ended(Message, frozen=True, forbid_unknown_fields=True):
-    """How a peer's run ended: its last round, and its residual there."""
-
-    round: Count
-    residual: float
-
-
 class View(Message, frozen=True, forbid_unknown_fields=True):
     """A peer's active neighbors from a round on; the latest of its latest process is valid.
 
@@ -150,20 +143,15 @@ class View(Message, frozen=True, forbid_unknown_fields=True):
     round: Count
     counts: Annotated[list[Number], msgspec.Meta(max_length=1 << 20)]
     reason: Text = ""
-    ended: Ended | None = None
+    ended: bool = False
     agreed: Count = 0
     agreed_view: Count = 0
 
 
 class Waits(Message, frozen=True, forbid_unknown_fields=True):
-    """The neighbors whose frames a peer has awaited for a while, in an exchange of a run.
-
-    `run` and `exchange` are those of the frames, and `agreement` is 0 in a round.
-    """
+    """The neighbors whose frames a peer has awaited for a while; `run` is that of the frames."""
 
     run: Annotated[bytes, msgspec.Meta(max_length=8)]
-    agreement: Count
-    exchange: Count
     neighbors: Annotated[list[Number], msgspec.Meta(max_length=1 << 16)]
 
 

@@ -147,7 +147,7 @@ class RoundLoop:
         self._session.move(RunEvent.SIGN)
         rounds, members = outcome.state.round, self._agreements.members
         record = await self._node.signing.sign(members, rounds, partial(make, members))
-        self._membership.end_run(rounds, outcome.residual)
+        self._membership.end_run(rounds)
         return record
 
     async def _carry_out(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -12,7 +11,7 @@ from peerclust.runtimes.network import messages
 from peerclust.runtimes.network.contract import Contract
 from peerclust.runtimes.network.flooding import Flooding
 from peerclust.runtimes.network.link import Link
-from peerclust.runtimes.network.messages import Agreed, Ended, Statement, View
+from peerclust.runtimes.network.messages import Agreed, Statement, View
 from peerclust.runtimes.network.record import Span, is_majority, merge
 from peerclust.runtimes.network.session import Session, Stopping, ViewChanged
 from peerclust.runtimes.network.states import Cause, LinkState, RunState
@@ -86,17 +85,15 @@ class ViewExchange:
                 spans.setdefault(j, []).append((first, last - 1))
         return [(j, *span) for j in sorted(spans) for span in merge(spans[j])]
 
-    def publish(
-        self, reason: str = "", *, round_: int | None = None, ended: Ended | None = None
-    ) -> None:
+    def publish(self, reason: str = "", *, round_: int | None = None, ended: bool = False) -> None:
         """Publish this peer's active neighbors from a round on (default: this one), or its end."""
         session, author = self._session, self._flooding.author
         # The view with which a peer ends is its last.
-        if session.phase == "agreeing" or (session.phase == "done" and ended is None):
+        if session.phase == "agreeing" or (session.phase == "done" and not ended):
             return
         links = session.links.values()
         counts = sorted(link.number for link in links if link.state is LinkState.ACTIVE)
-        if counts == list(self.views[session.number].counts) and ended is None:
+        if counts == list(self.views[session.number].counts) and not ended:
             return
         agreed, agreed_view = session.agreed, session.agreed_view
         if session.state is RunState.AGREEMENT_BARRIER and session.agreement is not None:
@@ -122,7 +119,7 @@ class ViewExchange:
         if statement.run != session.run_id:
             raise WireError("A view must be of this run.")
         link = session.links.get(session.contract.names[view.peer])
-        if link is not None and view.ended is not None:
+        if link is not None and view.ended:
             link.phase = "done"
         self._store(view)
 
@@ -195,6 +192,5 @@ def check_view(view: View, contract: Contract) -> None:
     near = contract.graph.neighbors(view.peer).tolist()
     if not set(view.counts) <= set(near):
         raise WireError("A view must list only neighbors of its peer.")
-    finite = view.ended is None or math.isfinite(view.ended.residual)
-    if not finite or view.round > contract.max_round + 1:
-        raise WireError("A view must have finite numbers and a valid round.")
+    if view.round > contract.max_round + 1:
+        raise WireError("A view must have a round of the run.")

@@ -69,7 +69,7 @@ class MembershipViews:
         if last is None or (view.start, view.seq) <= (last.start, last.seq):
             return False
         self._latest[view.peer], self._near, self._checksum = view, None, None
-        seq = view.seq - (view.ended is not None)
+        seq = view.seq - view.ended
         self._orders[view.peer] = (view.start, seq) if seq else (0, 0)
         if view.reason:
             self.reasons.append((view.round, view.peer, view.reason))

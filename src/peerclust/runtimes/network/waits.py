@@ -37,10 +37,7 @@ class WaitsFor:
         if lockstep.awaited is None or now - since < session.contract.timeout / 2:
             return
         self._stated_at = now
-        number, at = 0, session.at
-        if session.agreement is not None:
-            number, at = session.agreement.number, session.agreement.at
-        waits = Waits(session.run, number, at, sorted(lockstep.missing))
+        waits = Waits(session.run, sorted(lockstep.missing))
         self._flooding.publish("waits", messages.pack(waits))
 
     def count_awaited(self, link: Link, now: float) -> int:
