@@ -284,7 +284,9 @@ def _replay_runs(
     }
     ends: dict[str, replay.Replayed] = {}
     neighbors: dict[str, list[str]] = {}
-    for run_id in sorted({e["run"] for each in journals.values() for e in each if "run" in e}):
+    # A liar may begin a run on its own.
+    honest = [each for i, each in journals.items() if NAMES[i] != run.schedule.liar]
+    for run_id in sorted({e["run"] for each in honest for e in each if "run" in e}):
         of_run = {
             i: [event for event in journal if event["event"] == "seed"]
             + replay.select_run(journal, run_id)

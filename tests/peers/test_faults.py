@@ -9,6 +9,7 @@ import peerclust as pc
 from peer_runs import check_ended, make_cluster, start_paced
 from peerclust.runtimes.network import checkpoint, messages
 from peerclust.runtimes.network.checkpoint import Checkpoint
+from peerclust.runtimes.network.journal import read_journal
 
 pytestmark = pytest.mark.peers
 
@@ -48,6 +49,10 @@ def test_a_peer_that_returns_in_a_search_ends_with_the_others(tmp_path, tol, rou
         assert ends["p0"]["search_rounds"] > 0
         assert len(ends["p0"]["contributed"]["p3"]) == 2
         assert all(each["same"] for each in peers.replay().values())
+        # Others may have heard the killed process in the round that the new one learned of.
+        journal = read_journal(peers.out("p3") / "journal.jsonl")
+        (again,) = [i for i, e in enumerate(journal) if e["event"] == "agreed"][1:]
+        assert [e["event"] for e in journal[again : again + 3]] == ["agreed", "start", "heard"]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "short centers", "another round"])

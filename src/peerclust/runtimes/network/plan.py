@@ -53,7 +53,7 @@ class RunPlan:
         late: bool = False,
     ) -> None:
         self.program, self.certify, self.users, self.spread = program, certify, users, spread
-        self._contract, self._late = contract, late
+        self._contract, self.late = contract, late
         self.threshold = contract.tol * spread if contract.tol > 0 else -1.0
         self.coarse = max(contract.tol, TOL) * spread if contract.searches else self.threshold
         self.place = Place()
@@ -61,7 +61,7 @@ class RunPlan:
 
     def first(self, start: Snapshot[State]) -> Plan[CheckedRun]:
         """Return the plan of the first run, until it has converged."""
-        if self._late:
+        if self.late:
             # The others know how many rounds are left.
             return self._run(start, self._contract.max_round, self.threshold)
         begun, most = start.states[0].round, self._contract.rounds

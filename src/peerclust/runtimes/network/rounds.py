@@ -113,8 +113,12 @@ class RoundLoop:
         self._step_seconds = np.inf if plan.users.rows.size > _MANY_VALUES else 0.0
 
     def run(self, make: Callable[[Snapshot[State]], Plan[CheckedRun]]) -> Outcome:
-        """Carry out a plan from the start; it returns the run whose end is the result."""
-        self._journal.start(self.state.round, self.state.x[0])
+        """Carry out a plan from the start; it returns the run whose end is the result.
+
+        A peer that joins late is not heard before the round to which it jumps.
+        """
+        if not self.plan.late:
+            self._journal.start(self.state.round, self.state.x[0])
         return self._session.loop.run_until_complete(self._run(make))
 
     def _keep(self, snapshot: Snapshot[State]) -> None:
