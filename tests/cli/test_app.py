@@ -38,6 +38,25 @@ def test_a_missing_extra_is_named(package, words, sentence):
     assert done.stderr == f"{sentence} it comes with the extra `{extra}`.\n"
 
 
+def test_an_interrupt_while_modules_are_imported_is_one_sentence():
+    code = """
+import sys
+from peerclust.__main__ import main
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "peerclust.cli.app":
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+main()
+"""
+    done = process("--help", code=code)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "Interrupted. (docs/exit-codes.md#interrupted)\n"
+
+
 @pytest.mark.parametrize(
     "words",
     [(), ("demo",), ("fit",), ("predict",), ("reproduce",), ("warm-up",), ("peer", "init")],

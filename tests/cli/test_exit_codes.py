@@ -147,6 +147,7 @@ def test_a_run_logs_json_lines_only_and_says_where_its_status_is_explained(tmp_p
         logged = (peers.out("p0") / "log.jsonl").read_text().splitlines()
         events = [json.loads(line)["event"] for line in logged]
         assert events[-2:] == ["ended", "written"]
+        assert [line["event"] for line in lines[-2:]] == ["ended", "written"]
         status, written = (tmp_path / "p0.out").read_text().splitlines()
         assert status.endswith(" (docs/exit-codes.md#converged)")
         assert written == "Written to out-p0."

@@ -92,6 +92,10 @@ def test_status_of_a_run_that_has_ended_says_so(tmp_path):
     said = run("status", tmp_path)
     assert said.exit_code == 2
     assert said.stderr == f"No peer is running in {tmp_path}. (docs/exit-codes.md#an-error)\n"
+    (tmp_path / "checkpoint").touch()
+    said = run("status", tmp_path)
+    assert said.exit_code == 2
+    assert "There is a checkpoint: the same command resumes from it." in said.stderr
     status = {"name": "ran out of rounds", "advice": "allow more."}
     (tmp_path / "certificate.json").write_text(json.dumps({"status": status}))
     said = run("status", tmp_path)

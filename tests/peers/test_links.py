@@ -24,7 +24,7 @@ def test_links_that_are_cut_or_work_in_one_direction_only_are_dropped_by_both_si
         for pair in (("p0", "p1"), ("p1", "p2"), ("p3", "p4")):
             for one, other in (pair, pair[::-1]):
                 assert f"{other} was lost" in peers.log(one)
-                rejoined = f"{other} rejoins" in peers.log(one)
+                rejoined = f"{other} and {one} exchange from round" in peers.log(one)
                 assert rejoined == (pair == ("p0", "p1"))
 
 

@@ -180,6 +180,8 @@ def test_a_neighbor_that_offers_to_rejoin_at_the_barrier_of_an_agreement_does_af
     assert link.state is LinkState.LEAVING
     node.membership.end_agreement()
     node.membership.resume_rounds()
+    lost = [what for _, what in node.session.events if "was lost" in what]
+    assert lost == [f"0 was lost after an agreement: {Cause.FORGOT.description}"]
     assert Kind.LINK_UP in link.connection.kinds()
     assert (link.state, link.active_from) == (LinkState.ACTIVE, 6)
 
