@@ -177,7 +177,7 @@ class ConnectionManager:
             name = named.get(connection.certificate, "the peer")
             why = f"{name} is not a neighbor here: its network file differs"
             if name == self._identity.name:
-                why = f"{name} is at this address itself; correct its address or `--dial`"
+                why = f"it is {name} itself, as in a `peer check`; if not, correct its address"
             self._refuse(connection, why)
             return
         self._owner[connection] = link
