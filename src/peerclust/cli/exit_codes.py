@@ -9,6 +9,9 @@ CONVERGED, NOT_CONVERGED = 0, 1
 # There is none: an error that one sentence explains; asked to end; an exception that is a bug.
 ERROR, LEFT, INTERRUPTED, CRASH = 2, 3, 130, 70
 
+# The sentence on Ctrl-C.
+INTERRUPTION = "Interrupted. (docs/exit-codes.md#interrupted)"
+
 _CONVERGED = ("converged", "converged without some peers", "joined late")
 
 

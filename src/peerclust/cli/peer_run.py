@@ -180,11 +180,11 @@ def status(
         answer = ask(status_socket(directory))
     except PeerError as error:
         ended = read_status(directory)
-        if ended is None and (directory / "checkpoint").exists():
+        if ended is None:
+            if not (directory / "checkpoint").exists():
+                raise
             resumes = "There is a checkpoint: the same command resumes from it."
             raise PeerError(f"{error} {resumes}") from None
-        if ended is None:
-            raise
         if as_json:
             print_json({"phase": "ended", "status": asdict(ended), "out": str(directory)})
             return
