@@ -14,7 +14,7 @@ def main() -> None:
     except KeyboardInterrupt:
         from peerclust.cli import exit_codes
 
-        print(exit_codes.INTERRUPTION, file=sys.stderr)
+        print(exit_codes.describe_interrupt(), file=sys.stderr)
         sys.exit(exit_codes.INTERRUPTED)
 
 

@@ -44,7 +44,7 @@ class CommandGroup(TyperGroup):
         except OSError as error:
             sentence = explain(error)
         except KeyboardInterrupt:
-            echo(exit_codes.INTERRUPTION, err=True)
+            echo(exit_codes.describe_interrupt(), err=True)
             raise typer.Exit(exit_codes.INTERRUPTED) from None
         if self.names_docs:
             sentence = f"{sentence} ({exit_codes.where('an error')})"

@@ -9,9 +9,6 @@ CONVERGED, NOT_CONVERGED = 0, 1
 # There is none: an error that one sentence explains; asked to end; an exception that is a bug.
 ERROR, LEFT, INTERRUPTED, CRASH = 2, 3, 130, 70
 
-# The sentence on Ctrl-C.
-INTERRUPTION = "Interrupted. (docs/exit-codes.md#interrupted)"
-
 _CONVERGED = ("converged", "converged without some peers", "joined late")
 
 
@@ -31,3 +28,8 @@ def where(heading: str) -> str:
     'docs/exit-codes.md#joined-late-not-converged'
     """
     return f"docs/exit-codes.md#{re.sub(r'[^a-z ]', '', heading).replace(' ', '-')}"
+
+
+def describe_interrupt() -> str:
+    """Return the sentence on Ctrl-C."""
+    return f"Interrupted. ({where('interrupted')})"
